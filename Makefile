@@ -1,0 +1,38 @@
+# Every target makes .venv, and installs what it needs there, only when it is missing or out of date.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+MYPY_TREE := build/mypy/keras_norm
+
+# Real data for tests and examples, where the folder is there.
+ifneq ($(wildcard ../shared/data),)
+export KERAS_NORM_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: demo test lint bench clean
+
+demo: $(STAMP)
+	$(BIN)/python -m examples.digits
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadscope
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build/mypy && mkdir -p $(MYPY_TREE)
+	ln -s $(CURDIR)/keras_norm/* $(CURDIR)/export $(MYPY_TREE)/
+	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm
+
+bench: $(STAMP)
+	@echo "There is no benchmark yet: the fast sequence form that it is to measure comes with the speed issue."
+
+clean:
+	rm -rf build .venv
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keras_norm needs Python 3.11 or newer; set PYTHON=python3.11, say")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@

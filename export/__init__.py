@@ -1,0 +1,25 @@
+"""Write a Keras model as SavedModel or TFLite, and prove that the file computes the same."""
+
+from keras_norm.export.check import check
+from keras_norm.export.errors import (
+    ConversionError,
+    RunnerError,
+    UnsupportedOpError,
+    VerificationError,
+)
+from keras_norm.export.report import Report
+from keras_norm.export.runners import open_runner
+from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.tflite import export_tflite
+
+__all__ = [
+    "ConversionError",
+    "Report",
+    "RunnerError",
+    "UnsupportedOpError",
+    "VerificationError",
+    "check",
+    "export_saved_model",
+    "export_tflite",
+    "open_runner",
+]

@@ -1,0 +1,15 @@
+"""Normalization layers, one public layer a file."""
+
+from keras_norm.layers.batch_norm import BatchNormalization
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.layers.rms_norm import RMSNormalization
+from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.layers.variance_norm import VarianceNormalization
+
+__all__ = [
+    "BatchNormalization",
+    "LayerNormalization",
+    "RMSNormalization",
+    "TimestepBatchNormalization",
+    "VarianceNormalization",
+]

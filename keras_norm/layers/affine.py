@@ -1,0 +1,115 @@
+"""What every layer with a gamma and a beta shares."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import constraints, initializers, ops, regularizers
+
+
+class AffineNormalization(keras.layers.Layer):
+    """Base of the layers that end in gamma * x + beta.
+
+    It owns gamma and beta and their arguments, passes masks on, and leaves its inputs in their own
+    dtype, so that statistics are taken before a mixed precision policy has rounded them.
+
+    Args:
+        epsilon: number added to the variance, not negative.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        beta_initializer: initializer of beta.
+        gamma_initializer: initializer of gamma.
+        beta_regularizer: regularizer of beta, or None.
+        gamma_regularizer: regularizer of gamma, or None.
+        beta_constraint: constraint on beta, or None.
+        gamma_constraint: constraint on gamma, or None.
+        **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
+
+    Raises:
+        ValueError: epsilon is negative, or an argument is unknown.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        center: bool,
+        scale: bool,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if epsilon < 0:
+            raise ValueError(f"epsilon must not be negative. Received: epsilon={epsilon}.")
+        self.epsilon = epsilon
+        self.center = center
+        self.scale = scale
+        self.beta_initializer = initializers.get(beta_initializer)
+        self.gamma_initializer = initializers.get(gamma_initializer)
+        self.beta_regularizer = regularizers.get(beta_regularizer)
+        self.gamma_regularizer = regularizers.get(gamma_regularizer)
+        self.beta_constraint = constraints.get(beta_constraint)
+        self.gamma_constraint = constraints.get(gamma_constraint)
+        self.gamma: Any = None
+        self.beta: Any = None
+        self.supports_masking = True
+        self.autocast = False
+
+    def add_affine_weights(self, shape: Sequence[int]) -> None:
+        """Create gamma and beta, each where it is asked for."""
+        if self.scale:
+            self.gamma = self.add_weight(
+                name="gamma",
+                shape=shape,
+                initializer=self.gamma_initializer,
+                regularizer=self.gamma_regularizer,
+                constraint=self.gamma_constraint,
+                autocast=False,
+            )
+        if self.center:
+            self.beta = self.add_weight(
+                name="beta",
+                shape=shape,
+                initializer=self.beta_initializer,
+                regularizer=self.beta_regularizer,
+                constraint=self.beta_constraint,
+                autocast=False,
+            )
+
+    def affine_weights(self, rank: int, axes: Sequence[int]) -> dict[str, Any]:
+        """Gamma and beta, shaped to broadcast to a tensor of `rank` with features at `axes`."""
+        shape = [1] * rank
+        for axis, size in zip(axes, _static_shape(self.gamma, self.beta), strict=False):
+            shape[axis] = size
+        return {
+            "gamma": None if self.gamma is None else ops.reshape(self.gamma, shape),
+            "beta": None if self.beta is None else ops.reshape(self.beta, shape),
+        }
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The input's own shape."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "epsilon": self.epsilon,
+            "center": self.center,
+            "scale": self.scale,
+            "beta_initializer": initializers.serialize(self.beta_initializer),
+            "gamma_initializer": initializers.serialize(self.gamma_initializer),
+            "beta_regularizer": regularizers.serialize(self.beta_regularizer),
+            "gamma_regularizer": regularizers.serialize(self.gamma_regularizer),
+            "beta_constraint": constraints.serialize(self.beta_constraint),
+            "gamma_constraint": constraints.serialize(self.gamma_constraint),
+        }
+
+
+def _static_shape(*weights: Any) -> tuple[int, ...]:
+    return next((tuple(w.shape) for w in weights if w is not None), ())

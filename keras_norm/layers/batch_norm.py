@@ -1,0 +1,189 @@
+"""Batch normalization."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.layers.renorm import Renorm
+from keras_norm.ops import ghosts
+from keras_norm.ops.masks import align_mask
+from keras_norm.ops.moments import identity, statistics_dtype
+
+
+@keras.saving.register_keras_serializable(package="keras_norm")
+class BatchNormalization(StatisticsNormalization):
+    """Normalize each feature over the batch, and over every other axis.
+
+    ::
+
+        y = gamma * (x - mean) / sqrt(var + epsilon) + beta
+
+    Training uses the mean and biased variance of the batch and moves the moving statistics towards
+    them; inference, and a layer with `trainable=False`, uses the moving statistics. The defaults
+    are those of `keras.layers.BatchNormalization`.
+
+    Args:
+        axis: the feature axis, which is not reduced.
+        momentum: weight of the past in the moving statistics, in [0, 1]; None averages all batches
+            seen, each with the same weight.
+        epsilon: number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        debias: divide the exponential average by 1 - momentum^n, so that inference is right after
+            the first step.
+        virtual_batch_size: most samples that are normalized together in training ("ghost batch
+            normalization"): the batch is cut into ghosts as equal as whole samples allow, and the
+            moving statistics move once, towards the mean of the ghosts' statistics. None for the
+            whole batch.
+        renorm: batch renormalization.
+        renorm_clipping: dict with any of `rmax`, `rmin`, `dmax`.
+        renorm_momentum: weight of the past in the statistics that renormalize.
+        synchronized: take the statistics over all replicas of a distributed step (TensorFlow).
+        **kwargs: `unbiased_variance` (move towards the variance with n - 1 in place of n),
+            `moving_mean_initializer`, `moving_variance_initializer`, `beta_initializer`,
+            `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`, `beta_constraint`,
+            `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: floating tensor of rank 2 or more.
+        training: whether to use, and to learn from, the batch's statistics.
+        mask: True where a position counts: (batch, time), or the shape of `inputs` without one
+            dimension (see `keras_norm.ops.masks.align_mask`). A batch that is masked everywhere
+            normalizes with the moving statistics and moves nothing.
+
+    Raises:
+        TypeError: an integer input, or an axis that is no integer.
+        ValueError: an axis out of range, a mask of the wrong rank, momentum outside [0, 1], unknown
+            keys of `renorm_clipping`, `virtual_batch_size` below 1 or together with `renorm` or
+            `synchronized`, `synchronized` without TensorFlow, an unknown argument.
+
+    Example:
+    >>> layer = BatchNormalization(momentum=None)
+    >>> y = layer(np.array([[1.0], [3.0]]), training=True)
+    >>> layer.moving_mean.numpy(), layer.moving_variance.numpy()
+    (array([2.], dtype=float32), array([1.], dtype=float32))
+
+    Reference:
+        Ioffe and Szegedy, "Batch Normalization" (2015), arXiv 1502.03167, algorithms 1 and 2;
+        Ioffe, "Batch Renormalization" (2017), arXiv 1702.03275; Hoffer, Hubara and Soudry, "Train
+        longer, generalize better" (2017), arXiv 1705.08741, algorithm 1 (ghost batches).
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        momentum: float | None = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        *,
+        debias: bool = False,
+        virtual_batch_size: int | None = None,
+        renorm: bool = False,
+        renorm_clipping: dict[str, float] | None = None,
+        renorm_momentum: float = 0.99,
+        synchronized: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
+        )
+        if not isinstance(axis, int):
+            raise TypeError(f"axis must be an int, the feature axis. Received: axis={axis!r}.")
+        if virtual_batch_size is not None and virtual_batch_size < 1:
+            raise ValueError(
+                "virtual_batch_size must be 1 or more, or None for the whole batch. "
+                f"Received: virtual_batch_size={virtual_batch_size}."
+            )
+        if virtual_batch_size is not None and (renorm or synchronized):
+            raise ValueError(
+                "virtual_batch_size makes the statistics smaller than the batch; renorm and "
+                "synchronized make them larger. Choose one. Received: "
+                f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
+                f"synchronized={synchronized}."
+            )
+        if synchronized and keras.backend.backend() != "tensorflow":
+            raise ValueError(
+                "synchronized=True needs the TensorFlow backend. "
+                f"Received the {keras.backend.backend()} backend."
+            )
+        if renorm and (debias or momentum is None):
+            raise ValueError(
+                "renorm keeps exponential averages; debias and momentum=None do not go with it. "
+                f"Received: renorm=True, debias={debias}, momentum={momentum}."
+            )
+        self.axis = axis
+        self.virtual_batch_size = virtual_batch_size
+        self.renorm = renorm
+        self.renorm_clipping = renorm_clipping
+        self.renorm_momentum = renorm_momentum
+        self.synchronized = synchronized
+        self._renorm = Renorm(renorm_clipping, renorm_momentum) if renorm else None
+
+    def build(self, input_shape: Any) -> None:
+        """Create gamma, beta and the moving statistics."""
+        (self._axis,) = canonical_axes(self.axis, input_shape)
+        features = input_shape[self._axis]
+        self.add_affine_weights((features,))
+        self.add_statistics((features,))
+        if self._renorm is not None:
+            self._renorm.add_weights(self, (features,))
+        self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes={self._axis: features})
+
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        """Normalize `inputs`."""
+        require_floating(inputs, self)
+        if mask is not None:
+            mask = align_mask(mask, inputs, self._axis)
+        moving = self._moving(len(inputs.shape), statistics_dtype(inputs.dtype))
+        if not (training and self.trainable):
+            return self.normalize_moving(inputs, self._axis, *moving)
+        if self.virtual_batch_size is not None:
+            return self._normalize_ghosts(inputs, moving, mask, self.virtual_batch_size)
+        reduced = [a for a in range(len(inputs.shape)) if a != self._axis]
+        all_reduce = identity
+        if self.synchronized:
+            from keras_norm.ops.replicas import sum_over_replicas as all_reduce
+        y, batch = self.normalize_batch(
+            inputs, self._axis, reduced, moving, mask, all_reduce, self._renorm
+        )
+        mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
+        if self._renorm is None:
+            self.statistics.update(mean, variance, valid[0])
+        else:
+            self._renorm.update(self, mean, variance, valid[0])
+        return y
+
+    def _normalize_ghosts(
+        self, inputs: Any, moving: tuple[Any, Any], mask: Any, virtual_batch_size: int
+    ) -> Any:
+        x, alive = ghosts.split(inputs, mask, virtual_batch_size)
+        reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
+        y, batch = self.normalize_batch(x, self._axis + 1, reduced, moving, alive)
+        features = inputs.shape[self._axis]
+        mean, variance = (ops.reshape(s, (-1, features)) for s in (batch.mean, batch.variance))
+        self.statistics.update_steps(mean, variance, ops.reshape(batch.valid, (-1,)))
+        return ghosts.merge(y, ops.shape(inputs)[0])
+
+    def _moving(self, rank: int, dtype: str) -> tuple[Any, Any]:
+        """The moving statistics, shaped to broadcast to inputs of `rank`."""
+        shape = [1] * rank
+        shape[self._axis] = self.moving_mean.shape[0]
+        return tuple(
+            ops.reshape(ops.cast(s, dtype), shape) for s in (self.moving_mean, self.moving_variance)
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "axis": self.axis,
+            "virtual_batch_size": self.virtual_batch_size,
+            "renorm": self.renorm,
+            "renorm_clipping": self.renorm_clipping,
+            "renorm_momentum": self.renorm_momentum,
+            "synchronized": self.synchronized,
+        }

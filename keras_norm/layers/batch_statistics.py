@@ -1,0 +1,146 @@
+"""What the batch normalizations share: batch statistics in training, moving ones at inference."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras import initializers, ops
+
+from keras_norm.layers.affine import AffineNormalization
+from keras_norm.layers.moving_statistics import MovingStatistics
+from keras_norm.layers.renorm import Renorm
+from keras_norm.ops.moments import identity, moments, normalize, statistics_dtype
+
+
+class BatchStatistics(NamedTuple):
+    """What one batch tells the moving statistics; the reduced axes are kept at size one."""
+
+    mean: Any
+    variance: Any
+    valid: Any
+
+
+class StatisticsNormalization(AffineNormalization):
+    """Base of the layers that normalize with the batch in training and with averages at inference.
+
+    Args:
+        momentum: weight of the past in the moving statistics, in [0, 1]; None averages all batches
+            seen, each with the same weight.
+        debias: divide the exponential average by 1 - momentum^n, so that inference is right after
+            the first step.
+        unbiased_variance: move towards the variance with n - 1 in place of n.
+        moving_mean_initializer: initializer of the moving mean.
+        moving_variance_initializer: initializer of the moving variance.
+        **kwargs: as for `AffineNormalization`.
+
+    Raises:
+        ValueError: momentum outside [0, 1], or `debias` where there is nothing to debias.
+    """
+
+    # Batches with fewer positions than this normalize with the moving statistics and do not move
+    # them.
+    fewest = 1
+
+    def __init__(
+        self,
+        *,
+        momentum: float | None,
+        debias: bool,
+        unbiased_variance: bool = False,
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if momentum is not None and not 0.0 <= momentum <= 1.0:
+            raise ValueError(
+                "momentum must be within [0, 1], or None for the average of all batches. "
+                f"Received: momentum={momentum}."
+            )
+        if debias and momentum == 1.0:
+            raise ValueError(
+                "debias=True needs momentum below 1: statistics that never move have no bias to "
+                "remove. Received: momentum=1.0."
+            )
+        self.momentum = momentum
+        self.debias = debias
+        self.unbiased_variance = unbiased_variance
+        self.moving_mean_initializer = initializers.get(moving_mean_initializer)
+        self.moving_variance_initializer = initializers.get(moving_variance_initializer)
+
+    def add_statistics(self, shape: tuple[int, ...], counted: bool = False) -> None:
+        """Create the moving statistics, of shape (features,) or (rows, features)."""
+        self.statistics = MovingStatistics(
+            self,
+            shape,
+            momentum=self.momentum,
+            debias=self.debias,
+            mean_initializer=self.moving_mean_initializer,
+            variance_initializer=self.moving_variance_initializer,
+            counted=counted or self.debias or self.momentum is None,
+        )
+        self.moving_mean = self.statistics.mean
+        self.moving_variance = self.statistics.variance
+        self.update_count = self.statistics.update_count
+
+    def normalize_moving(self, x: Any, axis: int, mean: Any, variance: Any) -> Any:
+        """Normalize with given statistics, as inference does.
+
+        Args:
+            x: floating tensor with features at `axis`.
+            axis: the feature axis.
+            mean: broadcasts to `x`.
+            variance: broadcasts to `x`.
+        """
+        x = ops.cast(x, statistics_dtype(x.dtype))
+        affine = self.affine_weights(len(x.shape), [axis])
+        y = normalize(x - mean, variance, self.epsilon, **affine)
+        return ops.cast(y, self.compute_dtype)
+
+    def normalize_batch(
+        self,
+        x: Any,
+        axis: int,
+        reduced: list[int],
+        moving: tuple[Any, Any],
+        mask: Any = None,
+        all_reduce: Callable[[Any], Any] = identity,
+        renorm: Renorm | None = None,
+    ) -> tuple[Any, BatchStatistics]:
+        """Normalize with the batch's own statistics, as training does.
+
+        Args:
+            x: floating tensor with features at `axis`.
+            axis: the feature axis.
+            reduced: axes that the statistics are taken over.
+            moving: mean and variance that serve where fewer than `fewest` positions count.
+            mask: bool, broadcasts to `x`, or None.
+            all_reduce: sums over replicas.
+            renorm: corrects gamma and beta, or None.
+
+        Returns:
+            The normalized tensor, and the statistics to move towards.
+        """
+        m = moments(x, reduced, mask, all_reduce)
+        valid = m.count >= self.fewest
+        centred = ops.where(valid, m.centred, ops.cast(x, m.mean.dtype) - moving[0])
+        variance = ops.where(valid, m.variance, moving[1])
+        affine = self.affine_weights(len(x.shape), [axis])
+        if renorm is not None:
+            mean = ops.where(valid, m.mean, moving[0])
+            affine = renorm.correct(affine, mean, variance, self.epsilon)
+        y = normalize(centred, variance, self.epsilon, **affine)
+        unbias = m.count / ops.maximum(m.count - 1.0, 1.0) if self.unbiased_variance else 1.0
+        return ops.cast(y, self.compute_dtype), BatchStatistics(
+            ops.stop_gradient(m.mean), ops.stop_gradient(m.variance * unbias), valid
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "momentum": self.momentum,
+            "debias": self.debias,
+            "unbiased_variance": self.unbiased_variance,
+            "moving_mean_initializer": initializers.serialize(self.moving_mean_initializer),
+            "moving_variance_initializer": initializers.serialize(self.moving_variance_initializer),
+        }

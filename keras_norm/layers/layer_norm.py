@@ -1,0 +1,117 @@
+"""Layer normalization."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.layers.affine import AffineNormalization
+from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.ops.moments import moments, normalize
+
+
+@keras.saving.register_keras_serializable(package="keras_norm")
+class LayerNormalization(AffineNormalization):
+    """Normalize each sample over its features.
+
+    ::
+
+        y = gamma * (x - mean) / sqrt(var + epsilon) + beta          "inside"
+        y = gamma * (x - mean) / (sqrt(var) + epsilon) + beta        "outside"
+
+    with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The defaults are those
+    of `keras.layers.LayerNormalization`; `epsilon_placement="outside", ddof=1` is the form of
+    "The Annotated Transformer".
+
+    Args:
+        axis: axis or axes to normalize over; gamma and beta have their shape.
+        epsilon: number added to the variance ("inside") or to the deviation ("outside").
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        epsilon_placement: "inside" or "outside" of the root.
+        ddof: 0 for the biased variance, 1 for the unbiased one.
+        **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: floating tensor of any rank; a mask passes through.
+
+    Raises:
+        TypeError: an integer input, or an axis that is no integer.
+        ValueError: an axis out of range or named twice; another `epsilon_placement` or `ddof`; no
+            more than `ddof` features; an unknown argument.
+
+    Example:
+    >>> layer = LayerNormalization(epsilon=1e-5)
+    >>> layer(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+    array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, section 3, eq. 3-4.
+    """
+
+    def __init__(
+        self,
+        axis: int | Sequence[int] = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        *,
+        epsilon_placement: str = "inside",
+        ddof: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.pop("rms_scaling", False):  # a switch that Keras deprecated, still in its configs
+            raise ValueError(
+                "rms_scaling=True divides by the deviation without centring, which is "
+                "keras_norm.VarianceNormalization(scale=True). Use that layer instead."
+            )
+        super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
+        if not isinstance(axis, int | list | tuple):
+            raise TypeError(f"axis must be an int or a list of ints. Received: axis={axis!r}.")
+        if epsilon_placement not in ("inside", "outside"):
+            raise ValueError(
+                "epsilon_placement must be 'inside' or 'outside' (of the root). "
+                f"Received: epsilon_placement={epsilon_placement!r}."
+            )
+        if ddof not in (0, 1):
+            raise ValueError(f"ddof must be 0 or 1. Received: ddof={ddof!r}.")
+        self.axis = axis
+        self.epsilon_placement = epsilon_placement
+        self.ddof = ddof
+
+    def build(self, input_shape: Any) -> None:
+        """Create gamma and beta over the normalized axes."""
+        self._axes = canonical_axes(self.axis, input_shape)
+        shape = [input_shape[a] for a in self._axes]
+        self._features = math.prod(shape)
+        if self._features <= self.ddof:
+            raise ValueError(
+                f"ddof={self.ddof} needs more than {self.ddof} features. Received inputs of shape "
+                f"{tuple(input_shape)} with axis={self.axis}."
+            )
+        self.add_affine_weights(shape)
+
+    def call(self, inputs: Any) -> Any:
+        """Normalize `inputs`."""
+        require_floating(inputs, self)
+        m = moments(inputs, self._axes)
+        y = normalize(
+            m.centred,
+            m.variance * (self._features / (self._features - self.ddof)),
+            self.epsilon,
+            epsilon_placement=self.epsilon_placement,
+            **self.affine_weights(len(inputs.shape), self._axes),
+        )
+        return ops.cast(y, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "axis": self.axis,
+            "epsilon_placement": self.epsilon_placement,
+            "ddof": self.ddof,
+        }

@@ -1,0 +1,104 @@
+"""Batch renormalization: what it corrects, and the averages that it corrects with."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+LIMITS = ("rmax", "rmin", "dmax")
+
+
+class Renorm:
+    """Correct a batch's normalization by slow averages of mean and deviation.
+
+    ::
+
+        r = clip(sigma_batch / sigma, rmin, rmax)      d = clip((mean_batch - mean) / sigma, +-dmax)
+        y = gamma * (r * (x - mean_batch) / sigma_batch + d) + beta
+
+    sigma is sqrt(var + epsilon); no gradient flows through r and d. The moving variance follows the
+    moving average of sigma.
+
+    Args:
+        clipping: dict with any of `rmax`, `rmin`, `dmax`, or None.
+        momentum: weight of the past in mean and sigma.
+
+    Raises:
+        ValueError: unknown keys, rmax below rmin, or a negative dmax.
+
+    Reference:
+        Ioffe, "Batch Renormalization" (2017), arXiv 1702.03275, algorithm 1.
+    """
+
+    def __init__(self, clipping: dict[str, float] | None, momentum: float) -> None:
+        clipping = clipping or {}
+        if set(clipping) - set(LIMITS):
+            raise ValueError(
+                f"renorm_clipping takes the keys {', '.join(LIMITS)}. "
+                f"Received: renorm_clipping={clipping}."
+            )
+        self.rmax, self.rmin, self.dmax = (clipping.get(key) for key in LIMITS)
+        if self.rmax is not None and self.rmin is not None and self.rmax < self.rmin:
+            raise ValueError(f"rmax must not be below rmin. Received: renorm_clipping={clipping}.")
+        if self.dmax is not None and self.dmax < 0:
+            raise ValueError(f"dmax must not be negative. Received: renorm_clipping={clipping}.")
+        self.momentum = momentum
+
+    def add_weights(self, layer: Any, shape: tuple[int, ...]) -> None:
+        """Create the averages, in the order of `keras.layers.BatchNormalization`."""
+
+        def add(name: str, initializer: Any) -> Any:
+            return layer.add_weight(
+                name=name, shape=shape, initializer=initializer, trainable=False, autocast=False
+            )
+
+        def deviation(shape: Any, dtype: Any = None) -> Any:
+            return ops.sqrt(_fresh(layer.moving_variance_initializer)(shape, dtype=dtype))
+
+        self.moving_stddev = add("moving_stddev", deviation)
+        self.mean = add("renorm_mean", _fresh(layer.moving_mean_initializer))
+        self.stddev = add("renorm_stddev", deviation)
+
+    def correct(
+        self, affine: dict[str, Any], mean: Any, variance: Any, epsilon: float
+    ) -> dict[str, Any]:
+        """Fold r and d into gamma and beta; `mean` and `variance` are the batch's."""
+        shape = ops.shape(mean)
+        average = ops.reshape(ops.cast(self.mean, mean.dtype), shape)
+        sigma = ops.maximum(ops.reshape(ops.cast(self.stddev, mean.dtype), shape), epsilon**0.5)
+        r = ops.sqrt(variance + epsilon) / sigma
+        d = (mean - average) / sigma
+        if self.rmin is not None:
+            r = ops.maximum(r, self.rmin)
+        if self.rmax is not None:
+            r = ops.minimum(r, self.rmax)
+        if self.dmax is not None:
+            d = ops.clip(d, -self.dmax, self.dmax)
+        gamma, beta = ops.stop_gradient(r), ops.stop_gradient(d)
+        if affine["gamma"] is not None:
+            gain = ops.cast(affine["gamma"], mean.dtype)
+            gamma, beta = gamma * gain, beta * gain
+        if affine["beta"] is not None:
+            beta = beta + ops.cast(affine["beta"], mean.dtype)
+        return {"gamma": gamma, "beta": beta}
+
+    def update(self, layer: Any, mean: Any, variance: Any, valid: Any) -> None:
+        """Move every average of the layer, where `valid`."""
+        sigma = ops.sqrt(variance + layer.epsilon)
+        for average, batch, momentum in (
+            (self.mean, mean, self.momentum),
+            (self.stddev, sigma, self.momentum),
+            (layer.moving_mean, mean, layer.momentum),
+            (self.moving_stddev, sigma, layer.momentum),
+        ):
+            moved = ops.cast(average, batch.dtype) * momentum + batch * (1.0 - momentum)
+            average.assign(ops.where(valid, ops.cast(moved, average.dtype), average))
+        variance = ops.relu(ops.square(self.moving_stddev) - layer.epsilon)
+        layer.moving_variance.assign(ops.where(valid, variance, layer.moving_variance))
+
+
+def _fresh(initializer: Any) -> Any:
+    """A copy, so that a random initializer draws anew for every weight."""
+    if isinstance(initializer, keras.initializers.Initializer):
+        return initializer.clone()
+    return initializer

@@ -1,0 +1,78 @@
+"""Root mean square normalization."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.ops.moments import normalize, statistics_dtype
+
+
+@keras.saving.register_keras_serializable(package="keras_norm")
+class RMSNormalization(keras.layers.Layer):
+    """Divide each sample by the root mean square of its features.
+
+    ::
+
+        y = scale * x / sqrt(mean(x^2) + epsilon)
+
+    Arguments, defaults and the weight `scale` are those of `keras.layers.RMSNormalization`; unlike
+    it, this layer passes masks on and does not overflow in float16.
+
+    Args:
+        axis: axis or axes to normalize over; `scale` has their shape.
+        epsilon: number added to the mean square.
+        **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
+
+    Call arguments:
+        inputs: floating tensor of any rank; a mask passes through.
+
+    Raises:
+        TypeError: an integer input.
+        ValueError: an axis out of range or named twice; a negative epsilon; an unknown argument.
+
+    Example:
+    >>> RMSNormalization()(np.array([[3.0, 4.0]])).numpy().round(4)
+    array([[0.8485, 1.1314]], dtype=float32)
+
+    Reference:
+        Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv 1910.07467, eq. 4.
+    """
+
+    def __init__(
+        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if epsilon < 0:
+            raise ValueError(f"epsilon must not be negative. Received: epsilon={epsilon}.")
+        self.axis = axis
+        self.epsilon = epsilon
+        self.supports_masking = True
+        self.autocast = False
+
+    def build(self, input_shape: Any) -> None:
+        """Create the gain over the normalized axes."""
+        self._axes = canonical_axes(self.axis, input_shape)
+        shape = [input_shape[a] for a in self._axes]
+        self.scale = self.add_weight(name="scale", shape=shape, initializer="ones", autocast=False)
+
+    def call(self, inputs: Any) -> Any:
+        """Normalize `inputs`."""
+        require_floating(inputs, self)
+        x = ops.cast(inputs, statistics_dtype(inputs.dtype))
+        shape = [1] * len(x.shape)
+        for axis, size in zip(self._axes, self.scale.shape, strict=True):
+            shape[axis] = size
+        mean_square = ops.mean(ops.square(x), self._axes, keepdims=True)
+        y = normalize(x, mean_square, self.epsilon, gamma=ops.reshape(self.scale, shape))
+        return ops.cast(y, self.compute_dtype)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The input's own shape."""
+        return input_shape
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "axis": self.axis, "epsilon": self.epsilon}

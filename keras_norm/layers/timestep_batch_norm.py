@@ -1,0 +1,123 @@
+"""Batch normalization with statistics of every timestep."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.ops.masks import align_mask
+from keras_norm.ops.moments import statistics_dtype
+
+
+@keras.saving.register_keras_serializable(package="keras_norm")
+class TimestepBatchNormalization(StatisticsNormalization):
+    """Normalize every timestep of a sequence over the batch, with statistics of its own.
+
+    At timestep t, over the sequences that are alive at t::
+
+        y_t = gamma * (x_t - mean_t) / sqrt(var_t + epsilon) + beta
+
+    gamma and beta are shared over time. Training uses the batch's mean_t and var_t and moves row t
+    of the moving statistics; timesteps beyond the last row all move that row. A timestep with fewer
+    than two alive sequences normalizes with its moving statistics and moves nothing. Inference uses
+    row min(t, last row that training reached).
+
+    Args:
+        max_timesteps: number of rows of statistics.
+        momentum: weight of the past in the moving statistics, in [0, 1]; None averages all batches.
+        epsilon: number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        debias: divide each row's average by 1 - momentum^n, n being the updates of that row. On by
+            default: late timesteps of long sequences are seen seldom.
+        **kwargs: `unbiased_variance`, `moving_mean_initializer`, `moving_variance_initializer`,
+            `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: (batch, time, features), or (batch, features) with `step`.
+        training: whether to use, and to learn from, the batch's statistics.
+        mask: (batch, time), or (batch,) with `step`; True where a sequence is alive.
+        step: the timestep of `inputs`, an int or int tensor from 0 on; None for whole sequences.
+
+    Weights:
+        gamma and beta (features,), moving_mean and moving_variance (max_timesteps, features), and
+        update_count (max_timesteps,), the updates that each row had.
+
+    Raises:
+        TypeError: an integer input.
+        ValueError: `max_timesteps` below 1, inputs or a mask of another rank, an unknown argument.
+
+    Example:
+    >>> layer = TimestepBatchNormalization(max_timesteps=5)
+    >>> y = layer(np.random.default_rng(0).normal(size=(32, 5, 3)), training=True)
+    >>> layer.update_count.numpy()
+    array([1, 1, 1, 1, 1], dtype=int32)
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
+    """
+
+    fewest = 2
+
+    def __init__(
+        self,
+        max_timesteps: int,
+        momentum: float | None = 0.99,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        *,
+        debias: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
+        )
+        if not isinstance(max_timesteps, int) or max_timesteps < 1:
+            raise ValueError(
+                "max_timesteps is the number of timesteps with statistics of their own, an int "
+                f"from 1 on. Received: max_timesteps={max_timesteps!r}."
+            )
+        self.max_timesteps = max_timesteps
+
+    def build(self, input_shape: Any) -> None:
+        """Create gamma, beta and a row of statistics for every timestep."""
+        canonical_axes(-1, input_shape)
+        features = input_shape[-1]
+        self.add_affine_weights((features,))
+        self.add_statistics((self.max_timesteps, features), counted=True)
+
+    def call(
+        self, inputs: Any, training: bool | None = None, mask: Any = None, step: Any = None
+    ) -> Any:
+        """Normalize whole sequences, or the one timestep `step`."""
+        require_floating(inputs, self)
+        rank = 3 if step is None else 2
+        if len(inputs.shape) != rank:
+            expected = "(batch, time, features)" if step is None else "(batch, features) with step"
+            raise ValueError(
+                f"{type(self).__name__} takes inputs {expected}. "
+                f"Received inputs of shape {tuple(inputs.shape)}."
+            )
+        if mask is not None:
+            mask = align_mask(mask, inputs, axis=rank - 1)
+        steps = ops.arange(ops.shape(inputs)[1]) if step is None else ops.reshape(step, (1,))
+        moving = self.statistics.at(steps, statistics_dtype(inputs.dtype))
+        if not (training and self.trainable):
+            return self.normalize_moving(inputs, rank - 1, *moving)
+        y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask)
+        features = inputs.shape[-1]
+        self.statistics.update_steps(
+            ops.reshape(batch.mean, (-1, features)),
+            ops.reshape(batch.variance, (-1, features)),
+            ops.reshape(batch.valid, (-1,)),
+            first=0 if step is None else step,
+        )
+        return y
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "max_timesteps": self.max_timesteps}

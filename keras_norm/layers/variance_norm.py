@@ -1,0 +1,75 @@
+"""Variance-only layer normalization."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.layers.affine import AffineNormalization
+from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.ops.moments import moments, normalize
+
+
+@keras.saving.register_keras_serializable(package="keras_norm")
+class VarianceNormalization(AffineNormalization):
+    """Divide each sample by the deviation of its features, without centring it.
+
+    ::
+
+        y = gamma * x / sqrt(var(x) + epsilon) + beta
+
+    By default there is neither gamma nor beta, as in the paper.
+
+    Args:
+        axis: axis or axes that the variance is taken over.
+        epsilon: number added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: floating tensor of any rank; a mask passes through.
+
+    Raises:
+        TypeError: an integer input.
+        ValueError: an axis out of range or named twice; an unknown argument.
+
+    Example:
+    >>> VarianceNormalization(epsilon=0.0)(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+    array([[1.2247, 2.4495, 3.6742]], dtype=float32)
+
+    Reference:
+        Wang et al., "Correct Normalization Matters: Understanding the Effect of Normalization on
+        Deep Neural Network Models for Click-Through Rate Prediction" (2020), arXiv 2006.12753,
+        section 3 (VO-LN).
+    """
+
+    def __init__(
+        self,
+        axis: int | Sequence[int] = -1,
+        epsilon: float = 1e-3,
+        center: bool = False,
+        scale: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
+        self.axis = axis
+
+    def build(self, input_shape: Any) -> None:
+        """Create gamma and beta, where they are asked for."""
+        self._axes = canonical_axes(self.axis, input_shape)
+        self.add_affine_weights([input_shape[a] for a in self._axes])
+
+    def call(self, inputs: Any) -> Any:
+        """Normalize `inputs`."""
+        require_floating(inputs, self)
+        variance = moments(inputs, self._axes).variance
+        affine = self.affine_weights(len(inputs.shape), self._axes)
+        y = normalize(ops.cast(inputs, variance.dtype), variance, self.epsilon, **affine)
+        return ops.cast(y, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "axis": self.axis}

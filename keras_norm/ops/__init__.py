@@ -1,0 +1,1 @@
+"""Pure tensor functions: no layers, no variables, no state."""

@@ -1,0 +1,27 @@
+"""A product with a kernel, under dropout."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+
+def project(x: Any, kernel: Any, masks: Any = None) -> Any:
+    """Multiply x with a kernel, x dropped out.
+
+    Several masks are one for each gate: gate g is (x * mask_g) @ kernel_g.
+
+    Args:
+        x: (batch, features) or (batch, time, features).
+        kernel: (features, gates * units).
+        masks: None, a mask (batch, features), or a list of one for each gate. All timesteps of a
+            sequence share them (Gal and Ghahramani 2016, arXiv 1512.05287).
+    """
+    if masks is None:
+        return ops.matmul(x, kernel)
+    masks = list(masks) if isinstance(masks, Sequence) else [masks]
+    if len(x.shape) == 3:
+        masks = [m[:, None, :] for m in masks]
+    kernels = ops.split(kernel, len(masks), axis=1)
+    gates = [ops.matmul(x * m, k) for m, k in zip(masks, kernels, strict=True)]
+    return gates[0] if len(gates) == 1 else ops.concatenate(gates, axis=-1)

@@ -1,0 +1,147 @@
+"""What every normalized cell shares."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.rnn import norms, step_counter
+
+Norm = Callable[[str, Any], Any]
+
+
+class NormCell(keras.layers.Layer):
+    """Turns a Keras cell into one with normalization inside; stands before it in the bases.
+
+    The Keras cell brings its arguments, its weights and its dropout. A subclass gives the two pure
+    halves of a step: `project_inputs`, all that does not depend on the state, and `step`, the rest.
+    `call` joins them for keras.layers.RNN; the sequence layers run the first half for all timesteps
+    at once.
+
+    Args:
+        units: size of the state.
+        norm: None, a template layer for every slot, or a dict from slots to templates.
+        slots: the slots there are, in the order of their weights, each with its width in units.
+        **kwargs: arguments of the Keras cell.
+    """
+
+    state_size: Any
+
+    def __init__(self, units: int, norm: Any, slots: Mapping[str, int], **kwargs: Any) -> None:
+        super().__init__(units, **kwargs)
+        self.slots = norms.Slots(norm, {slot: n * units for slot, n in slots.items()})
+        self.real_state_sizes = list(_as_list(self.state_size))
+        if self.slots.count_steps:
+            self.state_size = [*self.real_state_sizes, step_counter.DIGITS]
+
+    @property
+    def norm(self) -> Any:
+        """The `norm` that the cell was made with."""
+        return self.slots.norm
+
+    def build(self, input_shape: Any) -> None:
+        """Create the weights of the Keras cell, then those of the norms."""
+        self.build_weights(input_shape)
+        for slot, layer in self.slots.fill(self.dtype_policy).items():
+            setattr(self, slot, layer)
+
+    def build_weights(self, input_shape: Any) -> None:
+        """The weights of the Keras cell."""
+        super().build(input_shape)
+
+    def slot_layers(self) -> dict[str, Any]:
+        """The norms, by slot."""
+        return {slot: getattr(self, slot) for slot in self.slots.templates}
+
+    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+        """The part of a step that needs no state, for (batch, features) or (batch, time, features).
+
+        Args:
+            inputs: the cell's inputs.
+            dropout_masks: of `inputs`, or None.
+            norm: (slot, tensor) -> tensor.
+        """
+        raise NotImplementedError
+
+    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+        """The rest of a step: the new states, the first of which is the output.
+
+        Args:
+            x: what `project_inputs` gave for this timestep.
+            states: the states before the step.
+            dropout_masks: of the first state, or None.
+            norm: (slot, tensor) -> tensor.
+        """
+        raise NotImplementedError
+
+    def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[Any, Any]:
+        """Masks of inputs (batch, features) and of h, drawn once for all timesteps; or None."""
+        if not training:
+            return None, None
+        return self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
+
+    def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, Any]:
+        """One step, as keras.layers.RNN calls it.
+
+        Args:
+            inputs: (batch, features).
+            states: the states before the step, each (batch, units); a cell with statistics of every
+                timestep takes its counter, (batch, 2), as the last.
+            training: whether dropout and batch statistics are on.
+
+        Returns:
+            The output (batch, units), and the states after the step.
+        """
+        given = _as_list(states)
+        counter = None
+        if self.slots.count_steps:
+            self._require_counter(given)
+            counter = given.pop()
+
+        def norm(slot: str, x: Any) -> Any:
+            layer = self.slot_layers().get(slot)
+            if layer is None:
+                return x
+            step = {} if counter is None else {"step": step_counter.read(counter)}
+            return norms.call_layer(layer, x, training, **step)
+
+        input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
+        x = self.project_inputs(inputs, input_masks, norm)
+        new = self.step(x, given, recurrent_masks, norm)
+        if counter is not None:
+            new = [*new, step_counter.advance(counter)]
+        return new[0], new if isinstance(states, list | tuple) else new[0]
+
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+        """Zeros for every state."""
+        sizes = _as_list(self.state_size)
+        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "norm": keras.saving.serialize_keras_object(self.norm)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """The cell that `get_config` describes."""
+        return cls(**with_norm(config))
+
+    def _require_counter(self, states: list[Any]) -> None:
+        if len(states) != len(self.real_state_sizes) + 1:
+            raise ValueError(
+                f"{type(self).__name__} counts timesteps and takes {len(self.real_state_sizes)} "
+                f"states and its counter, zeros of shape (batch, {step_counter.DIGITS}) at the "
+                f"start. Received {len(states)} states; get_initial_state gives them all."
+            )
+
+
+def with_norm(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with its `norm` turned into layers."""
+    if config.get("norm") is None:
+        return config
+    return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}
+
+
+def _as_list(states: Any) -> list[Any]:
+    return list(states) if isinstance(states, list | tuple) else [states]

@@ -1,0 +1,174 @@
+"""GRU with normalization inside."""
+
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_norm.ops.gru import gru_step, gru_step_reset_before
+from keras_norm.ops.projection import project
+from keras_norm.rnn.cell import Norm, NormCell
+from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+from keras_norm.rnn.sequence import NormRNN
+
+register = keras.saving.register_keras_serializable(package="keras_norm")
+
+
+@register
+class NormGRUCell(NormCell, keras.layers.GRUCell):
+    """One step of a GRU with a norm of your choice inside.
+
+    ::
+
+        z, r = s(kernel_norm((W x_t)_zr) + recurrent_norm((U h)_zr) + b_zr)
+        n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The reset gate acts after the norm, and there is one bias. With `norm=None` it
+    is `keras.layers.GRUCell`, with that layer's two biases, or its `reset_after=False`.
+
+    Args:
+        units: size of h.
+        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
+            2 * units, `kernel_candidate_norm` and `recurrent_candidate_norm` over units); a dict
+            from slots to layers, where a slot left out has no norm; or None.
+        **kwargs: every argument of `keras.layers.GRUCell`.
+
+    Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
+
+    Raises:
+        ValueError: a norm together with `reset_after=False`.
+
+    Example:
+    >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement.
+    """
+
+    SLOTS: ClassVar = {
+        "kernel_norm": 2,
+        "kernel_candidate_norm": 1,
+        "recurrent_norm": 2,
+        "recurrent_candidate_norm": 1,
+    }
+
+    def __init__(self, units: int, norm: Any = None, **kwargs: Any) -> None:
+        super().__init__(units, norm, self.SLOTS, **kwargs)
+        if norm is not None and not self.reset_after:
+            raise ValueError(
+                "With a norm the reset gate acts after it (Ba et al. 2016, supplement). Received "
+                "reset_after=False: leave it out, or use norm=None."
+            )
+
+    def build_weights(self, input_shape: Any) -> None:
+        """Keras' weights, but one bias (3 * units,) where there are norms."""
+        if self.norm is None:
+            super().build_weights(input_shape)
+            return
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(input_shape[-1], 3 * self.units),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel",
+            shape=(self.units, 3 * self.units),
+            initializer=self.recurrent_initializer,
+            regularizer=self.recurrent_regularizer,
+            constraint=self.recurrent_constraint,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                name="bias",
+                shape=(3 * self.units,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+        """The normalized W x, and the bias (Keras' input bias without norms)."""
+        x = project(inputs, self.kernel, dropout_masks)
+        if self.norm is not None:
+            zr, candidate = x[..., : 2 * self.units], x[..., 2 * self.units :]
+            x = ops.concatenate(
+                [norm("kernel_norm", zr), norm("kernel_candidate_norm", candidate)], axis=-1
+            )
+        if self.bias is None:
+            return x
+        return x + (self.bias[0] if len(self.bias.shape) == 2 else self.bias)
+
+    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+        """The state after the step."""
+        activations = (self.activation, self.recurrent_activation)
+        if not self.reset_after:
+            return [self._step_reset_before(x, states[0], dropout_masks, *activations)]
+
+        def recur(h: Any) -> Any:
+            u = project(h, self.recurrent_kernel, dropout_masks)
+            return u + self.bias[1] if self.bias is not None and len(self.bias.shape) == 2 else u
+
+        return [gru_step(x, states[0], recur, norm, *activations)]
+
+    def _step_reset_before(self, x: Any, h: Any, dropout_masks: Any, *activations: Any) -> Any:
+        kernel = self.recurrent_kernel
+        kernel_zr, kernel_h = kernel[:, : 2 * self.units], kernel[:, 2 * self.units :]
+        masks_zr, mask_h = dropout_masks, None
+        if dropout_masks is not None:
+            masks_zr, mask_h = dropout_masks[:2], dropout_masks[2]
+        return gru_step_reset_before(
+            x,
+            h,
+            lambda h: project(h, kernel_zr, masks_zr),
+            lambda rh: project(rh, kernel_h, mask_h),
+            *activations,
+        )
+
+
+@register
+class NormGRU(NormRNN):
+    """GRU over sequences, with a norm of your choice inside.
+
+    Takes the arguments of `NormGRUCell` and of `keras.layers.GRU`, and with `norm=None` computes
+    what the latter computes.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None.
+        **kwargs: every argument of `keras.layers.GRU`.
+
+    Example:
+    >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 5, 8])
+    """
+
+    cell_class: type[NormCell] = NormGRUCell
+
+
+@register
+class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
+    """`NormGRUCell` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
+
+
+@register
+class LayerNormGRU(NormGRU):
+    """`NormGRU` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
+
+    cell_class = LayerNormGRUCell
+
+
+@register
+class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
+    """`NormGRUCell` with batch statistics of every timestep; see `BatchNormLSTM`."""
+
+
+@register
+class BatchNormGRU(NormGRU):
+    """`NormGRU` with batch statistics of every timestep; arguments as of `BatchNormLSTM`."""
+
+    cell_class = BatchNormGRUCell

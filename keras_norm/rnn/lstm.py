@@ -1,0 +1,193 @@
+"""LSTM with normalization inside."""
+
+from typing import Any, ClassVar
+
+import keras
+
+from keras_norm.ops.lstm import GATES, lstm_step
+from keras_norm.ops.projection import project
+from keras_norm.rnn.cell import Norm, NormCell
+from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+from keras_norm.rnn.sequence import NormRNN
+
+register = keras.saving.register_keras_serializable(package="keras_norm")
+
+
+@register
+class NormLSTMCell(NormCell, keras.layers.LSTMCell):
+    """One step of an LSTM with a norm of your choice inside.
+
+    ::
+
+        i, f, g, o = kernel_norm(W x_t) + recurrent_norm(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(state_norm(c))
+
+    s is the sigmoid; c itself is carried on, not state_norm(c). With `norm=None` it is
+    `keras.layers.LSTMCell`.
+
+    Args:
+        units: size of h and c.
+        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
+            all 4 * units, `state_norm` over units); a dict from slots to layers, where a slot left
+            out has no norm; or None.
+        norm_form: "separate" as above, or "joint": each gate is gate_norm(W x_t + U h) + b with the
+            slots `input_norm`, `forget_norm`, `cell_norm`, `output_norm` over units, and c has no
+            norm. TFLite's fused LSTM computes the joint form.
+        normalize_carry: carry state_norm(c), as TensorFlow Addons' cell did and the paper does not.
+        **kwargs: every argument of `keras.layers.LSTMCell`.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h and c, each (batch, units); with statistics of every timestep also a counter of
+            the timesteps (batch, 2), zeros at the start. keras.layers.RNN evaluates a cell once
+            more on its first timestep, so that row 0 of such statistics moves twice a batch there,
+            and it hides the mask; `NormLSTM` has neither flaw.
+        training: whether dropout and batch statistics are on.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then each slot's own.
+
+    Raises:
+        TypeError: `norm` is no layer.
+        ValueError: a slot that the cell does not have, a norm over another axis than the last,
+            another `norm_form`, an unknown argument.
+
+    Example:
+    >>> cell = NormLSTMCell(8, norm=RMSNormalization())
+    >>> keras.layers.RNN(cell)(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
+    """
+
+    SLOTS: ClassVar = {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}
+    JOINT_SLOTS: ClassVar = {f"{gate}_norm": 1 for gate in GATES}
+
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        *,
+        norm_form: str = "separate",
+        normalize_carry: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if norm_form not in ("separate", "joint"):
+            raise ValueError(
+                f"norm_form must be 'separate' or 'joint'. Received: norm_form={norm_form!r}."
+            )
+        if norm_form == "joint" and normalize_carry:
+            raise ValueError(
+                "normalize_carry=True needs a norm of c, which norm_form='joint' lacks. Choose one."
+            )
+        slots = self.JOINT_SLOTS if norm_form == "joint" else self.SLOTS
+        super().__init__(units, norm, slots, **kwargs)
+        self.norm_form = norm_form
+        self.normalize_carry = normalize_carry
+
+    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+        """kernel_norm(W x) + b, or W x in the joint form."""
+        x = project(inputs, self.kernel, dropout_masks)
+        if self.norm_form == "joint":
+            return x
+        x = norm("kernel_norm", x)
+        return x if self.bias is None else x + self.bias
+
+    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+        """The states after the step."""
+        return lstm_step(
+            x,
+            states,
+            lambda h: project(h, self.recurrent_kernel, dropout_masks),
+            self.bias,
+            norm,
+            self.activation,
+            self.recurrent_activation,
+            norm_form=self.norm_form,
+            normalize_carry=self.normalize_carry,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "norm_form": self.norm_form,
+            "normalize_carry": self.normalize_carry,
+        }
+
+
+@register
+class NormLSTM(NormRNN):
+    """LSTM over sequences, with a norm of your choice inside.
+
+    Takes the arguments of `NormLSTMCell` and of `keras.layers.LSTM`, and with `norm=None` computes
+    what the latter computes. For the equations, and what is raised, see `NormLSTMCell`.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None.
+        **kwargs: `norm_form` and `normalize_carry`; every argument of `keras.layers.LSTM`.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h and c, each (batch, units); zeros by default.
+        mask: bool (batch, time), True where a timestep counts.
+        training: whether dropout and batch statistics are on.
+
+    Example:
+    >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
+    >>> layer(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 5, 8])
+    """
+
+    cell_class: type[NormCell] = NormLSTMCell
+
+
+@register
+class LayerNormLSTMCell(LayerNormPreset, NormLSTMCell):
+    """`NormLSTMCell` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
+
+
+@register
+class LayerNormLSTM(NormLSTM):
+    """`NormLSTM` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016).
+
+    Args:
+        units: size of the state and of the output.
+        **kwargs: as for `NormLSTM`, without `norm`.
+
+    Example:
+    >>> LayerNormLSTM(8, return_state=True)(np.zeros((2, 5, 3)))[2].shape
+    TensorShape([2, 8])
+    """
+
+    cell_class = LayerNormLSTMCell
+
+
+@register
+class BatchNormLSTMCell(BatchNormPreset, NormLSTMCell):
+    """`NormLSTMCell` with batch statistics of every timestep (Cooijmans et al. 2016, eq. 6-8)."""
+
+
+@register
+class BatchNormLSTM(NormLSTM):
+    """`NormLSTM` with batch statistics of every timestep (Cooijmans et al. 2016, eq. 6-8).
+
+    gamma starts at 0.1; only the state norm has a beta.
+
+    Args:
+        units: size of the state and of the output.
+        max_timesteps: number of timesteps with statistics of their own; later ones share the last.
+        momentum: weight of the past in the moving statistics; None averages all batches.
+        epsilon: number added to the variance.
+        debias: whether the moving statistics are right from the first update on.
+        **kwargs: as for `NormLSTM`, without `norm`.
+
+    Example:
+    >>> BatchNormLSTM(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 8])
+    """
+
+    cell_class = BatchNormLSTMCell

@@ -1,0 +1,112 @@
+"""The norms of a cell: what may fill a slot, and how a slot is filled and applied."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.layers.batch_norm import BatchNormalization
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+
+# Slots that act on W x: they need no state, and stand before the loop.
+INPUT_SLOTS = frozenset(["kernel_norm", "kernel_candidate_norm"])
+
+
+class Slots:
+    """The places in a cell that a norm fills.
+
+    It is no layer and no container of Keras', so that the template it keeps is not taken for a
+    layer of the cell's own.
+
+    Args:
+        norm: None, a layer for every slot, or a dict from slots to layers.
+        widths: the slots that the cell has, in the order of their weights, with their widths.
+
+    Raises:
+        TypeError: `norm` is none of these.
+        ValueError: a slot that the cell does not have, or a layer that no recurrence can hold.
+    """
+
+    def __init__(self, norm: Any, widths: Mapping[str, int]) -> None:
+        if norm is None:
+            chosen = {}
+        elif isinstance(norm, Mapping):
+            chosen = dict(norm)
+        else:
+            chosen = dict.fromkeys(widths, norm)
+        unknown = sorted(set(chosen) - set(widths))
+        if unknown:
+            raise ValueError(
+                f"norm names slots that this cell does not have: {', '.join(unknown)}. "
+                f"Its slots are {', '.join(widths)}."
+            )
+        for layer in chosen.values():
+            _check_template(layer)
+        self.norm = norm
+        self.templates = {slot: chosen[slot] for slot in widths if slot in chosen}
+        self.widths = dict(widths)
+
+    @property
+    def count_steps(self) -> bool:
+        """Whether some slot has statistics of every timestep."""
+        return any(isinstance(t, TimestepBatchNormalization) for t in self.templates.values())
+
+    def fill(self, dtype: Any) -> dict[str, Any]:
+        """A copy of each slot's template, named after the slot and built for its width."""
+        layers = {}
+        for slot, template in self.templates.items():
+            config = {**template.get_config(), "name": slot, "dtype": dtype}
+            layers[slot] = type(template).from_config(config)
+            layers[slot].build((None, self.widths[slot]))
+        return layers
+
+
+def normalize_sequence(layer: Any, x: Any, mask: Any, training: bool) -> Any:
+    """Apply a slot's layer to all timesteps of (batch, time, width) at once."""
+    if isinstance(layer, TimestepBatchNormalization):
+        return layer(x, training=training, mask=mask)
+    # Any other layer sees what it would see step by step: samples, and no time.
+    shape = ops.shape(x)
+    flat = ops.reshape(x, (-1, x.shape[-1]))
+    y = call_layer(layer, flat, training, None if mask is None else ops.reshape(mask, (-1,)))
+    return ops.reshape(y, shape)
+
+
+def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, **kwargs: Any) -> Any:
+    """Call a layer, with the mask and the training flag where its call takes them."""
+    takes = inspect.signature(layer.call).parameters
+    if "mask" in takes:
+        kwargs["mask"] = mask
+    if "training" in takes:
+        kwargs["training"] = training
+    return layer(x, **kwargs)
+
+
+def keeps_statistics(layer: Any) -> bool:
+    """Whether a loop must hand the layer its rows and bring back what the batch told."""
+    return isinstance(layer, StatisticsNormalization)
+
+
+def _check_template(layer: Any) -> None:
+    if not isinstance(layer, keras.layers.Layer):
+        raise TypeError(
+            "norm must be None, a normalization layer, or a dict from slots to layers, such as "
+            f"norm=keras_norm.LayerNormalization(epsilon=1e-5). Received: {layer!r}."
+        )
+    axis = getattr(layer, "axis", -1)
+    if axis not in (-1, [-1], (-1,)):
+        raise ValueError(
+            f"A norm inside a recurrence normalizes the last axis. Received {type(layer).__name__} "
+            f"with axis={axis}; leave axis at -1."
+        )
+    if isinstance(layer, BatchNormalization):
+        for option in ("virtual_batch_size", "renorm", "synchronized"):
+            if getattr(layer, option):
+                raise ValueError(
+                    f"BatchNormalization({option}={getattr(layer, option)}) cannot stand inside a "
+                    "recurrence, where each timestep has its own batch statistics: "
+                    f"leave {option} out."
+                )

@@ -1,0 +1,95 @@
+"""The plain sequence form: one loop over time, differentiated by the backend."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_norm.layers.batch_statistics import BatchStatistics
+from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.time_loop import LoopResult, time_loop
+from keras_norm.rnn import norms
+from keras_norm.rnn.cell import NormCell
+
+
+def plain_form(
+    cell: NormCell,
+    sequences: Any,
+    states: list[Any],
+    mask: Any,
+    training: bool,
+    **loop_options: Any,
+) -> LoopResult:
+    """Run a normalized cell over whole sequences.
+
+    All that needs no state is computed before the loop, for all timesteps at once. Statistics of
+    the batch leave the loop as outputs, and move the moving statistics once, after it.
+
+    Args:
+        cell: a built cell.
+        sequences: (batch, time, features), in the order of the loop.
+        states: initial states, each (batch, units).
+        mask: bool (batch, time), True where a sequence is alive; or None.
+        training: whether dropout and batch statistics are on.
+        **loop_options: of `time_loop`.
+
+    Returns:
+        The loop's result; its outputs are (time, batch, units).
+    """
+    layers = cell.slot_layers()
+
+    def norm_all(slot: str, x: Any) -> Any:
+        layer = layers.get(slot)
+        return x if layer is None else norms.normalize_sequence(layer, x, mask, training)
+
+    input_masks, recurrent_masks = cell.dropout_masks(sequences[:, 0, :], states[0], training)
+    x = cell.project_inputs(sequences, input_masks, norm_all)
+
+    looped = {
+        slot: layer
+        for slot, layer in layers.items()
+        if norms.keeps_statistics(layer) and slot not in norms.INPUT_SLOTS
+    }
+    learning = [slot for slot, layer in looped.items() if training and layer.trainable]
+    steps = ops.arange(ops.shape(sequences)[1])
+    dtype = statistics_dtype(cell.compute_dtype)
+    rows = [row for layer in looped.values() for row in layer.statistics.at(steps, dtype)]
+
+    def step(xs: list[Any], states: list[Any], alive: Any) -> tuple[list[Any], list[Any]]:
+        x, *flat = xs
+        moving = {slot: (flat[2 * i], flat[2 * i + 1]) for i, slot in enumerate(looped)}
+        learned: dict[str, BatchStatistics] = {}
+
+        def norm(slot: str, x: Any) -> Any:
+            layer = layers.get(slot)
+            if layer is None:
+                return x
+            if slot not in looped:
+                return norms.call_layer(layer, x, training)
+            if slot not in learning:
+                return layer.normalize_moving(x, 1, *moving[slot])
+            y, learned[slot] = layer.normalize_batch(x, 1, [0], moving[slot], alive)
+            return y
+
+        new = cell.step(x, states, recurrent_masks, norm)
+        return new, [ops.reshape(s, (-1,)) for slot in learning for s in learned[slot]]
+
+    collected_like = []
+    for slot in learning:
+        statistic = ops.zeros((looped[slot].moving_mean.shape[-1],), dtype)
+        collected_like += [statistic, statistic, ops.zeros((1,), "bool")]
+    result = time_loop(
+        step,
+        [_time_major(x), *rows],
+        states,
+        mask=None if mask is None else ops.expand_dims(_time_major(mask), -1),
+        collected_like=collected_like,
+        **loop_options,
+    )
+    for i, slot in enumerate(learning):
+        mean, variance, valid = result.collected[3 * i : 3 * i + 3]
+        looped[slot].statistics.update_steps(mean, variance, valid[:, 0])
+    return result
+
+
+def _time_major(x: Any) -> Any:
+    return ops.swapaxes(x, 0, 1)

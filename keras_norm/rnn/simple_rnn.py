@@ -1,0 +1,106 @@
+"""Simple recurrence with normalization inside."""
+
+from typing import Any, ClassVar
+
+import keras
+
+from keras_norm.ops.projection import project
+from keras_norm.ops.simple_rnn import simple_rnn_step
+from keras_norm.rnn.cell import Norm, NormCell
+from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+from keras_norm.rnn.sequence import NormRNN
+
+register = keras.saving.register_keras_serializable(package="keras_norm")
+
+
+@register
+class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
+    """One step of a simple recurrence with a norm of your choice inside.
+
+    ::
+
+        h = tanh(kernel_norm(W x_t) + recurrent_norm(U h) + b)
+
+    With `norm=None` it is `keras.layers.SimpleRNNCell`.
+
+    Args:
+        units: size of h.
+        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`, over
+            units); a dict from slots to layers, where a slot left out has no norm; or None.
+        **kwargs: every argument of `keras.layers.SimpleRNNCell`.
+
+    Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
+
+    Example:
+    >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, section 3.1.
+    """
+
+    SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
+
+    def __init__(self, units: int, norm: Any = None, **kwargs: Any) -> None:
+        super().__init__(units, norm, self.SLOTS, **kwargs)
+
+    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+        """kernel_norm(W x) + b."""
+        x = norm("kernel_norm", project(inputs, self.kernel, dropout_masks))
+        return x if self.bias is None else x + self.bias
+
+    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+        """The state after the step."""
+        recurrent_kernel = self.recurrent_kernel
+        h = simple_rnn_step(
+            x,
+            states[0],
+            lambda h: project(h, recurrent_kernel, dropout_masks),
+            norm,
+            self.activation,
+        )
+        return [h]
+
+
+@register
+class NormSimpleRNN(NormRNN):
+    """Simple recurrence over sequences, with a norm of your choice inside.
+
+    Takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`, and with `norm=None`
+    computes what the latter computes.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None.
+        **kwargs: every argument of `keras.layers.SimpleRNN`.
+
+    Example:
+    >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
+    TensorShape([2, 8])
+    """
+
+    cell_class: type[NormCell] = NormSimpleRNNCell
+
+
+@register
+class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
+    """`NormSimpleRNNCell` with `LayerNormalization(epsilon=1e-5)` in every slot."""
+
+
+@register
+class LayerNormSimpleRNN(NormSimpleRNN):
+    """`NormSimpleRNN` with `LayerNormalization(epsilon=1e-5)` in every slot."""
+
+    cell_class = LayerNormSimpleRNNCell
+
+
+@register
+class BatchNormSimpleRNNCell(BatchNormPreset, NormSimpleRNNCell):
+    """`NormSimpleRNNCell` with batch statistics of every timestep; see `BatchNormLSTM`."""
+
+
+@register
+class BatchNormSimpleRNN(NormSimpleRNN):
+    """`NormSimpleRNN` with batch statistics of every timestep; arguments as of `BatchNormLSTM`."""
+
+    cell_class = BatchNormSimpleRNNCell

@@ -1,0 +1,29 @@
+"""A timestep counter that travels among the states of a cell.
+
+keras.layers.RNN tells a cell nothing of the time, so that a cell with statistics of every timestep
+counts for itself. bfloat16 holds whole numbers exactly only up to 256: the counter has two digits.
+"""
+
+from typing import Any
+
+from keras import ops
+
+DIGITS = 2
+BASE = 128
+
+
+def read(counter: Any) -> Any:
+    """The timestep: the greatest in the batch, as a masked sequence's counter stands still.
+
+    Args:
+        counter: (batch, 2), the digits of each sequence, the high one first.
+    """
+    digits = ops.cast(counter, "int32")
+    return ops.max(digits[:, 0] * BASE + digits[:, 1])
+
+
+def advance(counter: Any) -> Any:
+    """The counter, one further."""
+    low = counter[:, 1] + 1
+    carry = ops.cast(low >= BASE, counter.dtype)
+    return ops.stack([counter[:, 0] + carry, low - carry * BASE], axis=1)
