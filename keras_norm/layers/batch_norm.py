@@ -1,12 +1,13 @@
 """Batch normalization."""
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.layers.inputs import canonical_axes, is_positive_int, require_floating
 from keras_norm.layers.renorm import Renorm
 from keras_norm.ops import ghosts
 from keras_norm.ops.masks import align_mask
@@ -93,10 +94,10 @@ class BatchNormalization(StatisticsNormalization):
         )
         if not isinstance(axis, int):
             raise TypeError(f"axis must be an int, the feature axis. Received: axis={axis!r}.")
-        if virtual_batch_size is not None and virtual_batch_size < 1:
+        if virtual_batch_size is not None and not is_positive_int(virtual_batch_size):
             raise ValueError(
-                "virtual_batch_size must be 1 or more, or None for the whole batch. "
-                f"Received: virtual_batch_size={virtual_batch_size}."
+                "virtual_batch_size must be an int from 1 on, or None for the whole batch. "
+                f"Received: virtual_batch_size={virtual_batch_size!r}."
             )
         if virtual_batch_size is not None and (renorm or synchronized):
             raise ValueError(
@@ -152,9 +153,9 @@ class BatchNormalization(StatisticsNormalization):
         )
         mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
         if self._renorm is None:
-            self.statistics.update(mean, variance, valid[0])
+            self.statistics.update(mean, variance, valid)
         else:
-            self._renorm.update(self, mean, variance, valid[0])
+            self._renorm.update(self, mean, variance, valid)
         return y
 
     def _normalize_ghosts(
@@ -163,9 +164,11 @@ class BatchNormalization(StatisticsNormalization):
         x, alive = ghosts.split(inputs, mask, virtual_batch_size)
         reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
         y, batch = self.normalize_batch(x, self._axis + 1, reduced, moving, alive)
-        features = inputs.shape[self._axis]
-        mean, variance = (ops.reshape(s, (-1, features)) for s in (batch.mean, batch.variance))
-        self.statistics.update_steps(mean, variance, ops.reshape(batch.valid, (-1,)))
+        ghost_count = ops.shape(x)[0]
+        mean, variance, valid = (
+            ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch
+        )
+        self.statistics.update_steps(mean, variance, valid)
         return ghosts.merge(y, ops.shape(inputs)[0])
 
     def _moving(self, rank: int, dtype: str) -> tuple[Any, Any]:

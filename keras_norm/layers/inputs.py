@@ -6,6 +6,22 @@ from typing import Any
 import keras
 
 
+def require_axis(axis: Any) -> None:
+    """Refuse what is no axis and no list of axes.
+
+    Raises:
+        TypeError: `axis` is neither an int nor a list or tuple of ints.
+    """
+    axes = axis if isinstance(axis, list | tuple) else [axis]
+    if not axes or not all(isinstance(a, int) for a in axes):
+        raise TypeError(f"axis must be an int or a list of ints. Received: axis={axis!r}.")
+
+
+def is_positive_int(value: Any) -> bool:
+    """Whether `value` is an int from 1 on."""
+    return isinstance(value, int) and value >= 1
+
+
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
     """Axes as sorted numbers in [0, rank), each of a known size.
 

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.layers.inputs import canonical_axes, require_axis, require_floating
 from keras_norm.ops.moments import moments, normalize
 
 
@@ -69,8 +69,7 @@ class LayerNormalization(AffineNormalization):
                 "keras_norm.VarianceNormalization(scale=True). Use that layer instead."
             )
         super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
-        if not isinstance(axis, int | list | tuple):
-            raise TypeError(f"axis must be an int or a list of ints. Received: axis={axis!r}.")
+        require_axis(axis)
         if epsilon_placement not in ("inside", "outside"):
             raise ValueError(
                 "epsilon_placement must be 'inside' or 'outside' (of the root). "

@@ -1,12 +1,13 @@
 """The moving mean and variance of a batch normalization, and how one update moves them."""
 
+import math
 from typing import Any
 
 import keras
 from keras import ops
 
 
-def update_weight(momentum: float | None, debias: bool, n: Any) -> Any:
+def update_weight(momentum: float | None, debias: bool, n: Any, dtype: str) -> Any:
     """Weight w_n of the n-th batch statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
 
     ::
@@ -22,12 +23,16 @@ def update_weight(momentum: float | None, debias: bool, n: Any) -> Any:
         momentum: in [0, 1], or None for the cumulative average.
         debias: whether the exponential average is debiased.
         n: number of updates with this one, from 1 on; unused by the exponential average.
+        dtype: dtype of the result.
     """
     if momentum is None:
-        return 1.0 / n
-    if debias:
-        return (1.0 - momentum) / (1.0 - ops.power(momentum, n))
-    return 1.0 - momentum
+        return 1.0 / ops.cast(n, dtype)
+    w = ops.convert_to_tensor(1.0 - momentum, dtype)
+    if debias and momentum > 0.0:
+        # 1 - momentum^n would cancel where momentum is close to 1.
+        log = ops.convert_to_tensor(math.log(momentum), dtype)
+        return w / -ops.expm1(ops.cast(n, dtype) * log)
+    return w
 
 
 class MovingStatistics:
@@ -88,18 +93,19 @@ class MovingStatistics:
         Args:
             mean: of the shape of the moving mean.
             variance: of the shape of the moving variance.
-            valid: bool (), or (rows,); False leaves a row, and its count, as it was.
+            valid: bool that broadcasts to them; False leaves a statistic as it was.
         """
-        dtype = mean.dtype
-        if self.update_count is None:
-            w = update_weight(self.momentum, self.debias, None)
-        else:
+        n = None
+        if self.update_count is not None:
+            moved = ops.any(ops.broadcast_to(valid, ops.shape(mean)), axis=-1)
             n = self.update_count + 1
-            w = update_weight(self.momentum, self.debias, ops.cast(n, dtype))
-            self.update_count.assign(ops.where(valid, n, self.update_count))
-        w = ops.where(valid, ops.cast(w, dtype), ops.cast(0.0, dtype))[..., None]
+            self.update_count.assign(ops.where(moved, n, self.update_count))
+            n = ops.expand_dims(n, -1)
+        w = update_weight(self.momentum, self.debias, n, mean.dtype)
         for moving, batch in ((self.mean, mean), (self.variance, variance)):
-            moving.assign(ops.cast((1.0 - w) * ops.cast(moving, dtype) + w * batch, moving.dtype))
+            before = ops.cast(moving, batch.dtype)
+            after = ops.where(valid, (1.0 - w) * before + w * batch, before)
+            moving.assign(ops.cast(after, moving.dtype))
 
     def update_steps(self, mean: Any, variance: Any, valid: Any, first: Any = 0) -> None:
         """Move each row towards the statistics of its timesteps, in one update a row.
@@ -110,24 +116,21 @@ class MovingStatistics:
         Args:
             mean: (time, features).
             variance: (time, features).
-            valid: bool (time,) or (1,), which timesteps count.
+            valid: bool that broadcasts to them, which timesteps count.
             first: the first of these timesteps.
         """
-        rows = self.mean.shape[0] if len(self.mean.shape) == 2 else 1
+        per_timestep = len(self.mean.shape) == 2
+        rows = self.mean.shape[0] if per_timestep else 1
         row = ops.minimum(first + ops.arange(ops.shape(mean)[0]), rows - 1)
-        counted = ops.cast(valid, mean.dtype) * ops.ones_like(mean[:, 0])
+        valid = ops.broadcast_to(valid, ops.shape(mean))
 
         def total(per_step: Any) -> Any:
-            per_row = ops.segment_sum(per_step, row, num_segments=rows)
-            return per_row if len(self.mean.shape) == 2 else per_row[0]
+            per_row = ops.segment_sum(ops.where(valid, per_step, 0.0), row, num_segments=rows)
+            return per_row if per_timestep else per_row[0]
 
-        n = total(counted)
-        share = 1.0 / ops.maximum(n, 1.0)[..., None]
-        self.update(
-            total(mean * counted[:, None]) * share,
-            total(variance * counted[:, None]) * share,
-            n > 0,
-        )
+        n = total(ops.ones_like(mean))
+        counted = ops.maximum(n, 1.0)
+        self.update(total(mean) / counted, total(variance) / counted, n > 0)
 
     def at(self, steps: Any, dtype: Any) -> tuple[Any, Any]:
         """The statistics that stand for given timesteps at inference.
@@ -146,16 +149,14 @@ class MovingStatistics:
         if len(self.mean.shape) == 1:
             shape = (ops.shape(steps)[0], self.mean.shape[0])
             return ops.broadcast_to(mean, shape), ops.broadcast_to(variance, shape)
-        rows = self.mean.shape[0]
-        row = ops.take(self._reached_rows(), ops.minimum(steps, rows - 1))
+        row = self._reached_rows(steps)
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
 
-    def _reached_rows(self) -> Any:
-        """For every row, the row that training reached and that stands for it."""
-        rows = self.mean.shape[0]
-        row = ops.arange(rows)
+    def _reached_rows(self, steps: Any) -> Any:
+        """For every timestep, the row that training reached and that stands for it."""
+        row = ops.arange(self.mean.shape[0])
         reached = self.update_count > 0
-        before = ops.logical_and(reached[None, :], row[None, :] <= row[:, None])
-        last_before = ops.max(ops.where(before, row[None, :], -1), axis=1)
-        first = ops.min(ops.where(reached, row, rows - 1))
+        before = ops.logical_and(reached, row <= ops.expand_dims(steps, -1))
+        last_before = ops.max(ops.where(before, row, -1), axis=1)
+        first = ops.cast(ops.argmax(ops.cast(reached, "int32")), row.dtype)
         return ops.where(last_before < 0, first, last_before)

@@ -24,7 +24,7 @@ class Renorm:
         momentum: weight of the past in mean and sigma.
 
     Raises:
-        ValueError: unknown keys, rmax below rmin, or a negative dmax.
+        ValueError: unknown keys, rmax below rmin, a negative dmax, or a momentum outside [0, 1].
 
     Reference:
         Ioffe, "Batch Renormalization" (2017), arXiv 1702.03275, algorithm 1.
@@ -42,6 +42,10 @@ class Renorm:
             raise ValueError(f"rmax must not be below rmin. Received: renorm_clipping={clipping}.")
         if self.dmax is not None and self.dmax < 0:
             raise ValueError(f"dmax must not be negative. Received: renorm_clipping={clipping}.")
+        if not 0.0 <= momentum <= 1.0:
+            raise ValueError(
+                f"renorm_momentum must be within [0, 1]. Received: renorm_momentum={momentum}."
+            )
         self.momentum = momentum
 
     def add_weights(self, layer: Any, shape: tuple[int, ...]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.layers.inputs import canonical_axes, require_axis, require_floating
 from keras_norm.ops.moments import normalize, statistics_dtype
 
 
@@ -30,7 +30,7 @@ class RMSNormalization(keras.layers.Layer):
         inputs: floating tensor of any rank; a mask passes through.
 
     Raises:
-        TypeError: an integer input.
+        TypeError: an integer input, or an axis that is no integer.
         ValueError: an axis out of range or named twice; a negative epsilon; an unknown argument.
 
     Example:
@@ -47,6 +47,7 @@ class RMSNormalization(keras.layers.Layer):
         super().__init__(**kwargs)
         if epsilon < 0:
             raise ValueError(f"epsilon must not be negative. Received: epsilon={epsilon}.")
+        require_axis(axis)
         self.axis = axis
         self.epsilon = epsilon
         self.supports_masking = True

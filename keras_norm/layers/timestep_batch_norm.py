@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.layers.inputs import canonical_axes, is_positive_int, require_floating
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 
@@ -48,7 +48,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     Raises:
         TypeError: an integer input.
-        ValueError: `max_timesteps` below 1, inputs or a mask of another rank, an unknown argument.
+        ValueError: `max_timesteps` below 1, inputs or a mask of another rank, a negative `step`,
+            an unknown argument.
 
     Example:
     >>> layer = TimestepBatchNormalization(max_timesteps=5)
@@ -76,7 +77,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         super().__init__(
             momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
         )
-        if not isinstance(max_timesteps, int) or max_timesteps < 1:
+        if not is_positive_int(max_timesteps):
             raise ValueError(
                 "max_timesteps is the number of timesteps with statistics of their own, an int "
                 f"from 1 on. Received: max_timesteps={max_timesteps!r}."
@@ -102,6 +103,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"{type(self).__name__} takes inputs {expected}. "
                 f"Received inputs of shape {tuple(inputs.shape)}."
             )
+        if isinstance(step, int) and step < 0:
+            raise ValueError(f"step counts timesteps from 0 on. Received: step={step}.")
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
         steps = ops.arange(ops.shape(inputs)[1]) if step is None else ops.reshape(step, (1,))
@@ -113,7 +116,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         self.statistics.update_steps(
             ops.reshape(batch.mean, (-1, features)),
             ops.reshape(batch.variance, (-1, features)),
-            ops.reshape(batch.valid, (-1,)),
+            ops.reshape(batch.valid, (-1, 1)),
             first=0 if step is None else step,
         )
         return y

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import canonical_axes, require_floating
+from keras_norm.layers.inputs import canonical_axes, require_axis, require_floating
 from keras_norm.ops.moments import moments, normalize
 
 
@@ -33,7 +33,7 @@ class VarianceNormalization(AffineNormalization):
         inputs: floating tensor of any rank; a mask passes through.
 
     Raises:
-        TypeError: an integer input.
+        TypeError: an integer input, or an axis that is no integer.
         ValueError: an axis out of range or named twice; an unknown argument.
 
     Example:
@@ -55,6 +55,7 @@ class VarianceNormalization(AffineNormalization):
         **kwargs: Any,
     ) -> None:
         super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
+        require_axis(axis)
         self.axis = axis
 
     def build(self, input_shape: Any) -> None:

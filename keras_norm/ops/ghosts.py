@@ -20,6 +20,8 @@ def split(x: Any, mask: Any, virtual_batch_size: int) -> tuple[Any, Any]:
     """
     batch = ops.shape(x)[0]
     ghosts = -(-batch // virtual_batch_size)
+    # An empty batch is one empty ghost.
+    ghosts = max(ghosts, 1) if isinstance(ghosts, int) else ops.maximum(ghosts, 1)
     rows = -(-batch // ghosts)
     alive = ops.reshape(
         ops.arange(ghosts * rows) < batch, [ghosts, rows] + [1] * (len(x.shape) - 1)

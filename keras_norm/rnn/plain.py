@@ -87,7 +87,7 @@ def plain_form(
     )
     for i, slot in enumerate(learning):
         mean, variance, valid = result.collected[3 * i : 3 * i + 3]
-        looped[slot].statistics.update_steps(mean, variance, valid[:, 0])
+        looped[slot].statistics.update_steps(mean, variance, valid)
     return result
 
 

@@ -1,0 +1,360 @@
+"""The oracles against numbers worked by hand, against each other, and once against Keras' cells."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests import oracles
+from tests.oracles import gradient
+
+RNG = np.random.default_rng(0)
+
+
+def central_difference(f, x, step=1e-6):
+    result = np.zeros(x.shape)
+    for index in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[index] += step
+        down[index] -= step
+        result[index] = (f(up) - f(down)) / (2 * step)
+    return result
+
+
+def rnn_weights(inputs, units, gates, rng=RNG):
+    shapes = (inputs, gates * units), (units, gates * units), (gates * units,)
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+# Differentiation --------------------------------------------------------------------------------
+
+
+def test_gradient_of_a_polynomial_is_exact():
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(gradient(lambda v: (v * v * v).sum(), x), 3 * x * x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: oracles.layer_norm(x),
+        lambda x: oracles.layer_norm(x, placement="outside", ddof=1),
+        lambda x: oracles.rms_norm(x),
+        lambda x: oracles.variance_norm(x),
+        lambda x: oracles.batch_norm_train(x)[0],
+        lambda x: oracles.ghost_batch_norm_train(x, 2)[0],
+        lambda x: oracles.simple_rnn_step(x, [np.ones((4, 3))], np.eye(3), np.eye(3))[0],
+    ],
+)
+def test_complex_step_agrees_with_central_differences(function):
+    x, weights = RNG.normal(size=(2, 4, 3))
+
+    def loss(v):
+        return (weights * function(v)).sum()
+
+    np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-8)
+
+
+def test_gradient_of_a_masked_sequence_agrees_with_central_differences():
+    kernel, recurrent, bias = rnn_weights(2, 2, 4)
+    mask = np.array([[1, 0, 1], [0, 1, 1]], bool)
+
+    def loss(x):
+        start = [np.zeros((2, 2)), np.zeros((2, 2))]
+        norm = oracles.TimestepBatchNorm(3, 8)
+        outputs, _ = oracles.run_sequence(
+            lambda x, states, t, alive: oracles.lstm_step(
+                x,
+                states,
+                kernel,
+                recurrent,
+                bias,
+                kernel_norm=lambda z: norm.step(z, t, alive, training=True),
+                recurrent_norm=oracles.layer_norm,
+            ),
+            x,
+            start,
+            mask,
+        )
+        return (outputs * outputs).sum()
+
+    x = RNG.normal(size=(2, 3, 2))
+    np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-6)
+
+
+# Norms of rows ----------------------------------------------------------------------------------
+
+
+def test_layer_norm_by_hand():
+    # mean 2, variance 2/3, and 1/3 of epsilon makes the divisor 1
+    y = oracles.layer_norm(np.array([[1.0, 2.0, 3.0]]), [1, 2, 3], [0, 5, 0], epsilon=1 / 3)
+    np.testing.assert_allclose(y, [[-1, 5, 3]], rtol=1e-15)
+
+
+def test_layer_norm_with_epsilon_outside_and_one_degree_of_freedom_by_hand():
+    # deviations -2, 0, 2; variance 8 / (3 - 1) = 4; divisor 2 + 2
+    y = oracles.layer_norm(np.array([0.0, 2.0, 4.0]), epsilon=2, placement="outside", ddof=1)
+    np.testing.assert_allclose(y, [-0.5, 0, 0.5], rtol=1e-15)
+
+
+def test_layer_norm_over_two_axes_by_hand():
+    x = np.array([[[1.0], [3.0]], [[5.0], [7.0]]])  # mean 4, variance 5
+    y = oracles.layer_norm(x, np.array([[1.0, 2.0], [3.0, 4.0]]), axes=(1, 0), epsilon=4)
+    np.testing.assert_allclose(y[..., 0], [[-1, -2 / 3], [1, 4]])
+
+
+def test_several_axes_are_taken_in_ascending_order():
+    x, gamma = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 4))
+    for axes in [(1, 2), (2, 1), (-1, -2)]:
+        y = oracles.layer_norm(x, gamma, axes=axes, epsilon=0)
+        expected = [gamma * (row - row.mean()) / row.std() for row in x]
+        np.testing.assert_allclose(y, expected, atol=1e-14)
+
+
+def test_rms_norm_by_hand():
+    np.testing.assert_allclose(
+        oracles.rms_norm(np.array([3.0, 4.0]), [1, 2], epsilon=12.5), [0.6, 1.6]
+    )
+
+
+def test_variance_norm_does_not_centre():
+    y = oracles.variance_norm(np.array([1.0, 3.0]), epsilon=3)
+    np.testing.assert_allclose(y, [0.5, 1.5])
+
+
+# Batch normalisation ----------------------------------------------------------------------------
+
+
+def test_batch_norm_by_hand():
+    y, mean, variance = oracles.batch_norm_train(
+        np.array([[1.0, 0.0], [3.0, 4.0]]), [1, 10], [0, 1], epsilon=0
+    )
+    np.testing.assert_allclose(mean, [2, 2])
+    np.testing.assert_allclose(variance, [1, 4])
+    np.testing.assert_allclose(y, [[-1, -9], [1, 11]])
+
+
+def test_masked_values_do_not_count_even_if_nan():
+    x = np.array([[1.0], [np.nan], [3.0]])
+    y, mean, variance = oracles.batch_norm_train(x, epsilon=0, mask=np.array([True, False, True]))
+    np.testing.assert_allclose([mean[0], variance[0]], [2, 1])
+    np.testing.assert_allclose(y[[0, 2], 0], [-1, 1])
+
+
+def test_statistics_on_another_axis_are_those_of_the_moved_input():
+    x, mask = RNG.normal(size=(3, 2, 4)), RNG.random((3, 4)) > 0.4
+    channels_first = oracles.batch_norm_train(x, axis=1, mask=mask[:, None, :])[0]
+    channels_last = oracles.batch_norm_train(np.moveaxis(x, 1, 2), mask=mask)[0]
+    np.testing.assert_allclose(channels_first, np.moveaxis(channels_last, 2, 1))
+
+
+def test_unbiased_variance_by_hand():
+    np.testing.assert_allclose(oracles.batch_statistics([[1.0], [3.0]], ddof=1)[1], [2])
+
+
+def test_ghost_batches_by_hand():
+    # five rows in ghosts of at most two: rows 0-1, 2-3, 4
+    x = np.array([[0.0], [2], [10], [14], [7]])
+    y, mean, variance = oracles.ghost_batch_norm_train(x, 2, epsilon=1e-12)
+    np.testing.assert_allclose(y[:, 0], [-1, 1, -1, 1, 0], atol=1e-9)
+    np.testing.assert_allclose([mean[0], variance[0]], [(1 + 12 + 7) / 3, (1 + 4 + 0) / 3])
+
+
+# Moving statistics ------------------------------------------------------------------------------
+
+
+def test_averages_by_hand():
+    np.testing.assert_allclose(oracles.exponential_average(8, [4, 2], 0.5), 4)  # 8 -> 6 -> 4
+    np.testing.assert_allclose(oracles.debiased_average([4.0, 1.0], 0.5), 1.5 / 0.75)
+    np.testing.assert_allclose(oracles.cumulative_average([1.0, 2.0, 6.0]), 3)
+
+
+def test_first_debiased_average_is_the_first_value():
+    np.testing.assert_allclose(oracles.debiased_average([np.array([3.0, 5.0])], 0.99), [3, 5])
+
+
+def test_debiased_average_by_its_recursion():
+    values, momentum, average = RNG.normal(size=6), 0.9, 0.0
+    for n, value in enumerate(values, start=1):
+        average += (1 - momentum) / (1 - momentum**n) * (value - average)
+    np.testing.assert_allclose(oracles.debiased_average(values, momentum), average)
+
+
+# Batch normalisation per timestep ---------------------------------------------------------------
+
+
+def test_each_step_is_batch_normalised_by_itself():
+    x = RNG.normal(size=(5, 3, 2))
+    norm = oracles.TimestepBatchNorm(3, 2)
+    y = oracles.timestep_batch_norm(norm, x, training=True)
+    for t in range(3):
+        np.testing.assert_allclose(y[:, t], oracles.batch_norm_train(x[:, t], epsilon=1e-5)[0])
+    np.testing.assert_allclose(norm.moving_mean, x.mean(axis=0))
+    np.testing.assert_array_equal(norm.update_count, [1, 1, 1])
+
+
+def test_a_step_with_one_alive_sequence_does_not_update():
+    norm = oracles.TimestepBatchNorm(2, 1)
+    x = np.array([[[1.0], [5.0]], [[3.0], [7.0]]])
+    y = oracles.timestep_batch_norm(norm, x, mask=[[1, 1], [1, 0]], training=True)
+    np.testing.assert_array_equal(norm.update_count, [1, 0])
+    np.testing.assert_allclose(y[0, 1], 5 / np.sqrt(1 + 1e-5))
+
+
+def test_steps_beyond_the_last_row_share_it_and_update_it_once():
+    norm = oracles.TimestepBatchNorm(2, 1)
+    x = np.array([[[0.0], [1.0], [2.0]], [[2.0], [5.0], [8.0]]])
+    oracles.timestep_batch_norm(norm, x, training=True)
+    np.testing.assert_allclose(norm.moving_mean, [[1], [4]])  # (3 + 5) / 2
+    np.testing.assert_allclose(norm.moving_variance, [[1], [6.5]])  # (4 + 9) / 2
+    np.testing.assert_array_equal(norm.update_count, [1, 1])
+
+
+def test_inference_takes_the_nearest_row_that_training_reached():
+    norm = oracles.TimestepBatchNorm(4, 1, epsilon=0)
+    x = np.arange(8.0).reshape(2, 4, 1)
+    mask = [[0, 1, 0, 0], [0, 1, 0, 0]]
+    oracles.timestep_batch_norm(norm, x, mask, training=True)  # row 1: mean 3, variance 4
+    y = oracles.timestep_batch_norm(norm, np.full((1, 6, 1), 7.0))
+    np.testing.assert_allclose(y, np.full((1, 6, 1), 2.0))
+
+
+# Recurrent steps --------------------------------------------------------------------------------
+
+
+def test_simple_rnn_step_by_hand():
+    h, (state,) = oracles.simple_rnn_step(
+        np.array([[2.0]]), [np.array([[3.0]])], np.array([[0.5]]), np.array([[1.0]]), np.array([-4])
+    )
+    np.testing.assert_allclose(h, [[np.tanh(2 * 0.5 + 3 * 1 - 4)]])
+    assert state is h
+
+
+def test_lstm_step_by_hand():
+    # zero weights: every gate is 1/2 and the candidate tanh(1)
+    zeros = np.zeros((1, 4))
+    h, (_, c) = oracles.lstm_step(
+        zeros[:, :1], [zeros[:, :1], np.array([[2.0]])], zeros, zeros, np.array([0.0, 0, 1, 0])
+    )
+    np.testing.assert_allclose(c, [[0.5 * 2 + 0.5 * np.tanh(1)]])
+    np.testing.assert_allclose(h, 0.5 * np.tanh(c))
+
+
+def lstm_case(batch=3, inputs=2, units=4):
+    x = RNG.normal(size=(batch, inputs))
+    states = [RNG.normal(size=(batch, units)) for _ in range(2)]
+    return x, states, *rnn_weights(inputs, units, 4)
+
+
+def test_lstm_carries_the_state_before_its_norm():
+    h, (_, c) = oracles.lstm_step(*lstm_case(), state_norm=lambda c: 0 * c)
+    np.testing.assert_array_equal(h, np.zeros_like(h))
+    assert np.abs(c).min() > 0
+
+
+def test_lstm_with_normalize_carry_carries_the_norm():
+    _, (_, c) = oracles.lstm_step(*lstm_case(), state_norm=lambda c: 0 * c, normalize_carry=True)
+    np.testing.assert_array_equal(c, np.zeros_like(c))
+
+
+def test_joint_lstm_without_norms_is_the_plain_lstm():
+    case = lstm_case()
+    np.testing.assert_allclose(
+        oracles.lstm_step(*case, norm_form="joint")[0], oracles.lstm_step(*case)[0]
+    )
+
+
+def test_joint_lstm_adds_the_bias_after_the_norm():
+    x, states, kernel, recurrent, bias = lstm_case()
+    h, (_, c) = oracles.lstm_step(
+        x, states, kernel, recurrent, bias, norm_form="joint", output_norm=lambda z: 0 * z
+    )
+    np.testing.assert_allclose(h, oracles.sigmoid(bias[-4:]) * np.tanh(c))
+
+
+def test_gru_norm_form_without_a_recurrent_bias_is_reset_after():
+    x, states, _, _, _ = lstm_case()
+    kernel, recurrent, bias = rnn_weights(2, 4, 3)
+    normed = oracles.gru_step(
+        x, states[:1], kernel, recurrent, bias, reset_after=False, kernel_norm=lambda z: z
+    )
+    keras_bias = np.stack([bias, np.zeros_like(bias)])
+    plain = oracles.gru_step(x, states[:1], kernel, recurrent, keras_bias, reset_after=True)
+    np.testing.assert_allclose(normed[0], plain[0])
+
+
+def test_gru_norms_reach_their_slots():
+    x, (h, _), _, _, _ = lstm_case()
+    kernel, recurrent, bias = rnn_weights(2, 4, 3)
+    new, _ = oracles.gru_step(
+        x,
+        [h],
+        kernel,
+        recurrent,
+        bias,
+        kernel_norm=lambda z: 0 * z,
+        kernel_candidate_norm=lambda z: 2 * z,
+        recurrent_norm=lambda z: 0 * z,
+        recurrent_candidate_norm=lambda z: 3 * z,
+    )
+    z, r = np.split(oracles.sigmoid(bias[:8]), 2)
+    candidate = np.tanh(2 * x @ kernel[:, 8:] + r * 3 * (h @ recurrent[:, 8:]) + bias[8:])
+    np.testing.assert_allclose(new, z * h + (1 - z) * candidate)
+
+
+@pytest.mark.parametrize(
+    ("cell", "step", "gates", "bias_rows"),
+    [
+        (keras.layers.LSTMCell(4, dtype="float64"), oracles.lstm_step, 4, None),
+        (keras.layers.GRUCell(4, dtype="float64"), oracles.gru_step, 3, 2),
+        (
+            keras.layers.GRUCell(4, reset_after=False, dtype="float64"),
+            lambda *case: oracles.gru_step(*case, reset_after=False),
+            3,
+            None,
+        ),
+        (keras.layers.SimpleRNNCell(4, dtype="float64"), oracles.simple_rnn_step, 1, None),
+    ],
+    ids=["lstm", "gru", "gru-reset-before", "simple"],
+)
+def test_steps_are_those_of_keras_cells(cell, step, gates, bias_rows):
+    x, states, _, _, _ = lstm_case()
+    states = states if gates == 4 else states[:1]
+    kernel, recurrent, bias = rnn_weights(2, 4, gates)
+    if bias_rows:
+        bias = RNG.normal(size=(bias_rows, bias.size))
+    cell.build(x.shape)
+    cell.set_weights([kernel, recurrent, bias])
+    output, new_states = cell(x, states)
+    expected, expected_states = step(x, states, kernel, recurrent, bias)
+    np.testing.assert_allclose(output, expected, rtol=1e-12)
+    for new, expected_state in zip(new_states, expected_states, strict=True):
+        np.testing.assert_allclose(new, expected_state, rtol=1e-12)
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+@pytest.mark.parametrize("zero_output_for_mask", [False, True])
+def test_sequences_have_the_mask_semantics_of_keras(go_backwards, zero_output_for_mask):
+    x = RNG.normal(size=(4, 5, 2))
+    mask = np.array([[0, 1, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [0, 0, 0, 0, 0]], bool)
+    layer = keras.layers.LSTM(
+        3,
+        return_sequences=True,
+        return_state=True,
+        go_backwards=go_backwards,
+        zero_output_for_mask=zero_output_for_mask,
+        use_cudnn=False,
+        dtype="float64",
+    )
+    outputs, h, c = layer(x, mask=keras.ops.convert_to_tensor(mask))
+    weights = layer.get_weights()
+    expected, states = oracles.run_sequence(
+        lambda x, states, t, alive: oracles.lstm_step(x, states, *weights),
+        x,
+        [np.zeros((4, 3)), np.zeros((4, 3))],
+        mask,
+        go_backwards,
+        zero_output_for_mask,
+    )
+    np.testing.assert_allclose(outputs, expected, atol=1e-14)
+    np.testing.assert_allclose(h, states[0], atol=1e-14)
+    np.testing.assert_allclose(c, states[1], atol=1e-14)
