@@ -98,8 +98,9 @@ class MovingStatistics:
         n = None
         if self.update_count is not None:
             moved = ops.any(ops.broadcast_to(valid, ops.shape(mean)), axis=-1)
-            n = self.update_count + 1
-            self.update_count.assign(ops.where(moved, n, self.update_count))
+            count = ops.convert_to_tensor(self.update_count)
+            n = count + 1
+            self.update_count.assign(ops.where(moved, n, count))
             n = ops.expand_dims(n, -1)
         w = update_weight(self.momentum, self.debias, n, mean.dtype)
         for moving, batch in ((self.mean, mean), (self.variance, variance)):

@@ -95,10 +95,17 @@ class Renorm:
             (layer.moving_mean, mean, layer.momentum),
             (self.moving_stddev, sigma, layer.momentum),
         ):
-            moved = ops.cast(average, batch.dtype) * momentum + batch * (1.0 - momentum)
-            average.assign(ops.where(valid, ops.cast(moved, average.dtype), average))
+            _assign(
+                average, ops.cast(average, batch.dtype) * momentum + batch * (1.0 - momentum), valid
+            )
         variance = ops.relu(ops.square(self.moving_stddev) - layer.epsilon)
-        layer.moving_variance.assign(ops.where(valid, variance, layer.moving_variance))
+        _assign(layer.moving_variance, variance, valid)
+
+
+def _assign(variable: Any, value: Any, valid: Any) -> None:
+    """Assign where `valid`."""
+    before = ops.convert_to_tensor(variable)
+    variable.assign(ops.where(valid, ops.cast(value, before.dtype), before))
 
 
 def _fresh(initializer: Any) -> Any:

@@ -43,7 +43,7 @@ class NormCell(keras.layers.Layer):
     def build(self, input_shape: Any) -> None:
         """Create the weights of the Keras cell, then those of the norms."""
         self.build_weights(input_shape)
-        for slot, layer in self.slots.fill(self.dtype_policy).items():
+        for slot, layer in self.slots.fill(self.dtype_policy, self.trainable).items():
             setattr(self, slot, layer)
 
     def build_weights(self, input_shape: Any) -> None:

@@ -54,12 +54,13 @@ class Slots:
         """Whether some slot has statistics of every timestep."""
         return any(isinstance(t, TimestepBatchNormalization) for t in self.templates.values())
 
-    def fill(self, dtype: Any) -> dict[str, Any]:
+    def fill(self, dtype: Any, trainable: bool) -> dict[str, Any]:
         """A copy of each slot's template, named after the slot and built for its width."""
         layers = {}
         for slot, template in self.templates.items():
             config = {**template.get_config(), "name": slot, "dtype": dtype}
             layers[slot] = type(template).from_config(config)
+            layers[slot].trainable = template.trainable and trainable
             layers[slot].build((None, self.widths[slot]))
         return layers
 

@@ -1,0 +1,50 @@
+"""The examples in docstrings and in the README run and give what they say."""
+
+import doctest
+import importlib
+import pathlib
+import pkgutil
+import re
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm import export
+
+ROOT = pathlib.Path(__file__).parents[1]
+MODULES = [
+    name
+    for package in (keras_norm, keras_norm.layers, keras_norm.rnn, keras_norm.ops, export)
+    for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    if name.startswith("keras_norm.") and not name.endswith(("__main__", "workers"))
+]
+
+
+def examples(module_name: str) -> list[doctest.DocTest]:
+    public = {name: getattr(keras_norm, name) for name in keras_norm.__all__}
+    names = {**public, "keras": keras, "np": np}
+    module = importlib.import_module(module_name)
+    found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names)
+    return [test for test in found if test.examples]
+
+
+@pytest.mark.parametrize("module_name", sorted(set(MODULES)))
+def test_docstring_examples_run(module_name: str) -> None:
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for test in examples(module_name):
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+def test_the_readme_example_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ai_edge_litert", reason="the example writes a TFLite file")
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(16, 6, 8)).astype("float32")
+    names = {"x_train": x, "y_train": rng.integers(0, 10, 16), "x_test": x}
+    exec(compile(code, "README.md", "exec"), names)
+    assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
+    assert (tmp_path / "model.tflite").is_file()
