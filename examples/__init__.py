@@ -1,0 +1,1 @@
+"""Models that anyone can train, export and check: `python -m examples.NAME`."""

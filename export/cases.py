@@ -1,0 +1,227 @@
+"""The inputs that a check runs: real samples, at several batch sizes and lengths."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_norm.export.compare import OutputComparison
+
+BATCH_SIZES = (1, 2, 7, 32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Inputs of one call.
+
+    Attributes:
+        name: "batch 7, length 12".
+        rows: (batch,), index of each row's sample in the user's data.
+        length: number of timesteps where time is dynamic, else None.
+        inputs: arrays by input name.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+    length: int | None
+    inputs: dict[str, np.ndarray]
+
+    def locate(self, result: OutputComparison) -> OutputComparison:
+        """The comparison with its sample counted in the user's data, not in this batch."""
+        where = tuple((axis, self.rows[k] if axis == "sample" else k) for axis, k in result.where)
+        return dataclasses.replace(result, where=where)
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """Real data that fits a model, validated.
+
+    Attributes:
+        specs: input specs by input name, each with `shape` (None where dynamic) and `dtype`.
+        arrays: arrays by input name, in the dtype of their spec.
+        count: number of samples, which every array has.
+        batch: the one batch size that the model takes, or None when it takes any.
+        timed: names of the inputs whose time dimension (axis 1) is dynamic.
+        length: number of timesteps that the arrays of `timed` share; None without such inputs, and
+            where their numbers differ.
+    """
+
+    specs: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    count: int
+    batch: int | None
+    timed: tuple[str, ...]
+    length: int | None
+
+    def take(self, rows: Sequence[int], length: int | None = None) -> dict[str, np.ndarray]:
+        """Inputs of these samples, cut to `length` or repeated in time until they reach it."""
+        inputs = {name: array[np.asarray(rows)] for name, array in self.arrays.items()}
+        if length is not None:
+            steps = np.arange(length)
+            for name in self.timed:
+                inputs[name] = np.take(inputs[name], steps % self.arrays[name].shape[1], axis=1)
+        return inputs
+
+    def case(self, rows: Sequence[int], length: int | None = None) -> Case:
+        """A named case of these samples; row numbers beyond the last sample start over."""
+        rows = tuple(int(row) % self.count for row in rows)
+        length = self.length if length is None else length
+        name = f"batch {len(rows)}" + ("" if length is None else f", length {length}")
+        return Case(name, rows, length, self.take(rows, length))
+
+
+def read_samples(specs: Mapping[str, Any], data: Any) -> Samples:
+    """Validate data against a model's inputs.
+
+    Args:
+        specs: input specs by input name.
+        data: arrays (samples, ...) by input name, or one array for a model with one input.
+
+    Raises:
+        ValueError: names, shapes or dtypes that the model does not take, fewer than two samples,
+            no timesteps, different numbers of samples, NaN or infinity.
+    """
+    arrays = _named_arrays(specs, data)
+    for name, array in arrays.items():
+        _require_shape(name, array, specs[name].shape)
+        arrays[name] = _converted(name, array, specs[name].dtype)
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) != 1:
+        raise ValueError(f"All inputs need the same number of samples. Received: {counts}.")
+    count = next(iter(counts.values()))
+    if count < 2:
+        raise ValueError(
+            "The check needs at least 2 samples, so that a row can be seen with other companions. "
+            f"Received {count}."
+        )
+    batches = {spec.shape[0] for spec in specs.values()} - {None}
+    timed = tuple(n for n, spec in specs.items() if len(spec.shape) > 1 and spec.shape[1] is None)
+    lengths = {arrays[name].shape[1] for name in timed}
+    if 0 in lengths:
+        raise ValueError("The data have a time dimension of 0. Give at least one timestep.")
+    return Samples(
+        specs=dict(specs),
+        arrays=arrays,
+        count=count,
+        batch=next(iter(batches), None),
+        timed=timed,
+        length=lengths.pop() if len(lengths) == 1 else None,
+    )
+
+
+def make_cases(
+    samples: Samples, batch_sizes: Sequence[int] | None, lengths: Sequence[int] | None
+) -> tuple[Case, ...]:
+    """Every batch size at every length, then all samples in batches of the largest size.
+
+    Args:
+        samples: the validated data.
+        batch_sizes: sizes to run; None for those of 1, 2, 7 and 32 that the data reach.
+        lengths: numbers of timesteps to run; None for 1, half the data's, the data's, and half as
+            many again.
+
+    Raises:
+        ValueError: a size or length below 1, more than the data have samples, or a size or length
+            that the model's static shape forbids.
+    """
+    sizes = _batch_sizes(samples, batch_sizes)
+    steps = _lengths(samples, lengths)
+    largest, own = max(sizes), samples.length
+    cases, start = [], 0
+    for size, length in itertools.product(sizes, steps):
+        if (size, length) != (largest, own):
+            # Each case goes on where the last one ended, so that they see different samples.
+            cases.append(samples.case(range(start, start + size), length))
+            start += size
+    for first in range(0, samples.count, largest):
+        cases.append(samples.case(range(first, first + largest)))
+    return tuple(cases)
+
+
+def _named_arrays(specs: Mapping[str, Any], data: Any) -> dict[str, np.ndarray]:
+    names = ", ".join(repr(name) for name in specs)
+    if not isinstance(data, Mapping):
+        if len(specs) != 1:
+            raise ValueError(
+                f"The model has {len(specs)} inputs: give a dict of arrays by name ({names}). "
+                f"Received: {type(data).__name__}."
+            )
+        data = {next(iter(specs)): data}
+    if set(data) != set(specs):
+        received = ", ".join(repr(name) for name in data) or "nothing"
+        raise ValueError(
+            f"The data's names must be the model's inputs: {names}. Received: {received}."
+        )
+    return {name: np.asarray(data[name]) for name in specs}
+
+
+def _require_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> None:
+    # The first dimension counts samples here; a static batch size is not theirs.
+    expected = (None, *shape[1:])
+    fits = array.ndim == len(expected) and all(
+        e is None or e == a for e, a in zip(expected, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = str(expected).replace("None", "any", 1)
+        raise ValueError(
+            f"Input {name!r} takes arrays (samples, ...) of shape {wanted}. "
+            f"Received shape {array.shape}."
+        )
+
+
+def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
+    try:
+        # NumPy has no bfloat16; runners take float32 in its place.
+        target = np.dtype("float32" if dtype == "bfloat16" else dtype)
+        fits = np.can_cast(array.dtype, target, casting="same_kind")
+    except TypeError:
+        raise ValueError(
+            f"Input {name!r} has dtype {dtype}, which the check cannot feed: it takes numbers."
+        ) from None
+    if not fits:
+        raise ValueError(f"Input {name!r} takes {dtype}. Received {array.dtype}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"Input {name!r} holds NaN or infinity. Give finite data.")
+    return array.astype(target)
+
+
+def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ...]:
+    if samples.batch is not None:
+        if sizes is not None and set(sizes) != {samples.batch}:
+            raise ValueError(
+                f"The model takes batches of {samples.batch} only. "
+                f"Received: batch_sizes={tuple(sizes)}."
+            )
+        sizes = (samples.batch,)
+    if sizes is None:
+        return tuple(size for size in BATCH_SIZES if size <= samples.count)
+    _require_positive("batch_sizes", sizes)
+    if max(sizes) > samples.count:
+        raise ValueError(
+            f"A batch of {max(sizes)} needs as many samples, and the data have {samples.count}. "
+            "Give more samples or smaller batch_sizes."
+        )
+    return tuple(sizes)
+
+
+def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | None, ...]:
+    own = samples.length
+    if own is None:
+        if lengths is not None:
+            raise ValueError(
+                "lengths needs a model with a dynamic time dimension, and data of one length. "
+                f"Received: lengths={tuple(lengths)}."
+            )
+        return (None,)
+    if lengths is None:
+        half = (own + 1) // 2
+        return tuple(sorted({1, half, own, own + half}))
+    _require_positive("lengths", lengths)
+    return tuple(lengths)
+
+
+def _require_positive(name: str, numbers: Sequence[int]) -> None:
+    if not numbers or min(numbers) < 1:
+        raise ValueError(f"{name} takes numbers from 1 on. Received: {tuple(numbers)}.")

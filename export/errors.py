@@ -1,0 +1,35 @@
+"""What can go wrong when a model is exported or an exported file is run."""
+
+
+class UnsupportedOpError(ValueError):
+    """The model needs an operation that the format's runtimes do not have.
+
+    Args:
+        message: which operation, in which Keras layer, and what to do.
+        ops: operation name -> the graph nodes that it stands in.
+    """
+
+    def __init__(self, message: str, ops: dict[str, list[str]]) -> None:
+        super().__init__(message)
+        self.ops = ops
+
+
+class ConversionError(RuntimeError):
+    """The converter failed or died for a reason other than an unsupported operation."""
+
+
+class VerificationError(RuntimeError):
+    """A file was written, run, and found to compute something else than the Keras model."""
+
+
+class RunnerError(RuntimeError):
+    """An exported file could not be loaded or run: corrupt, foreign, crashed or too slow.
+
+    Args:
+        message: one line that says which file and why.
+        detail: everything the worker process reported.
+    """
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail or message

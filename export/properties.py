@@ -1,0 +1,203 @@
+"""Properties that a served model needs, each tested by running it."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_norm.export.cases import Case, Samples
+from keras_norm.export.compare import OutputComparison, compare
+from keras_norm.export.saved_model import unservable_ops
+
+Arrays = dict[str, np.ndarray]
+Run = Callable[[Arrays], Arrays]
+
+PADDING = 3
+ROWS_ALONE = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Property:
+    """Whether a model has a property.
+
+    Attributes:
+        name: "row independence", "padding", "repeat", "weights" or "ops".
+        status: "pass", "fail" or "not applicable".
+        detail: what was seen, or why it does not apply.
+    """
+
+    name: str
+    status: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """|actual - expected| <= atol + rtol |expected|."""
+
+    rtol: float
+    atol: float
+
+    def compare(self, expected: Arrays, actual: Arrays) -> tuple[OutputComparison, ...]:
+        """See `keras_norm.export.compare.compare`."""
+        return compare(expected, actual, self.rtol, self.atol)
+
+
+def row_independence(run: Run, samples: Samples, batch: int, tolerance: Tolerance) -> Property:
+    """Whether a row's output depends on that row only.
+
+    Some rows run alone, and among other companions, and must give what they gave in the batch.
+
+    Args:
+        run: the model.
+        samples: real data.
+        batch: size of the batch that rows are taken from.
+        tolerance: how far the outputs may differ.
+    """
+    name = "row independence"
+    rows = list(range(batch))
+    together = run(samples.take([row % samples.count for row in rows]))
+    for output, value in together.items():
+        if np.ndim(value) == 0 or len(value) != batch:
+            detail = f"output {output!r} of shape {np.shape(value)} has no row for each of {batch}"
+            return Property(name, "fail", detail)
+    picked = sorted({*np.linspace(0, batch - 1, min(batch, ROWS_ALONE)).astype(int).tolist()})
+    for row in picked:
+        expected = _rows(together, row)
+        # Shifting the others by one gives the row another set of companions, not another order.
+        others = [(r if r == row else r + 1) % samples.count for r in rows]
+        trials = {"among other rows": _rows(run(samples.take(others)), row)}
+        if samples.batch is None:
+            trials["alone"] = run(samples.take([row % samples.count]))
+        for trial, actual in trials.items():
+            for result in tolerance.compare(expected, actual):
+                if not result:
+                    # The row is named already: it is sample 0 of every comparison.
+                    result = dataclasses.replace(result, where=result.where[1:])
+                    return Property(name, "fail", f"row {row} {trial}: {difference(result)}")
+    return Property(name, "pass", f"{len(picked)} of {batch} rows, alone and among other rows")
+
+
+def padding(
+    run: Run, samples: Samples, fills: Mapping[str, float] | str, tolerance: Tolerance
+) -> Property:
+    """Whether masked steps appended on the right change nothing that is not padding.
+
+    Outputs without a time dimension must stay; sequences must stay on the steps that were there.
+
+    Args:
+        run: the model.
+        samples: real data.
+        fills: the value that each input masks, or why padding does not apply.
+        tolerance: how far the outputs may differ.
+    """
+    if isinstance(fills, str):
+        return Property("padding", "not applicable", fills)
+    batch = samples.batch or min(samples.count, 7)
+    inputs = samples.take([row % samples.count for row in range(batch)])
+    padded = dict(inputs)
+    for name, fill in fills.items():
+        widths = [(0, PADDING if axis == 1 else 0) for axis in range(inputs[name].ndim)]
+        padded[name] = np.pad(inputs[name], widths, constant_values=fill)
+    expected, actual = run(inputs), run(padded)
+    for name, value in expected.items():
+        longer = actual.get(name)
+        if longer is not None and value.ndim > 1 and longer.shape[1] == value.shape[1] + PADDING:
+            actual[name] = longer[:, : value.shape[1]]
+    for result in tolerance.compare(expected, actual):
+        if not result:
+            detail = f"with {PADDING} masked steps on the right, {difference(result)}"
+            return Property("padding", "fail", detail)
+    return Property("padding", "pass", f"{PADDING} masked steps on the right change nothing")
+
+
+def repeat(run: Run, first: Case, other: Case, tolerance: Tolerance) -> Property:
+    """Whether a call gives the same again after a call with other data.
+
+    Args:
+        run: the model.
+        first: what is called twice.
+        other: what is called in between, of another shape where the model takes one.
+        tolerance: how far the answers may differ.
+    """
+    before = run(first.inputs)
+    run(other.inputs)
+    for result in tolerance.compare(before, run(first.inputs)):
+        if not result:
+            detail = f"the same call after another one: {difference(first.locate(result))}"
+            return Property("repeat", "fail", detail)
+    return Property("repeat", "pass", f"{first.name} again after {other.name}")
+
+
+def difference(result: OutputComparison) -> str:
+    """A failed comparison in one line."""
+    if result.problem:
+        return f"output {result.output!r}: {result.problem}"
+    where = ", ".join(f"{axis} {index}" for axis, index in result.where)
+    return (
+        f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
+        f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"
+    )
+
+
+def unchanged_answer(run: Run, case: Case, before: Arrays, tolerance: Tolerance) -> Property:
+    """Whether the first answer is still given after all calls, as it is when no weight changed.
+
+    Args:
+        run: the model.
+        case: the first call.
+        before: what it gave then.
+        tolerance: how far the answers may differ.
+    """
+    for result in tolerance.compare(before, run(case.inputs)):
+        if not result:
+            detail = f"the first call after all others: {difference(case.locate(result))}"
+            return Property("weights", "fail", detail)
+    return Property("weights", "pass", "the first call gives the same after all others")
+
+
+def unchanged_weights(before: Sequence[np.ndarray], variables: Sequence[Any]) -> Property:
+    """Whether every variable holds what it held.
+
+    Args:
+        before: the variables' values before any call.
+        variables: the Keras variables now, in the same order.
+    """
+    changed = [
+        variable.path
+        for old, variable in zip(before, variables, strict=True)
+        if not np.array_equal(old, ops.convert_to_numpy(variable))
+    ]
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        return Property("weights", "fail", f"inference changed {changed[0]}{more}")
+    return Property("weights", "pass", f"all {len(before)} variables hold what they held")
+
+
+def plain_ops(runner: Any) -> Property:
+    """Whether every operation is one that the format's plain runtimes have.
+
+    A SavedModel may hold no XLA op, no `jit_compile`d function and no custom op; a TFLite file no
+    Flex op and no custom op.
+
+    Args:
+        runner: a runner with `path` and `ops()`, or any function.
+    """
+    path = getattr(runner, "path", None)
+    if path is None:
+        return Property("ops", "not applicable", "no file")
+    used = runner.ops()
+    if path.is_dir():
+        foreign = sorted(unservable_ops(path))
+    else:
+        # TFLite's builtins are written in capitals; Flex and custom ops by their own names.
+        foreign = sorted(op for op in used if not op.isupper())
+    if foreign:
+        return Property("ops", "fail", f"ops that a plain runtime lacks: {', '.join(foreign)}")
+    return Property("ops", "pass", f"{len(used)} kinds of op, all built in")
+
+
+def _rows(outputs: Arrays, row: int) -> Arrays:
+    return {name: value[row : row + 1] for name, value in outputs.items()}

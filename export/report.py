@@ -1,0 +1,233 @@
+"""What a check found: a tree of frozen results, and its forms as text, JSON and HTML."""
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+from typing import Any
+
+import rich.console
+
+from keras_norm.export.compare import DifferenceProfile, OutputComparison
+from keras_norm.export.properties import Property, difference
+from keras_norm.export.statistics import TrainInferenceGap
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputResult:
+    """One output of one artefact, over all cases.
+
+    Attributes:
+        output: name of the output.
+        cases: name of each case.
+        comparisons: the comparison of each case; the sample in `where` counts in the user's data.
+        profile: the spread of the differences over all cases, None where shapes differed.
+    """
+
+    output: str
+    cases: tuple[str, ...]
+    comparisons: tuple[OutputComparison, ...]
+    profile: DifferenceProfile | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every case passed."""
+        return all(self.comparisons)
+
+    @property
+    def worst_case(self) -> int:
+        """Index of the case that failed, or else of the one that needs the widest tolerance."""
+        return max(range(len(self.cases)), key=lambda k: _badness(self.comparisons[k]))
+
+    @property
+    def max_abs(self) -> float | None:
+        """Worst absolute difference over all cases."""
+        return _largest(c.max_abs for c in self.comparisons)
+
+    @property
+    def max_rel(self) -> float | None:
+        """Worst relative difference over all cases."""
+        return _largest(c.max_rel for c in self.comparisons)
+
+
+@dataclasses.dataclass(frozen=True)
+class ArtifactResult:
+    """One exported file, or the Keras model itself, in one runner.
+
+    Attributes:
+        name: how the report calls it.
+        path: where it is; "" for the Keras model and for runners without a file.
+        precision: the coarsest precision that its values pass through, which sets the tolerance.
+        rtol: relative tolerance used.
+        atol: absolute tolerance used.
+        outputs: comparison with the Keras model, output by output; empty for the model itself.
+        properties: what else was tested.
+        error: why it could not be run, or None.
+    """
+
+    name: str
+    path: str
+    precision: str
+    rtol: float
+    atol: float
+    outputs: tuple[OutputResult, ...] = ()
+    properties: tuple[Property, ...] = ()
+    error: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ran, equals the Keras model, and has every property that applies."""
+        return (
+            self.error is None
+            and all(output.passed for output in self.outputs)
+            and all(p.status != "fail" for p in self.properties)
+        )
+
+    def property(self, name: str) -> Property | None:
+        """The property of that name, or None when it was not reached."""
+        return next((p for p in self.properties if p.name == name), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """One reason why a check failed.
+
+    Attributes:
+        subject: the artefact's name, or "Keras model".
+        check: "run", "values", "row independence", "padding", "repeat", "weights", "ops" or "gap".
+        detail: what was seen, in one line.
+    """
+
+    subject: str
+    check: str
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `check` found. Falsy when any check failed.
+
+    Attributes:
+        model: name of the Keras model.
+        samples: number of samples in the data.
+        keras: the Keras model's own properties.
+        artifacts: one result for every artefact and runner.
+        gap: training mode against inference mode.
+        notes: what was left out, and why.
+        versions: versions of the libraries that ran.
+    """
+
+    model: str
+    samples: int
+    keras: ArtifactResult
+    artifacts: tuple[ArtifactResult, ...]
+    gap: TrainInferenceGap
+    notes: tuple[str, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Every failed check, with its reason."""
+        found = [f for result in (self.keras, *self.artifacts) for f in _failures(result)]
+        if not self.gap.passed:
+            seen = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
+            detail = f"the train/inference gap {seen}, max_gap is {self.gap.max_gap:.3g}"
+            found.append(Failure("Keras model", "gap", detail))
+        return tuple(found)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What does not fail the check and should be known."""
+        known = [] if self.gap.verdict == "ok" else [f"train/inference gap {self.gap.verdict}: "]
+        return (*(text + self.gap.reason for text in known), *self.notes)
+
+    @property
+    def verdict(self) -> str:
+        """One line: pass or fail, and what failed."""
+        if self.passed:
+            count = len(self.artifacts)
+            runs = "artefact equals" if count == 1 else "artefacts equal"
+            return f"PASS: {count} {runs} the Keras model on {self.samples} samples"
+        return f"FAIL: {', '.join(dict.fromkeys(f.subject for f in self.failures))}"
+
+    def to_json(self) -> str:
+        """The whole report as JSON text; numbers that are not finite are null."""
+        return json.dumps(_plain(self), indent=2, allow_nan=False) + "\n"
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as one page that needs no other file.
+
+        Args:
+            path: file to write; an existing one is replaced.
+
+        Raises:
+            ImportError: jinja2 or matplotlib is missing.
+        """
+        from keras_norm.export.page import render
+
+        pathlib.Path(path).write_text(render(self), encoding="utf-8")
+
+    def print(self, console: rich.console.Console | None = None) -> None:
+        """Print the report as tables that fit 80 columns.
+
+        Args:
+            console: where to; the standard output by default.
+        """
+        from keras_norm.export.terminal import report_tables
+
+        console = console or rich.console.Console()
+        for part in report_tables(self):
+            console.print(part)
+
+
+def _failures(result: ArtifactResult) -> list[Failure]:
+    found = [] if result.error is None else [Failure(result.name, "run", result.error)]
+    for output in result.outputs:
+        if not output.passed:
+            case, worst = output.cases[output.worst_case], output.comparisons[output.worst_case]
+            detail = f"{case}: {difference(worst)}"
+            found.append(Failure(result.name, "values", detail))
+    failed = (p for p in result.properties if p.status == "fail")
+    return found + [Failure(result.name, p.name, p.detail) for p in failed]
+
+
+def _badness(result: OutputComparison) -> tuple[bool, bool, float]:
+    return result.problem is not None, not result.passed, result.atol_needed or 0.0
+
+
+def _largest(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return next((v for v in known if math.isnan(v)), None) or max(known, default=None)
+
+
+def _plain(node: Any) -> Any:
+    """Dataclasses as dicts, with their verdicts; tuples as lists; NaN and infinity as None."""
+    if dataclasses.is_dataclass(node):
+        plain = {f.name: _plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
+        derived = (
+            "verdict",
+            "passed",
+            "failures",
+            "worst",
+            "worst_case",
+            "max_abs",
+            "max_rel",
+            "large",
+            "factor",
+        )
+        present = [name for name in derived if hasattr(node, name) and name not in plain]
+        return {**plain, **{name: _plain(getattr(node, name)) for name in present}}
+    if isinstance(node, tuple | list):
+        return [_plain(item) for item in node]
+    if isinstance(node, float):
+        return float(node) if math.isfinite(node) else None
+    return node

@@ -1,0 +1,144 @@
+"""The named inputs and outputs of a Keras model, as every exported format sees them."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """One input of a signature.
+
+    Attributes:
+        name: letters, digits and underscores, a letter first; unique among the inputs.
+        shape: sizes, None where the size is decided by the data (batch, time).
+        dtype: NumPy's name of the type, or "bfloat16".
+    """
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
+    """Name -> spec of every input, in the order of `model.inputs`.
+
+    The names are those given to `keras.Input`, with every character that a signature cannot hold
+    replaced by an underscore, and a number added where two would be the same.
+
+    Args:
+        model: a functional or a built sequential model.
+
+    Raises:
+        ValueError: the model has no fixed inputs (subclassed, not built) or is no Keras model.
+
+    Example:
+    ```python
+    model = keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.Dense(2)])
+    input_specs(model)  # {"x": TensorSpec(name="x", shape=(None, None, 3), dtype="float32")}
+    ```
+    """
+    tensors = _tensors(model, "inputs")
+    # A sequential model that got no keras.Input has a tensor with a number that differs each run.
+    names = _unique(re.sub(r"^keras_tensor(_\d+)?$", "input", t.name) for t in tensors)
+    return {
+        name: TensorSpec(name, tuple(tensor.shape), str(tensor.dtype))
+        for name, tensor in zip(names, tensors, strict=True)
+    }
+
+
+def output_names(model: keras.Model) -> list[str]:
+    """Name every output: its key where the model returns a dict, else its layer's name.
+
+    Args:
+        model: a functional or a built sequential model.
+
+    Returns:
+        Unique names of letters, digits and underscores, in the order of `model.outputs`.
+
+    Raises:
+        ValueError: as `input_specs`.
+    """
+    outputs = _tensors(model, "outputs")
+    if isinstance(model, keras.Sequential):
+        return _unique([model.layers[-1].name] * len(outputs))
+    if isinstance(model.output, Mapping):
+        paths = [path for path, _ in keras.tree.flatten_with_path(model.output)]
+        return _unique("_".join(map(str, path)) for path in paths)
+    return _unique(model.output_names)
+
+
+def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+    """Call the model with named inputs and return named outputs.
+
+    Args:
+        model: a functional or a built sequential model.
+        inputs: name -> tensor, for every name in `input_specs(model)`.
+        training: passed to the model.
+
+    Returns:
+        Output name -> tensor, in the order of `output_names(model)`.
+
+    Raises:
+        ValueError: as `input_specs`; or an input is missing or unknown.
+    """
+    names = list(input_specs(model))
+    require_names(inputs, names, f'model "{model.name}"')
+    structure = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
+    packed = keras.tree.pack_sequence_as(structure, [inputs[name] for name in names])
+    outputs = keras.tree.flatten(model(packed, training=training))
+    return dict(zip(output_names(model), outputs, strict=True))
+
+
+def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> None:
+    """Refuse inputs whose names are not exactly `names`.
+
+    Args:
+        inputs: what was given.
+        names: what is wanted.
+        who: what wants it, for the message.
+
+    Raises:
+        ValueError: an input is missing or unknown.
+    """
+    if set(inputs) != set(names):
+        raise ValueError(
+            f"{who} takes the inputs {_listed(names)}; received {_listed(inputs) or 'nothing'}"
+        )
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(sorted(names))
+
+
+def _tensors(model: keras.Model, which: str) -> list[Any]:
+    tensors = getattr(model, which, None) if isinstance(model, keras.Model) else None
+    if not tensors:
+        raise ValueError(
+            "an export needs a functional model or a built Sequential model, whose inputs and "
+            f"outputs are known; received {type(model).__name__}. Wrap it: inputs = "
+            "keras.Input(...); model = keras.Model(inputs, model(inputs))"
+        )
+    return list(tensors)
+
+
+def _unique(names: Any) -> list[str]:
+    """Make names that TensorFlow takes for graph nodes and for Python's keyword arguments.
+
+    They begin with a letter, and stay different where upper and lower case count the same.
+    """
+    unique: list[str] = []
+    taken = {"self"}
+    for name in names:
+        base = re.sub(r"\W", "_", name, flags=re.ASCII)
+        if not base[0].isalpha():
+            base = "tensor_" + base.lstrip("_")
+        candidate, number = base, 1
+        while candidate.lower() in taken:
+            candidate, number = f"{base}_{number}", number + 1
+        unique.append(candidate)
+        taken.add(candidate.lower())
+    return unique

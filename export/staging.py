@@ -1,0 +1,61 @@
+"""Build a file or folder out of sight, then move it into place in one step."""
+
+import contextlib
+import pathlib
+import shutil
+import uuid
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def staged(target: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield a path to build at; rename it to `target` when the block ends without an exception.
+
+    The build happens in a hidden folder beside `target`, on the same file system, so that the
+    final rename is atomic: whoever watches the parent folder sees all of `target` or nothing. On
+    an exception (an interrupt too) the hidden folder goes, with every parent folder made here.
+
+    Args:
+        target: the file or folder to make. Missing parent folders are made.
+
+    Yields:
+        The path to build at: same name as `target`, in an otherwise empty folder of its own, so
+        intermediate files can stand beside it.
+
+    Raises:
+        FileExistsError: `target` exists, before the block or by its end.
+        NotADirectoryError: a parent of `target` is a file.
+    """
+    _refuse_existing(target)
+    made = _make_parents(target.parent)
+    work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        try:
+            work.mkdir()
+            yield work / target.name
+            _refuse_existing(target)
+            (work / target.name).rename(target)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    except BaseException:
+        for folder in made:
+            with contextlib.suppress(OSError):  # no longer empty: somebody else uses it
+                folder.rmdir()
+        raise
+
+
+def _refuse_existing(target: pathlib.Path) -> None:
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(
+            f"{target} exists and is never overwritten: remove it or choose another name"
+        )
+
+
+def _make_parents(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Make `folder` and its missing parents; return those made, deepest first."""
+    missing = [f for f in (folder, *folder.parents) if not f.exists()]
+    standing = (missing[-1] if missing else folder / "here").parent
+    if not standing.is_dir():
+        raise NotADirectoryError(f"{standing} is a file, so nothing can be written inside it")
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing

@@ -1,0 +1,259 @@
+"""The train/inference gap: how far training mode is from inference mode on the same data."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_norm.export import signature
+from keras_norm.export.clone import measuring_clone
+from keras_norm.export.walk import named_layers
+
+# A gap is called large beyond these: batch means one standard deviation away on average, or
+# variances that differ by a factor of four.
+LARGE_DISTANCE = 1.0
+LARGE_LOG_RATIO = math.log(4.0)
+
+# Two modes that compute the same differ by less than this, relative to the largest output.
+ROUNDING = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputGap:
+    """|training output - inference output| of one output.
+
+    Attributes:
+        output: name of the output.
+        worst: the largest over all elements.
+        mean: the mean over all elements.
+        scale: the largest absolute inference output.
+    """
+
+    output: str
+    worst: float
+    mean: float
+    scale: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerStatistics:
+    """Distance of one BatchNorm's moving statistics from those of the data.
+
+    Attributes:
+        path: path of the layer.
+        distance: mean of |batch mean - moving mean| / sqrt(moving variance + epsilon), in standard
+            deviations; None where nothing could be compared.
+        log_ratio: mean of |log((batch variance + epsilon) / (moving variance + epsilon))|.
+        by_row: the distance of each row of per-timestep statistics, None for rows that training or
+            the data did not reach; one value for a layer with one row.
+        trained_rows: number of rows that training reached.
+        data_rows: number of rows that the data reached.
+        note: what else there is to know, or "".
+    """
+
+    path: str
+    distance: float | None
+    log_ratio: float | None
+    by_row: tuple[float | None, ...]
+    trained_rows: int
+    data_rows: int
+    note: str
+
+    @property
+    def factor(self) -> float | None:
+        """The factor between the variances, averaged over features and rows as a logarithm."""
+        return None if self.log_ratio is None else math.exp(self.log_ratio)
+
+    @property
+    def large(self) -> bool:
+        """Whether the layer will act differently at inference."""
+        return self.distance is not None and (
+            self.distance > LARGE_DISTANCE or (self.log_ratio or 0.0) > LARGE_LOG_RATIO
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainInferenceGap:
+    """How far training mode is from inference mode, dropout off.
+
+    Attributes:
+        verdict: "ok", "large" or "not measured".
+        reason: why, in one line.
+        outputs: one entry for every output.
+        layers: one entry for every batch normalization, however nested.
+        max_gap: largest `OutputGap.worst` that passes, or None: then the gap is information only.
+    """
+
+    verdict: str
+    reason: str
+    outputs: tuple[OutputGap, ...] = ()
+    layers: tuple[LayerStatistics, ...] = ()
+    max_gap: float | None = None
+
+    @property
+    def worst(self) -> float | None:
+        """The largest gap of any output; None when it was not measured."""
+        return max((gap.worst for gap in self.outputs), default=None)
+
+    @property
+    def passed(self) -> bool:
+        """False only when `max_gap` is given and exceeded, or could not be tested."""
+        return self.max_gap is None or (self.worst is not None and self.worst <= self.max_gap)
+
+
+def measure_gap(
+    model: Any, inputs: Mapping[str, np.ndarray], max_gap: float | None = None
+) -> TrainInferenceGap:
+    """Run the same data with training=True and training=False and compare, dropout off.
+
+    Everything happens on a clone; the model is not touched.
+
+    Args:
+        model: a built Keras model.
+        inputs: arrays (batch, ...) by input name.
+        max_gap: largest difference of any output that passes, or None.
+
+    Returns:
+        The gap. A model that cannot be rebuilt from its config gives "not measured" and says why.
+    """
+    try:
+        clone = measuring_clone(model)
+    except ValueError as error:
+        return TrainInferenceGap("not measured", str(error), max_gap=max_gap)
+    # A clone may name its inputs and outputs anew; their order stays.
+    ordered = [inputs[name] for name in signature.input_specs(model)]
+    inference, training = (_call(clone, ordered, training) for training in (False, True))
+    names = signature.output_names(model)
+    outputs = tuple(map(_output_gap, names, inference, training))
+    pairs = zip(named_layers(model), named_layers(clone), strict=True)
+    layers = tuple(
+        layer_statistics(path, layer, measured)
+        for (path, layer), (_, measured) in pairs
+        if is_batch_norm(layer)
+    )
+    verdict, reason = _verdict(outputs, layers)
+    return TrainInferenceGap(verdict, reason, outputs, layers, max_gap)
+
+
+def is_batch_norm(layer: Any) -> bool:
+    """Whether a layer normalizes with moving statistics at inference."""
+    return (
+        getattr(layer, "moving_mean", None) is not None
+        and getattr(layer, "moving_variance", None) is not None
+    )
+
+
+def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Moving mean and variance (rows, features), and which rows training reached (rows,).
+
+    A layer that counts no updates has been reached when its statistics are not those that every
+    BatchNorm starts with.
+
+    Args:
+        layer: a batch normalization; statistics of shape (features,) are one row.
+    """
+    mean, variance = (np.atleast_2d(_array(v)) for v in (layer.moving_mean, layer.moving_variance))
+    count = getattr(layer, "update_count", None)
+    if count is None:
+        reached = np.array([not (np.all(mean == 0.0) and np.all(variance == 1.0))])
+    else:
+        reached = np.atleast_1d(_array(count)) > 0
+    return mean, variance, reached
+
+
+def layer_statistics(path: str, layer: Any, measured: Any) -> LayerStatistics:
+    """Compare a layer's moving statistics with the batch statistics in its measuring clone.
+
+    Args:
+        path: path of the layer.
+        layer: the layer, as trained.
+        measured: the same layer of `measuring_clone`, after one call with training=True.
+    """
+    mean, variance, trained = moving_statistics(layer)
+    batch_mean, batch_variance, _ = moving_statistics(measured)
+    seen = _updated(layer, measured)
+    note = _note(layer, measured, trained, seen)
+    compared = seen if len(seen) == 1 else trained & seen
+    if not compared.any() or getattr(measured, "momentum", 0.0) != 0.0:
+        rows: tuple[float | None, ...] = (None,) * len(mean)
+        return LayerStatistics(path, None, None, rows, int(trained.sum()), int(seen.sum()), note)
+    distance = (np.abs(batch_mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
+    ratio = np.abs(np.log((batch_variance + layer.epsilon) / (variance + layer.epsilon)))
+    return LayerStatistics(
+        path=path,
+        distance=float(distance[compared].mean()),
+        log_ratio=float(ratio[compared].mean()),
+        by_row=tuple(float(d) if c else None for d, c in zip(distance, compared, strict=True)),
+        trained_rows=int(trained.sum()),
+        data_rows=int(seen.sum()),
+        note=note,
+    )
+
+
+def _updated(layer: Any, measured: Any) -> np.ndarray:
+    """Which rows one call updated; a layer that counts nothing has one row, and it was updated."""
+    before, after = (getattr(item, "update_count", None) for item in (layer, measured))
+    if before is None or after is None:
+        return np.array([True])
+    return np.atleast_1d(_array(after) > _array(before))
+
+
+def _note(layer: Any, measured: Any, trained: np.ndarray, seen: np.ndarray) -> str:
+    if getattr(measured, "momentum", 0.0) != 0.0:
+        return "not measured: its momentum is not in the model's config"
+    if not trained.any():
+        return "the moving statistics are still those it started with"
+    if not layer.trainable:
+        return "frozen: training uses the moving statistics too"
+    beyond = int((seen & ~trained).sum())
+    if beyond:
+        return f"the data reach {beyond} timesteps that training never reached"
+    return ""
+
+
+def _verdict(
+    outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...]
+) -> tuple[str, str]:
+    large = [layer for layer in layers if layer.large]
+    if large:
+        far = max(large, key=lambda layer: layer.distance or 0.0)
+        return "large", (
+            f"{len(large)} of {len(layers)} batch normalizations; {far.path}: the means are "
+            f"{far.distance:.2g} standard deviations away, the variances differ by a factor of "
+            f"{far.factor:.2g}"
+        )
+    worst = max(outputs, key=lambda gap: gap.worst)
+    if not layers and worst.worst > ROUNDING * max(worst.scale, 1.0):
+        return "large", (
+            f"output {worst.output!r} differs by {worst.worst:.2g}, and the model has no batch "
+            "normalization: another layer acts differently in training"
+        )
+    if not layers:
+        return "ok", "no batch normalization: training and inference compute the same"
+    unmeasured = [layer for layer in layers if layer.distance is None]
+    if unmeasured:
+        return "not measured", f"{unmeasured[0].path}: {unmeasured[0].note or 'no row to compare'}"
+    far = max(layers, key=lambda layer: layer.distance or 0.0)
+    return "ok", f"at most {far.distance:.2g} standard deviations, in {far.path}"
+
+
+def _output_gap(name: str, inference: np.ndarray, training: np.ndarray) -> OutputGap:
+    difference = np.abs(training - inference)
+    return OutputGap(
+        name, float(difference.max()), float(difference.mean()), float(np.abs(inference).max())
+    )
+
+
+def _call(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list[np.ndarray]:
+    for _, layer in named_layers(clone):
+        if getattr(layer, "stateful", False):
+            layer.reset_state()
+    named = dict(zip(signature.input_specs(clone), inputs, strict=True))
+    return [_array(value) for value in signature.call(clone, named, training=training).values()]
+
+
+def _array(tensor: Any) -> np.ndarray:
+    return ops.convert_to_numpy(tensor).astype(np.float64)

@@ -1,0 +1,174 @@
+"""A report as text: tables that stay readable at 80 columns."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich import box
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from keras_norm.export.compare import OutputComparison
+from keras_norm.export.report import ArtifactResult, Report
+
+STYLES = {"pass": "green", "ok": "green", "fail": "bold red", "large": "yellow"}
+
+
+def report_tables(report: Report) -> Iterator[Any]:
+    """What `Report.print` prints, in order: verdict, reasons, values, properties, statistics.
+
+    Args:
+        report: the report.
+
+    Yields:
+        Things that rich can print.
+    """
+    yield Text(report.verdict, style=STYLES["pass" if report.passed else "fail"])
+    for failure in report.failures:
+        line = Text.assemble((failure.subject, "bold"), f", {failure.check}: {failure.detail}")
+        yield Padding(line, (0, 0, 0, 2))
+    for warning in report.warnings:
+        yield Padding(Text(f"Note: {warning}", style="yellow"), (0, 0, 0, 2))
+    yield ""
+    yield from _values(report)
+    yield from _properties(report)
+    yield from _outputs_gap(report)
+    if report.gap.layers:
+        yield from _layers_gap(report)
+
+
+def number(value: float | None) -> str:
+    """Two digits of a number that is mostly an exponent: "3.1e-07", "0", "nan"."""
+    if value is None:
+        return "-"
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def place(comparison: OutputComparison, case: str) -> str:
+    """Where a comparison's worst element is: "sample 3, timestep 7, unit 12 (batch 7)"."""
+    if comparison.problem is not None:
+        return f"{comparison.problem} ({case})"
+    if comparison.max_abs == 0:
+        return "equal everywhere"
+    return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
+
+
+def word(status: str) -> Text:
+    """A status in its colour."""
+    return Text(status, style=STYLES.get(status, "dim"))
+
+
+def new_table(title: str) -> Table:
+    """An empty table in the style of all reports."""
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+
+
+def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
+    """Add a row whose text is shown as it is: brackets in a name are no markup."""
+    table.add_row(*(Text(c) if isinstance(c, str) else c for c in cells), style=style)
+
+
+def _values(report: Report) -> Iterator[Any]:
+    table = new_table("Values, against the Keras model in inference mode")
+    table.add_column("", no_wrap=True, width=4)
+    table.add_column("artefact", overflow="fold", max_width=20)
+    table.add_column("output", overflow="fold", max_width=14)
+    for name in ("worst abs", "worst rel", "needs atol"):
+        table.add_column(name, justify="right", width=7)
+    table.add_column("where", overflow="fold")
+    for result in report.artifacts:
+        if result.error is not None:
+            add_row(table, word("fail"), result.name, "", "", "", "", result.error)
+        for output in result.outputs:
+            worst = output.comparisons[output.worst_case]
+            add_row(
+                table,
+                word("pass" if output.passed else "fail"),
+                result.name,
+                output.output,
+                number(output.max_abs),
+                number(output.max_rel),
+                number(worst.atol_needed),
+                place(worst, output.cases[output.worst_case]),
+            )
+    yield table
+    yield Text(tolerances(report) + "\n", style="dim")
+
+
+def tolerances(report: Report) -> str:
+    """Which tolerances were used, by precision."""
+    used: dict[tuple[str, float, float], list[str]] = {}
+    for result in report.artifacts:
+        key = (result.precision, result.rtol, result.atol)
+        used.setdefault(key, []).append(result.name)
+    parts = (
+        f"rtol {rtol:g}, atol {atol:g} for {precision} ({', '.join(names)})"
+        for (precision, rtol, atol), names in used.items()
+    )
+    return "Tolerance: " + "; ".join(parts)
+
+
+def _properties(report: Report) -> Iterator[Any]:
+    table = new_table("Properties")
+    table.add_column("", overflow="fold")
+    subjects = [report.keras, *(r for r in report.artifacts if r.error is None)]
+    for name in property_names(report):
+        table.add_column(name, overflow="fold", min_width=6)
+    for result in subjects:
+        add_row(table, result.name, *(_status(result, name) for name in property_names(report)))
+    yield table
+    padding = report.keras.property("padding")
+    if padding is not None and padding.status == "not applicable":
+        yield Text(f"Padding is not applicable: {padding.detail}\n", style="dim")
+
+
+def property_names(report: Report) -> tuple[str, ...]:
+    """The properties that any subject was tested for, in the order of testing."""
+    names = (p.name for r in (report.keras, *report.artifacts) for p in r.properties)
+    return tuple(dict.fromkeys(names))
+
+
+def _status(result: ArtifactResult, name: str) -> Text:
+    tested = result.property(name)
+    return word("-" if tested is None or tested.status == "not applicable" else tested.status)
+
+
+def _outputs_gap(report: Report) -> Iterator[Any]:
+    gap = report.gap
+    table = new_table("Train/inference gap, dropout off")
+    for name in ("output", "worst abs", "mean abs", "largest output"):
+        table.add_column(name, justify="left" if name == "output" else "right")
+    for output in gap.outputs:
+        add_row(table, output.output, *map(number, (output.worst, output.mean, output.scale)))
+    yield table
+    yield Text.assemble((gap.verdict, STYLES.get(gap.verdict, "yellow")), f": {gap.reason}\n")
+
+
+def _layers_gap(report: Report) -> Iterator[Any]:
+    table = new_table("Moving statistics, against those of the data")
+    table.add_column("batch normalization", overflow="fold")
+    table.add_column("means, in sd", justify="right", width=6)
+    table.add_column("variances, factor", justify="right", width=10)
+    table.add_column("timesteps trained", justify="right", width=9)
+    notes: dict[str, list[str]] = {}
+    for layer in report.gap.layers:
+        add_row(
+            table,
+            layer.path,
+            "-" if layer.distance is None else f"{layer.distance:.3f}",
+            "-" if layer.factor is None else f"{layer.factor:.3g}",
+            f"{layer.trained_rows} of {len(layer.by_row)}" if len(layer.by_row) > 1 else "-",
+            style=STYLES["large"] if layer.large else None,
+        )
+        if layer.note:
+            notes.setdefault(layer.note, []).append(layer.path)
+    yield table
+    for note, paths in notes.items():
+        yield Text(f"{note}: {', '.join(paths)}", style="dim")

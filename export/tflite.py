@@ -1,0 +1,156 @@
+"""Write a Keras model as a TFLite file of builtin operations, and run it before it is used."""
+
+import os
+import pathlib
+import re
+from typing import Any
+
+import keras
+
+from keras_norm.export import signature
+from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.runners import require_litert
+from keras_norm.export.saved_model import refuse_stateful, saved_model_ops, write_saved_model
+from keras_norm.export.staging import staged
+from keras_norm.export.verify import verify_tflite
+from keras_norm.export.walk import named_layers
+from keras_norm.export.worker_process import WorkerProcess
+from keras_norm.ops.time_loop import portable_loops
+
+QUANTIZE = (None, "float16", "dynamic")
+LOOP_OPS = "TensorList"
+CONVERSION_TIMEOUT = 1800.0
+
+
+def export_tflite(
+    model: keras.Model, path: str | os.PathLike[str], *, quantize: str | None = None
+) -> pathlib.Path:
+    """Write `model` as a TFLite file with one signature, `serving_default`, in inference mode.
+
+    The file needs TFLite's builtin operations only. Batch, time and every other size that the model
+    leaves open stay open. It is converted in a child process, and moved into place only after it
+    ran there at two shapes, three times, and gave what the Keras model gives.
+
+    Args:
+        model: a functional or a built sequential model.
+        path: file to write, ending in ".tflite"; missing parent folders are made.
+        quantize: None keeps the weights in float32; "float16" stores them in half the size;
+            "dynamic" in 8 bits, with activations quantised as they come (the file is then only
+            tested to give finite numbers of the right shape: how far it is off depends on the
+            model, and `keras_norm.export.check` measures it).
+
+    Returns:
+        The file written.
+
+    Raises:
+        FileExistsError: the file exists; it is never overwritten.
+        UnsupportedOpError: TFLite lacks an operation; the message names it and the layers it is in.
+        VerificationError: the file runs and computes something else than the model.
+        ConversionError: TensorFlow's converter failed or died.
+        RunnerError: the file was converted and does not run.
+        ImportError: LiteRT is not installed.
+        ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
+            computes in float16 or bfloat16; `quantize` is unknown; `path` does not end in
+            ".tflite".
+
+    Example:
+    ```python
+    inputs = keras.Input((None, 8), name="rows")  # any batch, any length
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(16)(inputs))
+    export_tflite(model, "digits.tflite")
+    ```
+    """
+    if quantize not in QUANTIZE:
+        raise ValueError(f'quantize must be None, "float16" or "dynamic"; received {quantize!r}')
+    target = pathlib.Path(path)
+    if target.suffix != ".tflite":
+        raise ValueError(f'the file name must end in ".tflite"; received {target}')
+    require_litert()
+    _refuse_text(model)
+    refuse_stateful(model)
+    _refuse_half_precision(model)
+    with staged(target) as file:
+        saved_model = file.with_name("saved_model")
+        with portable_loops():
+            write_saved_model(model, saved_model)
+        _convert(model, saved_model, file, quantize)
+        verify_tflite(model, file, quantize)
+    return target
+
+
+def _refuse_text(model: keras.Model) -> None:
+    for name, spec in signature.input_specs(model).items():
+        if spec.dtype == "string":
+            raise ValueError(
+                f'input "{name}" takes text, which TFLite\'s operations cannot look up. Export the '
+                "part of the model that takes token ids"
+            )
+
+
+def _refuse_half_precision(model: keras.Model) -> None:
+    """TFLite's kernels compute in float32: most have no float16 form and none has bfloat16."""
+    for path, layer in named_layers(model):
+        if layer.compute_dtype in ("float16", "bfloat16"):
+            raise ValueError(
+                f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '
+                "TFLite does not. Build the model under the float32 policy and copy the weights "
+                '(set_weights); quantize="float16" stores them in half the size'
+            )
+
+
+def _convert(
+    model: keras.Model, saved_model: pathlib.Path, file: pathlib.Path, quantize: str | None
+) -> None:
+    """Convert in a child process: some models make the converter end the process it is in."""
+    request = {"saved_model": str(saved_model), "path": str(file), "quantize": quantize}
+    try:
+        WorkerProcess(
+            "convert_tflite.py",
+            request,
+            subject="conversion to TFLite",
+            timeout=CONVERSION_TIMEOUT,
+        ).close()
+    except RunnerError as error:
+        places = _unsupported(error.detail, saved_model_ops(saved_model))
+        if not places:
+            raise ConversionError(str(error)) from error
+        listed = "; ".join(_describe(model, op, nodes) for op, nodes in places.items())
+        advice = "Replace the layer"
+        if any(op.startswith(LOOP_OPS) for op in places):
+            advice = (
+                "Keras' own recurrent layers convert only with a fixed batch "
+                "(keras.Input(batch_shape=...)); those of keras_norm convert with any, and with "
+                "norm=None they compute the same"
+            )
+        raise UnsupportedOpError(
+            f"TFLite has no builtin operation for {listed}. {advice}", places
+        ) from error
+
+
+def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Operation -> nodes that the converter's report complains of."""
+    found = {}
+    for op in re.findall(r"(?:error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
+        nodes = ops.get(op, [])
+        # The report gives a node as "name@function", and an op can be wrong in one place only;
+        # but with the first op of a loop the converter stops looking.
+        blamed = [node for node in nodes if f'"{node}@' in report]
+        found[op] = nodes if op.startswith(LOOP_OPS) else blamed or nodes
+    return found
+
+
+def _describe(model: keras.Model, op: str, nodes: list[str]) -> str:
+    classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
+    layers = dict.fromkeys(_layer_of(node, classes) for node in nodes)
+    known = [f'layer "{name}" ({classes[name]})' for name in layers if name is not None]
+    return f"{op} in {', '.join(known) or 'the model itself'}"
+
+
+def _layer_of(node: str, classes: dict[str, Any]) -> str | None:
+    """The innermost layer among a node's name scopes, "model_1/encoder_1/lstm_1/while"."""
+    for scope in reversed(node.split("/")[:-1]):
+        # Keras opens a layer's scope twice, so TensorFlow numbers the one in which it computes.
+        for name in (re.sub(r"_\d+$", "", scope), scope):
+            if name in classes:
+                return name
+    return None

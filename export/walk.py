@@ -1,0 +1,32 @@
+"""Every layer of a model, however deeply nested, with its path."""
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each layer within `layer`, once, with its path: "encoder/lstm/lstm_cell/state_norm".
+
+    Layers that were never built are left out: a template that others were made from computes
+    nothing.
+
+    Args:
+        layer: a Keras model or layer.
+        path: path of `layer`, which every yielded path starts with.
+
+    Yields:
+        (path, layer) pairs, a layer before the layers inside it.
+    """
+    yield from _walk(layer, path, set())
+
+
+def _walk(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    # Keras has no public list of a layer's sublayers (`Model.layers` stops at wrappers and cells).
+    for child in layer._flatten_layers(include_self=False, recursive=False):
+        if id(child) in seen:
+            continue
+        seen.add(id(child))
+        child_path = f"{path}/{child.name}" if path else child.name
+        if child.built:
+            yield child_path, child
+        yield from _walk(child, child_path, seen)

@@ -1,0 +1,26 @@
+"""Worker: convert a SavedModel to a TFLite file of builtin operations."""
+
+import pathlib
+from typing import Any
+
+import protocol
+import tensorflow as tf
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
+    """Convert `request["saved_model"]` to `request["path"]`; report the size in bytes."""
+    converter = tf.lite.TFLiteConverter.from_saved_model(
+        request["saved_model"], signature_keys=["serving_default"], tags={"serve"}
+    )
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    if request["quantize"] is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if request["quantize"] == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    content = converter.convert()
+    pathlib.Path(request["path"]).write_bytes(content)
+    return {"bytes": len(content)}, None
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

@@ -1,0 +1,107 @@
+"""How a runner and its worker process talk: frames over the worker's stdin and stdout.
+
+A frame is one byte of kind, eight bytes of length (little-endian) and the payload. It depends on
+NumPy alone, because a worker must not import what it is there to do without.
+
+    runner -> worker   JSON     once: what to load
+    worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
+    runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
+    runner -> worker   JSON     any                  worker -> runner   JSON: modules it imported
+"""
+
+import io
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+import numpy as np
+
+JSON, ARRAYS, ERROR = b"J", b"A", b"E"
+
+Arrays = dict[str, np.ndarray]
+Run = Callable[[Arrays], Arrays]
+
+
+def write_frame(stream: IO[bytes], kind: bytes, payload: bytes) -> None:
+    """Write one frame and flush it."""
+    stream.write(kind + struct.pack("<Q", len(payload)))
+    stream.write(payload)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
+    """Read one frame: (kind, payload), or None where the stream ends."""
+    header = stream.read(9)
+    if len(header) < 9:
+        return None
+    (length,) = struct.unpack("<Q", header[1:])
+    payload = stream.read(length)
+    return (header[:1], payload) if len(payload) == length else None
+
+
+def pack_json(value: Any) -> bytes:
+    """Encode a JSON payload."""
+    return json.dumps(value).encode()
+
+
+def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Encode named arrays as .npz, never pickled.
+
+    The names stand in an array of their own: a name such as "file" is none that `np.savez` takes.
+    bfloat16, which .npz cannot hold, goes as float32 (exact).
+    """
+    values = [np.asarray(a) for a in arrays.values()]
+    values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
+    buffer = io.BytesIO()
+    np.savez(buffer, np.array(list(arrays), dtype=np.str_), *values, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpack_arrays(payload: bytes) -> Arrays:
+    """Decode what `pack_arrays` encoded."""
+    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+        names, *values = (archive[f"arr_{i}"] for i in range(len(archive.files)))
+    return dict(zip(names.tolist(), values, strict=True))
+
+
+def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -> None:
+    """Be a worker: load once, then run on every request until stdin ends.
+
+    Args:
+        load: takes the request's JSON; returns what to report about the model, and a function
+            from input arrays to output arrays, or None where loading was all there is to do.
+            An exception in either is sent as text.
+    """
+    requests = sys.stdin.buffer
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a library that prints must not write into the frames
+
+    first = read_frame(requests)
+    if first is None:
+        return
+    try:
+        info, run = load(json.loads(first[1]))
+    except Exception as error:
+        write_frame(replies, ERROR, _text(error))
+        return
+    write_frame(replies, JSON, pack_json(info))
+    if run is None:
+        return
+
+    while (frame := read_frame(requests)) is not None:
+        kind, payload = frame
+        if kind == JSON:
+            modules = sorted({name.partition(".")[0] for name, m in sys.modules.items() if m})
+            write_frame(replies, JSON, pack_json(modules))
+            continue
+        try:
+            write_frame(replies, ARRAYS, pack_arrays(run(unpack_arrays(payload))))
+        except Exception as error:
+            write_frame(replies, ERROR, _text(error))
+
+
+def _text(error: Exception) -> bytes:
+    return (str(error) or type(error).__name__).encode()

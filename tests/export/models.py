@@ -1,0 +1,53 @@
+"""Small models that the export tests share."""
+
+from typing import Any
+
+import keras
+import numpy as np
+
+import keras_norm
+
+
+def tagger() -> keras.Model:
+    """Two inputs (one of token ids with a mask), three outputs by key, one of them an input."""
+    features = keras.Input((None, 3), name="features of it")
+    ids = keras.Input((None,), dtype="int32", name="file")  # a name that np.savez reserves
+    embedded = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+    tags = keras.layers.Dense(2)(keras.layers.Concatenate()([features, embedded]))
+    mean = keras.layers.GlobalAveragePooling1D()(tags)
+    return keras.Model([features, ids], {"tags/all": tags, "mean": mean, "echo": features})
+
+
+def tagger_data(batch: int, time: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {
+        "features_of_it": rng.normal(size=(batch, time, 3)).astype("float32"),
+        "file": rng.integers(1, 7, (batch, time)).astype("int32"),
+    }
+
+
+def dense(**arguments: Any) -> keras.Model:
+    inputs = keras.Input((3,), name="x")
+    return keras.Model(inputs, keras.layers.Dense(2, name="y", **arguments)(inputs))
+
+
+def keras_lstm(**arguments: Any) -> keras.Model:
+    inputs = keras.Input((None, 3), name="x")
+    return keras.Model(inputs, keras.layers.LSTM(4, name="old_lstm", **arguments)(inputs))
+
+
+def layer_norm_lstm() -> keras.Model:
+    inputs = keras.Input((None, 3), name="x")
+    hidden = keras_norm.LayerNormLSTM(4, return_sequences=True, name="hidden")(inputs)
+    return keras.Model(inputs, [hidden, keras.layers.Dense(2, name="y")(hidden)])
+
+
+def with_function(function: Any) -> keras.Model:
+    inputs = keras.Input((None, 3), name="x")
+    return keras.Model(inputs, keras.layers.Lambda(function, name="odd")(inputs))
+
+
+def assert_same(actual: dict[str, Any], expected: dict[str, Any], atol: float = 1e-5) -> None:
+    assert set(actual) == set(expected)
+    for name, wanted in expected.items():
+        np.testing.assert_allclose(actual[name], wanted, rtol=0, atol=atol, err_msg=name)

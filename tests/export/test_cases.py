@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+
+from keras_norm.export.cases import make_cases, read_samples
+from keras_norm.export.signature import TensorSpec
+
+
+def spec(shape=(None, None, 3), dtype="float32", name="x"):
+    return {name: TensorSpec(name, shape, dtype)}
+
+
+def samples(count=10, length=4, shape=(None, None, 3)):
+    data = np.random.default_rng(0).normal(size=(count, length, 3))
+    return read_samples(spec(shape), data)
+
+
+def test_one_array_serves_a_model_with_one_input():
+    assert list(samples().arrays) == ["x"]
+
+
+def test_data_take_the_dtype_of_the_input():
+    assert samples().arrays["x"].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"z": np.zeros((4, 2, 3))}, r"must be the model's inputs: 'x'\. Received: 'z'"),
+        (np.zeros((4, 2, 5)), r"\(any, None, 3\). Received shape \(4, 2, 5\)"),
+        (np.zeros((4, 3)), r"Received shape \(4, 3\)"),
+        (np.zeros((0, 2, 3)), "at least 2 samples"),
+        (np.zeros((1, 2, 3)), "at least 2 samples"),
+        (np.zeros((4, 0, 3)), "at least one timestep"),
+        (np.full((4, 2, 3), np.nan), "NaN"),
+        (np.full((4, 2, 3), "a"), "takes float32"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        read_samples(spec(), data)
+
+
+def test_floats_are_refused_where_integers_are_taken():
+    with pytest.raises(ValueError, match=r"takes int32\. Received float64"):
+        read_samples(spec((None, None), "int32"), np.zeros((4, 2)))
+
+
+def test_a_bare_array_is_refused_for_two_inputs():
+    with pytest.raises(ValueError, match="2 inputs"):
+        read_samples({**spec(), **spec(name="z")}, np.zeros((4, 2, 3)))
+
+
+def test_inputs_with_different_numbers_of_samples_are_refused():
+    data = {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}
+    with pytest.raises(ValueError, match="same number of samples"):
+        read_samples({**spec(), **spec(name="z")}, data)
+
+
+def test_every_size_meets_every_length():
+    names = {case.name for case in make_cases(samples(), (1, 3), (2, 4))}
+    assert names == {f"batch {b}, length {t}" for b in (1, 3) for t in (2, 4)}
+
+
+def test_default_lengths_are_one_half_own_and_longer():
+    assert {case.length for case in make_cases(samples(), None, None)} == {1, 2, 4, 6}
+
+
+def test_all_samples_run_at_the_data_s_own_length():
+    seen = {
+        row for case in make_cases(samples(), None, None) if case.length == 4 for row in case.rows
+    }
+    assert seen == set(range(10))
+
+
+def test_default_sizes_stop_at_the_number_of_samples():
+    assert {len(case.rows) for case in make_cases(samples(5), None, None)} == {1, 2}
+
+
+def test_a_longer_case_repeats_the_sequence():
+    inputs = samples().take([0], length=6)["x"]
+    np.testing.assert_array_equal(inputs[:, 4:], inputs[:, :2])
+
+
+def test_a_static_batch_runs_at_its_own_size_only():
+    cases = make_cases(samples(shape=(3, None, 3)), None, None)
+    assert {len(case.rows) for case in cases} == {3}
+
+
+def test_a_static_length_runs_at_its_own_length_only():
+    assert {case.length for case in make_cases(samples(shape=(None, 4, 3)), None, None)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lengths", "message"),
+    [
+        ((11,), None, "11 needs as many samples, and the data have 10"),
+        ((0,), None, "batch_sizes takes numbers from 1 on"),
+        ((), None, "batch_sizes takes numbers from 1 on"),
+        (None, (0,), "lengths takes numbers from 1 on"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(sizes, lengths, message):
+    with pytest.raises(ValueError, match=message):
+        make_cases(samples(), sizes, lengths)
+
+
+def test_another_size_than_the_static_batch_is_refused():
+    with pytest.raises(ValueError, match="batches of 3 only"):
+        make_cases(samples(shape=(3, None, 3)), (2,), None)
+
+
+def test_lengths_are_refused_where_time_is_static():
+    with pytest.raises(ValueError, match="dynamic time dimension"):
+        make_cases(samples(shape=(None, 4, 3)), None, (2,))

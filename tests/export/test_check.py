@@ -1,0 +1,263 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_norm.export import check
+from keras_norm.export.runners import KerasRunner
+
+DATA = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Counts(keras.layers.Layer):
+    """Adds one to a weight in every call, in inference too."""
+
+    def build(self, input_shape):
+        self.calls = self.add_weight(name="calls", initializer="zeros", trainable=False)
+
+    def call(self, x):
+        self.calls.assign_add(1.0)
+        return x
+
+
+def sequence_model(*layers):
+    keras.utils.set_random_seed(0)
+    dense = keras.layers.Dense(2, name="y")
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers, dense])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return sequence_model()
+
+
+@pytest.fixture(scope="module")
+def masked():
+    return sequence_model(keras.layers.Masking(-1.0), keras.layers.SimpleRNN(4))
+
+
+def faulty(model, fault):
+    """A runner that gives the model's outputs after `fault(inputs, outputs)` changed them."""
+    run = KerasRunner(model)
+
+    def faulty_run(inputs):
+        return fault(inputs, run(inputs))
+
+    return faulty_run
+
+
+def failed(report):
+    return {(failure.subject, failure.check) for failure in report.failures}
+
+
+def test_an_equal_artefact_passes(model):
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert report.failures == ()
+
+
+def test_all_samples_are_compared(model):
+    report = check(model, [KerasRunner(model)], DATA)
+    (output,) = report.artifacts[0].outputs
+    assert "batch 7, length 6" in output.cases
+    assert "batch 2, length 9" in output.cases
+
+
+def test_a_wrong_value_is_found_at_its_sample(model):
+    def fault(inputs, outputs):
+        outputs["y"] = outputs["y"] + 0.5 * (inputs["x"][..., :1] == DATA[8, 5, 0])
+        return outputs
+
+    report = check(model, [faulty(model, fault)], DATA, lengths=[6])
+    (output,) = report.artifacts[0].outputs
+    worst = output.comparisons[output.worst_case]
+    assert failed(report) == {("faulty_run", "values")}
+    assert worst.where[:2] == (("sample", 8), ("timestep", 5))
+    assert worst.atol_needed == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_row_that_leaks_into_another_is_found(model):
+    def fault(inputs, outputs):
+        outputs["y"] = outputs["y"] - outputs["y"].mean(axis=0)
+        return outputs
+
+    report = check(model, [faulty(model, fault)], DATA)
+    assert ("faulty_run", "row independence") in failed(report)
+
+
+def test_a_keras_model_whose_rows_leak_is_found():
+    leaky = sequence_model(keras.layers.BatchNormalization())
+    leaky.layers[0].call = lambda x, **_: x - ops.mean(x, axis=0)
+    report = check(leaky, [KerasRunner(leaky)], DATA)
+    assert ("Keras model", "row independence") in failed(report)
+
+
+def test_an_artefact_with_memory_between_calls_is_found(model):
+    calls = []
+
+    def fault(inputs, outputs):
+        calls.append(1)
+        outputs["y"] = outputs["y"] + 0.001 * len(calls)
+        return outputs
+
+    report = check(model, [faulty(model, fault)], DATA, atol=0.0, rtol=0.0)
+    assert ("faulty_run", "repeat") in failed(report)
+
+
+def test_an_answer_that_drifts_in_other_calls_is_found(model):
+    def fault(inputs, outputs):
+        fault.largest = max(fault.largest, len(inputs["x"]))
+        outputs["y"] = outputs["y"] + (fault.largest > 1)
+        return outputs
+
+    fault.largest = 0
+    report = check(model, [faulty(model, fault)], DATA)
+    assert ("faulty_run", "weights") in failed(report)
+
+
+def test_nan_is_found(model):
+    report = check(
+        model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
+    )
+    (failure, *_) = report.failures
+    assert failure.check == "values"
+    assert "NaN" in failure.detail
+
+
+def test_a_missing_output_is_found(model):
+    report = check(model, [faulty(model, lambda _, out: {"other": out["y"]})], DATA)
+    details = " ".join(failure.detail for failure in report.failures)
+    assert "missing output; the outputs are: other" in details
+    assert "extra output" in details
+
+
+def test_a_keras_model_that_changes_a_weight_is_found():
+    counting = sequence_model(Counts(name="counts"))
+    report = check(counting, [KerasRunner(sequence_model())], DATA)
+    assert failed(report) == {("Keras model", "weights")}
+    assert "calls" in report.failures[0].detail
+
+
+def test_the_model_is_left_as_it_was():
+    counting = sequence_model(Counts())
+    check(counting, [KerasRunner(sequence_model())], DATA)
+    assert counting.weights[0].numpy() == 0.0
+
+
+def test_padding_that_does_not_matter_passes(masked):
+    report = check(masked, [KerasRunner(masked)], DATA)
+    assert report.keras.property("padding").status == "pass"
+    assert report.artifacts[0].property("padding").status == "pass"
+
+
+def test_a_mask_inside_a_nested_model_is_found(masked):
+    inputs = keras.Input((None, 3), name="x")
+    outer = keras.Model(inputs, masked(inputs))
+    assert check(outer, [KerasRunner(outer)], DATA).keras.property("padding").status == "pass"
+
+
+def test_padding_that_changes_the_result_is_found(masked):
+    def fault(inputs, outputs):
+        outputs["y"] = outputs["y"] + inputs["x"].shape[1]
+        return outputs
+
+    report = check(masked, [faulty(masked, fault)], DATA)
+    assert ("faulty_run", "padding") in failed(report)
+
+
+def test_sequences_are_compared_on_the_steps_before_the_padding():
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None,), dtype="int32", name="x")
+    h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
+    model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
+    tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
+    report = check(model, [KerasRunner(model)], tokens)
+    assert report.keras.property("padding").status == "pass"
+
+
+def test_padding_does_not_apply_without_a_mask(model):
+    tested = check(model, [KerasRunner(model)], DATA).keras.property("padding")
+    assert tested.status == "not applicable"
+    assert "Masking" in tested.detail
+
+
+def test_a_runner_that_raises_fails_alone(model):
+    def broken(inputs):
+        raise RuntimeError("the device went away\nmore")
+
+    report = check(model, [broken, KerasRunner(model)], DATA)
+    assert [(f.check, f.detail) for f in report.failures] == [("run", "the device went away")]
+    assert [result.passed for result in report.artifacts] == [False, True]
+
+
+def test_lengths_that_the_model_refuses_are_left_out_and_noted():
+    model = sequence_model(keras.layers.Conv1D(4, 3))
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert any(note.startswith("batch 1, length 1 left out") for note in report.notes)
+
+
+def test_a_length_that_was_asked_for_must_run():
+    model = sequence_model(keras.layers.Conv1D(4, 3))
+    with pytest.raises(ValueError, match="cannot run batch 1, length 1"):
+        check(model, [KerasRunner(model)], DATA, lengths=[1])
+
+
+def test_a_tolerance_of_the_user_is_used(model):
+    def fault(_, outputs):
+        return {"y": outputs["y"] + 0.01}
+
+    assert not check(model, [faulty(model, fault)], DATA)
+    assert check(model, [faulty(model, fault)], DATA, atol=0.02)
+
+
+def test_half_precision_inside_the_model_widens_the_tolerance():
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None, 3))
+    h = keras.layers.Dense(4, dtype="mixed_float16")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(h))
+    assert check(model, [KerasRunner(model)], DATA).artifacts[0].precision == "float16"
+
+
+def test_a_model_with_a_static_batch_is_checked():
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential([keras.Input((None, 3), batch_size=4), keras.layers.Dense(2)])
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert {case.split(",")[0] for case in report.artifacts[0].outputs[0].cases} == {"batch 4"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"artifacts": []}, "nothing to check"),
+        ({"data": {"z": DATA}}, "must be the model's inputs"),
+        ({"rtol": -1.0}, "rtol must be finite"),
+        ({"atol": float("nan")}, "atol must be finite"),
+        ({"max_gap": float("inf")}, "max_gap must be finite"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, message):
+    def never(inputs):
+        pytest.fail("it ran")
+
+    with pytest.raises(ValueError, match=message):
+        check(model, **{"artifacts": [never], "data": DATA, **arguments})
+
+
+def test_a_path_that_does_not_exist_is_refused(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+        check(model, tmp_path / "nowhere", DATA)
+
+
+def test_a_folder_that_is_no_saved_model_is_refused(model, tmp_path):
+    with pytest.raises(ValueError, match="is no SavedModel"):
+        check(model, [tmp_path], DATA)
+
+
+def test_a_file_that_is_no_model_is_refused(model, tmp_path):
+    file = tmp_path / "model.tflite"
+    file.write_text("not a model at all")
+    with pytest.raises(ValueError, match="neither a SavedModel folder nor a TFLite file"):
+        check(model, [file], DATA)

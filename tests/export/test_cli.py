@@ -1,0 +1,192 @@
+import json
+import subprocess
+import sys
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import export_saved_model
+from keras_norm.export.__main__ import main
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Shift(keras.layers.Layer):
+    def call(self, x):
+        return x + 1.0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model, its SavedModel, a SavedModel of other weights, and data."""
+    folder = tmp_path_factory.mktemp("cli")
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None, 3), name="x")
+    h = keras_norm.BatchNormLSTM(4, max_timesteps=5, name="lstm")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y")(h), name="digits")
+    data = np.random.default_rng(0).normal(size=(8, 3, 3)).astype("float32")
+    model(data, training=True)
+    model.save(folder / "model.keras")
+    export_saved_model(model, folder / "right")
+    model.set_weights([w + 0.1 if w.dtype == "float32" else w for w in model.get_weights()])
+    export_saved_model(model, folder / "wrong")
+    np.savez(folder / "data.npz", x=data)
+    return folder
+
+
+@pytest.fixture
+def run(folder, capfd):
+    """Runs a command; {} in an argument is the folder."""
+
+    def command(*arguments):
+        status = main([str(argument).format(folder) for argument in arguments])
+        return status, *capfd.readouterr()
+
+    return command
+
+
+def refused(result):
+    """The one line on stderr of a command that was refused."""
+    status, out, err = result
+    assert status == 2
+    assert out == ""
+    assert err.startswith("keras-norm: ")
+    assert err.count("\n") == 1
+    return err
+
+
+CHECK = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npz")
+
+
+def test_check_passes_a_true_export_and_writes_both_reports(run, tmp_path):
+    status, out, err = run(*CHECK, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    assert (status, err) == (0, "")
+    assert out.startswith("PASS")
+    assert json.loads((tmp_path / "r.json").read_text())["passed"] is True
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_check_fails_another_model_with_status_1(run):
+    status, out, _ = run("check", "{}/model.keras", "{}/wrong", "--data", "{}/data.npz")
+    assert status == 1
+    assert out.startswith("FAIL: wrong")
+
+
+def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
+    status, out, err = run("inspect", "{}/model.keras")
+    assert (status, err) == (0, "")
+    text = " ".join(out.split())
+    assert "digits" in text
+    assert "(any, any, 3)" in text
+    for name in ("kernel_norm", "recurrent_norm", "state_norm"):
+        assert name in text
+    assert "TimestepBatchNormalization" in text
+    assert "timesteps: 3/5" in text
+
+
+def test_export_writes_a_version_and_says_so(run, tmp_path):
+    status, out, err = run("export", "{}/model.keras", "--to", tmp_path / "served", "--version", 3)
+    assert (status, err) == (0, "")
+    assert str(tmp_path / "served/saved_model/3") in out
+    assert (tmp_path / "served/saved_model/3/saved_model.pb").is_file()
+
+
+def test_export_writes_tflite_beside_it(run, tmp_path):
+    status, out, _ = run("export", "{}/model.keras", "--to", tmp_path, "--tflite")
+    assert status == 0
+    assert out.count("kB") == 2
+    assert (tmp_path / "model.tflite").is_file()
+
+
+def test_an_existing_target_is_refused(run, tmp_path):
+    (tmp_path / "saved_model").mkdir()
+    assert "exists" in refused(run("export", "{}/model.keras", "--to", tmp_path))
+    assert list((tmp_path / "saved_model").iterdir()) == []
+
+
+def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
+    keras.Sequential([keras.Input((None, 3)), keras.layers.LSTM(2)]).save(tmp_path / "lstm.keras")
+    target = tmp_path / "out"
+    message = refused(run("export", tmp_path / "lstm.keras", "--to", target, "--tflite"))
+    assert "LSTM" in message
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "required: COMMAND"),
+        (("chekc",), "invalid choice"),
+        (("check", "{}/model.keras", "{}/right"), "required: --data"),
+        (("inspect", "{}/nowhere.keras"), "nowhere.keras: no such file"),
+        (("inspect", "{}/right"), "right: no such file"),
+        (("inspect", "{}/right/saved_model.pb"), "is no Keras model"),
+        (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
+        (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
+        (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
+        (("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"), "does not exist"),
+        (("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"), "neither"),
+        (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
+        (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
+        ((*CHECK, "--rtol", "-1"), "rtol must be finite"),
+        ((*CHECK, "--rtol", "much"), "invalid float"),
+        ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
+        ((*CHECK, "--html", "{}"), "is a folder"),
+    ],
+)
+def test_wrong_use_is_one_line_and_status_2(run, folder, arguments, message):
+    before = sorted(folder.iterdir())
+    assert message in refused(run(*arguments))
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"z": np.zeros((4, 3, 3))}, "must be the model's inputs: 'x'"),
+        ({"x": np.zeros((4, 3, 2))}, "Received shape (4, 3, 2)"),
+        ({"x": np.array([[["a"] * 3] * 3] * 4)}, "takes float32"),
+        ({"x": np.array([None, 1], dtype=object)}, "cannot be read"),
+    ],
+)
+def test_wrong_data_are_refused_and_nothing_is_written(run, tmp_path, arrays, message):
+    np.savez(tmp_path / "wrong.npz", **arrays)
+    arguments = ("--data", tmp_path / "wrong.npz", "--json", tmp_path / "r.json")
+    assert message in refused(run("check", "{}/model.keras", "{}/right", *arguments))
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_an_unregistered_layer_is_named(run, tmp_path):
+    keras.Sequential([keras.Input((3,)), Shift()]).save(tmp_path / "m.keras")
+    with zipfile.ZipFile(tmp_path / "m.keras") as saved:
+        entries = {name: saved.read(name) for name in saved.namelist()}
+    entries["config.json"] = entries["config.json"].replace(b"Shift", b"Unknown")
+    with zipfile.ZipFile(tmp_path / "unknown.keras", "w") as changed:
+        for name, content in entries.items():
+            changed.writestr(name, content)
+    message = refused(run("inspect", tmp_path / "unknown.keras"))
+    assert "layer Unknown is not registered" in message
+
+
+def test_a_lambda_is_refused_by_safe_mode(run, tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x)])
+    model.save(tmp_path / "lambda.keras")
+    assert "safe mode" in refused(run("inspect", tmp_path / "lambda.keras"))
+
+
+def test_a_missing_report_package_names_the_extra(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    message = refused(run(*CHECK, "--html", tmp_path / "r.html"))
+    assert "keras-norm[report]" in message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_shown_by_the_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "keras_norm.export", "--help"], capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "check" in done.stdout

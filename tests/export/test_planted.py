@@ -1,0 +1,91 @@
+"""Real SavedModels with one planted defect each: `check` must fail, for that reason."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import check, export_saved_model, export_tflite, signature
+
+DATA = np.random.default_rng(0).normal(1.0, 2.0, size=(9, 4, 3)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None, 3), name="x")
+    h = keras.layers.BatchNormalization(momentum=0.0, name="bn")(inputs)
+    h = keras_norm.LayerNormLSTM(4)(h)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y")(h))
+    model(DATA, training=True)
+    return model
+
+
+def save(model, folder, answer):
+    """Write a SavedModel whose outputs are answer(inputs)."""
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    spec = {"x": tf.TensorSpec((None, None, 3), "float32", name="x")}
+    archive.add_endpoint(
+        "serving_default",
+        lambda inputs: {name: tf.identity(y) for name, y in answer(inputs).items()},
+        input_signature=[spec],
+    )
+    archive.write_out(str(folder), verbose=False)
+    return folder
+
+
+def failed(report):
+    """Names of the failed checks, the same for both runners of the SavedModel."""
+    by_subject = {}
+    for failure in report.failures:
+        by_subject.setdefault(failure.subject, set()).add(failure.check)
+    first, second = by_subject.values()
+    assert first == second
+    return first
+
+
+def test_a_true_export_passes_in_every_runner(model, tmp_path):
+    paths = [
+        export_saved_model(model, tmp_path / "saved_model"),
+        export_tflite(model, tmp_path / "model.tflite"),
+    ]
+    report = check(model, paths, DATA)
+    assert report.failures == ()
+    assert [result.name for result in report.artifacts] == [
+        "saved_model",
+        "saved_model (C API)",
+        "model.tflite",
+    ]
+    assert {r.property("ops").status for r in report.artifacts} == {"pass"}
+
+
+def test_a_wrong_weight_changes_values_only(model, tmp_path):
+    wrong = keras.models.clone_model(model)
+    weights = model.get_weights()
+    weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
+    wrong.set_weights(weights)
+    report = check(model, [export_saved_model(wrong, tmp_path / "wrong")], DATA)
+    assert failed(report) == {"values"}
+    assert "unit 1" in report.failures[0].detail
+
+
+def test_a_row_that_leaks_into_another_is_no_longer_independent(model, tmp_path):
+    def answer(inputs):
+        (y,) = signature.call(model, inputs).values()
+        return {"y": y - tf.reduce_mean(y, axis=0)}
+
+    report = check(model, [save(model, tmp_path / "leaky", answer)], DATA)
+    assert failed(report) == {"values", "row independence"}
+
+
+def test_a_batch_norm_in_training_mode_leaks_and_drifts(model, tmp_path):
+    def answer(inputs):
+        return signature.call(model, inputs, training=True)
+
+    before = model.get_weights()
+    report = check(model, [save(model, tmp_path / "training", answer)], DATA)
+    assert {"values", "row independence"} <= failed(report)
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)

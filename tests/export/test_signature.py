@@ -1,0 +1,90 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import signature
+from tests.export import models
+
+
+def test_inputs_are_named_after_keras_input_with_open_sizes():
+    specs = signature.input_specs(models.tagger())
+    assert list(specs) == ["features_of_it", "file"]
+    assert specs["features_of_it"].shape == (None, None, 3)
+    assert specs["file"].dtype == "int32"
+
+
+def test_outputs_of_a_dict_model_are_named_by_key():
+    assert signature.output_names(models.tagger()) == ["echo", "mean", "tags_all"]
+
+
+def test_outputs_of_a_list_model_are_named_by_layer_and_numbered():
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(2, name="y")(inputs)
+    model = keras.Model(inputs, [outputs, outputs])
+    assert signature.output_names(model) == ["y", "y_1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["a b", "a-b"], ["a_b", "a_b_1"]),
+        (["X", "x"], ["X", "x_1"]),  # TensorFlow's graphs ignore case
+        (["_x", "1x"], ["tensor_x", "tensor_1x"]),
+        (["self"], ["self_1"]),  # taken where names become keyword arguments
+    ],
+)
+def test_names_that_a_signature_cannot_hold_are_changed(given, expected):
+    inputs = [keras.Input((1,), name=name) for name in given]
+    model = keras.Model(inputs, [keras.layers.Identity()(x) for x in inputs])
+    assert list(signature.input_specs(model)) == expected
+
+
+@pytest.mark.parametrize("structure", ["single", "list", "dict", "sequential"])
+def test_call_takes_names_whatever_the_structure(structure):
+    if structure == "sequential":
+        model = keras.Sequential([keras.Input((2,), name="a"), keras.layers.Dense(1, name="y")])
+    else:
+        a = keras.Input((2,), name="a")
+        b = keras.Input((2,), name="b")
+        inputs = {"single": a, "list": [b, a], "dict": {"b": b, "a": a}}[structure]
+        summed = a if structure == "single" else keras.layers.Subtract()([a, b])
+        model = keras.Model(inputs, keras.layers.Dense(1, name="y")(summed))
+    kernel = np.array([[1.0], [10.0]])
+    model.get_layer("y").set_weights([kernel, np.zeros(1)])
+    given = {"a": np.array([[5.0, 7.0]], "float32"), "b": np.array([[1.0, 2.0]], "float32")}
+    given = {name: given[name] for name in signature.input_specs(model)}
+    expected = 75.0 if len(given) == 1 else 54.0
+    assert float(signature.call(model, given)["y"][0, 0]) == expected
+
+
+def test_call_passes_training():
+    inputs = keras.Input((100,))
+    model = keras.Model(inputs, keras.layers.Dropout(0.5, name="y")(inputs))
+    (name,) = signature.input_specs(model)
+    ones = np.ones((1, 100), "float32")
+    assert float(np.min(signature.call(model, {name: ones}, training=True)["y"])) == 0.0
+    assert float(np.min(signature.call(model, {name: ones})["y"])) == 1.0
+
+
+def test_an_unnamed_sequential_input_gets_the_same_name_every_time():
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.build((None, 2))
+    assert list(signature.input_specs(model)) == ["input"]
+
+
+def test_call_refuses_wrong_names():
+    with pytest.raises(ValueError, match=r'model ".*" takes the inputs x; received z'):
+        signature.call(models.dense(), {"z": np.zeros((1, 3))})
+
+
+class Subclassed(keras.Model):
+    def call(self, inputs):
+        return inputs
+
+
+@pytest.mark.parametrize(
+    "model", [Subclassed(), keras.Sequential([keras.layers.Dense(1)]), "a path"], ids=str
+)
+def test_models_without_known_inputs_are_refused_with_the_remedy(model):
+    with pytest.raises(ValueError, match=rf"received {type(model).__name__}\. Wrap it"):
+        signature.input_specs(model)

@@ -1,0 +1,50 @@
+import pytest
+
+from keras_norm.export.staging import staged
+
+
+def test_the_target_appears_only_at_the_end(tmp_path):
+    target = tmp_path / "made" / "here" / "file"
+    with staged(target) as path:
+        path.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    assert [p.name for p in target.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_leaves_nothing(tmp_path, error):
+    def build():
+        with staged(tmp_path / "made" / "here" / "folder") as path:
+            path.mkdir()
+            (path / "half").touch()
+            raise error
+
+    with pytest.raises(error):
+        build()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_keeps_folders_that_others_use(tmp_path):
+    def build():
+        with staged(tmp_path / "made" / "file"):
+            (tmp_path / "made" / "theirs").touch()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        build()
+    assert [p.name for p in (tmp_path / "made").iterdir()] == ["theirs"]
+
+
+def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
+    target = tmp_path / "file"
+
+    def build():
+        with staged(target) as path:
+            path.write_text("ours")
+            target.write_text("theirs")
+
+    with pytest.raises(FileExistsError, match="never overwritten"):
+        build()
+    assert target.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [target]

@@ -1,0 +1,89 @@
+import pytest
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.worker_process import FOLDER, WorkerProcess
+
+ECHO = f"""
+import sys, time
+sys.path.insert(0, {str(FOLDER)!r})
+import protocol
+
+def load(request):
+    print("a stray line on stdout")
+    def run(arrays):
+        if "hang" in arrays:
+            time.sleep(60)
+        if "abort" in arrays:
+            print("F0000 Check failed: size > 0", file=sys.stderr, flush=True)
+            print("    @ 0x7f stack frame", file=sys.stderr, flush=True)
+            import os; os.abort()
+        if "fail" in arrays:
+            raise ValueError("first line\\nsecond line")
+        return arrays
+    return request, run
+
+protocol.serve(load)
+"""
+
+
+def start(folder, text=ECHO, timeout=30.0):
+    script = folder / "script.py"
+    script.write_text(text)
+    return WorkerProcess(str(script), {"given": 1}, subject="the echo", timeout=timeout)
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory):
+    with start(tmp_path_factory.mktemp("echo")) as worker:
+        yield worker
+
+
+def test_the_request_reaches_the_worker(echo):
+    assert echo.info == {"given": 1}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
+def test_arrays_come_back_as_they_were(echo, dtype, shape):
+    import numpy as np
+
+    sent = np.ones(shape, dtype)
+    received = echo.run({"file": sent})["file"]
+    assert received.dtype == sent.dtype
+    np.testing.assert_array_equal(received, sent)
+
+
+def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
+    with pytest.raises(RunnerError, match=r"^the echo: first line$") as caught:
+        echo.run({"fail": 1})
+    assert caught.value.detail == "first line\nsecond line"
+    assert echo.run({"fine": 1})["fine"] == 1
+
+
+def test_a_crash_names_the_signal_and_what_the_worker_said(tmp_path):
+    with (
+        start(tmp_path) as worker,
+        pytest.raises(RunnerError, match=r"killed by SIGABRT: F0000 Check failed: size > 0$"),
+    ):
+        worker.run({"abort": 1})
+
+
+def test_a_hang_is_ended(tmp_path):
+    with (
+        start(tmp_path, timeout=2.0) as worker,
+        pytest.raises(RunnerError, match=r"^the echo: no answer within 2 s$"),
+    ):
+        worker.run({"hang": 1})
+
+
+def test_a_worker_that_cannot_start_says_why(tmp_path):
+    with pytest.raises(RunnerError, match=r"ended with status 1: ModuleNotFoundError: .*no_such"):
+        start(tmp_path, "import no_such")
+
+
+def test_closing_twice_is_fine_and_running_afterwards_is_refused(tmp_path):
+    worker = start(tmp_path)
+    worker.close()
+    worker.close()
+    with pytest.raises(RunnerError, match=r"^the echo: the runner is closed$"):
+        worker.run({"fine": 1})
