@@ -22,7 +22,8 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	rm -rf build/mypy && mkdir -p $(MYPY_TREE)
 	ln -s $(CURDIR)/keras_norm/* $(CURDIR)/export $(MYPY_TREE)/
-	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm
+	ln -s $(CURDIR)/keras_norm_cli.py build/mypy/
+	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -m keras_norm_cli
 
 bench: $(STAMP)
 	@echo "There is no benchmark yet: the fast sequence form that it is to measure comes with the speed issue."

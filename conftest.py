@@ -1,4 +1,4 @@
-"""Let tests run from a plain checkout, where `export/` is not yet installed as `keras_norm.export`."""
+"""Let tests run from a plain checkout, where `export/` is not yet `keras_norm.export`."""
 
 import os
 import pathlib

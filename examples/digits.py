@@ -9,25 +9,26 @@ Run with `make demo`, or `python -m examples.digits`; the results go to build/de
 
 import argparse
 import dataclasses
-import os
 import pathlib
 import shutil
 import sys
 from collections.abc import Callable
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-import keras
 import matplotlib.figure
 import numpy as np
 import rich.console
 import rich.progress
 import rich.table
-from keras_norm.export import Report, check, export_saved_model, export_tflite
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-import keras_norm
+from keras_norm_cli import quiet_native_logs
+
+with quiet_native_logs():  # TensorFlow writes to the terminal when it is imported
+    import keras
+
+    import keras_norm
+    from keras_norm.export import Report, check, export_saved_model, export_tflite
 
 UNITS = 64
 BATCH = 32
@@ -144,7 +145,12 @@ def plot(runs: dict[str, Run], path: pathlib.Path) -> None:
 
 def table(runs: dict[str, Run], reports: dict[str, Report]) -> rich.table.Table:
     """The results, a row for every model."""
-    columns = ("Test accuracy", f"Steps to {TARGET:.0%}", "Train/infer. gap", "Worst export diff.")
+    columns = (
+        "Test accuracy",
+        f"Steps to {TARGET:.0%}",
+        "Train / inference gap",
+        "Worst export difference",
+    )
     result = rich.table.Table("Model", title="Handwritten digits, the held-out fifth")
     for column in columns:
         result.add_column(column, justify="right")
@@ -154,7 +160,7 @@ def table(runs: dict[str, Run], reports: dict[str, Report]) -> rich.table.Table:
         row = [name, f"{run.accuracies[-1]:.1%}", steps]
         report = reports.get(name)
         if report is None:
-            result.add_row(*row, "-", "-", "not exported")
+            result.add_row(*row, "-", "-", "-")
             continue
         worst = [o.max_abs for a in report.artifacts for o in a.outputs if o.max_abs is not None]
         difference = f"{max(worst):.1e}" if worst else "not run"
@@ -192,7 +198,7 @@ def main(argv: list[str] | None = None) -> int:
         reports[name].print(console)
 
     console.print(table(runs, reports))
-    console.print("gap: largest difference of a probability between training and inference mode")
+    console.print("Gap and difference: the largest, of any probability of any held-out digit.")
     console.print(f"Learning curves, exported files and reports are in {args.out}.")
     return 0 if all(reports.values()) else 1
 

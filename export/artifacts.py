@@ -11,7 +11,7 @@ from typing import Any
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.properties import Run
 from keras_norm.export.runners import CApiRunner, SavedModelRunner, TFLiteRunner, require_litert
-from keras_norm.export.saved_model import saved_model_signature
+from keras_norm.export.saved_model import saved_model_folder, saved_model_signature
 
 Artifact = str | os.PathLike[str] | Run
 
@@ -50,17 +50,21 @@ def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:
     if not artifacts:
         raise ValueError("There is nothing to check. Give at least one SavedModel or .tflite file.")
     paths = [pathlib.Path(a) for a in artifacts if not callable(a)]
-    names = [path.name for path in paths]
+    names = [_short(path) for path in paths]
     found: list[Source] = []
     for artifact in artifacts:
         if callable(artifact):
             found.append(_function(artifact))
             continue
         path = pathlib.Path(artifact)
-        # Folders named by a version, and namesakes in two folders, need the whole path.
-        short = names.count(path.name) == 1 and not path.name.isdecimal()
-        found.extend(_file(path, path.name if short else str(path)))
+        # Namesakes in two folders need the whole path.
+        found.extend(_file(path, _short(path) if names.count(_short(path)) == 1 else str(path)))
     return tuple(found)
+
+
+def _short(path: pathlib.Path) -> str:
+    """The last name of a path, with the one before it where it is a version."""
+    return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 
 def _function(run: Run) -> Source:
@@ -72,7 +76,7 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     if path.is_dir():
-        folder = _newest(path)
+        folder = saved_model_folder(path)
         saved_model_signature(folder)
         return tuple(
             Source(label, str(path), "float64", functools.partial(runner, folder))
@@ -83,15 +87,3 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
             raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite file.")
     require_litert()
     return (Source(name, str(path), tflite_precision(path), functools.partial(TFLiteRunner, path)),)
-
-
-def _newest(path: pathlib.Path) -> pathlib.Path:
-    """The SavedModel's own folder: `path`, or the highest version in it."""
-    if (path / "saved_model.pb").is_file():
-        return path
-    versions = [f.parent for f in path.glob("*/saved_model.pb") if f.parent.name.isdecimal()]
-    if not versions:
-        raise ValueError(
-            f"{path} is no SavedModel: it holds neither saved_model.pb nor numbered versions."
-        )
-    return max(versions, key=lambda folder: int(folder.name))

@@ -33,3 +33,7 @@ class RunnerError(RuntimeError):
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail or message
+
+
+class UsageError(ValueError):
+    """What the command line was asked for cannot be done."""

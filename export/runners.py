@@ -15,7 +15,12 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.saved_model import SIGNATURE, saved_model_ops, saved_model_signature
+from keras_norm.export.saved_model import (
+    SIGNATURE,
+    saved_model_folder,
+    saved_model_ops,
+    saved_model_signature,
+)
 from keras_norm.export.signature import TensorSpec
 from keras_norm.export.worker_process import WorkerProcess
 
@@ -223,17 +228,13 @@ def open_runner(artifact: str | os.PathLike[str], model: keras.Model | None = No
     runner: WorkerRunner
     if path.suffix == ".tflite":
         runner = TFLiteRunner(path)
-    elif (path / "saved_model.pb").is_file():
-        runner = SavedModelRunner(path)
-    elif versions := [v for v in path.glob("*/saved_model.pb") if v.parent.name.isdecimal()]:
-        runner = SavedModelRunner(max(versions, key=lambda v: int(v.parent.name)).parent)
     elif not path.exists():
         raise RunnerError(f"{path}: no such file or folder")
     else:
-        raise RunnerError(
-            f"{path} is no SavedModel (a folder with saved_model.pb or numbered versions) and no "
-            ".tflite file"
-        )
+        try:
+            runner = SavedModelRunner(saved_model_folder(path))
+        except ValueError as error:
+            raise RunnerError(str(error)) from error
     if model is not None:
         try:
             signature.require_names(runner.inputs, list(signature.input_specs(model)), "the model")

@@ -124,6 +124,27 @@ def saved_model_signature(
     return _tensors(found.inputs), _tensors(found.outputs)
 
 
+def saved_model_folder(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Find the SavedModel that stands at `path`: itself, or the highest version in it.
+
+    Args:
+        path: a SavedModel's folder, or a folder of numbered versions.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    folder = pathlib.Path(path)
+    if (folder / "saved_model.pb").is_file():
+        return folder
+    versions = [f.parent for f in folder.glob("*/saved_model.pb") if f.parent.name.isdecimal()]
+    if not versions:
+        raise ValueError(
+            f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
+            "and no .tflite file"
+        )
+    return max(versions, key=lambda version: int(version.name))
+
+
 def saved_model_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """List the operations in a SavedModel, those inside its functions and loops included.
 

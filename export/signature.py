@@ -42,8 +42,9 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
     ```
     """
     tensors = _tensors(model, "inputs")
-    # A sequential model that got no keras.Input has a tensor with a number that differs each run.
-    names = _unique(re.sub(r"^keras_tensor(_\d+)?$", "input", t.name) for t in tensors)
+    # The names that Keras gives by itself are numbered anew in each run, and change with saving.
+    automatic = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
+    names = _unique(automatic.sub("input", tensor.name) for tensor in tensors)
     return {
         name: TensorSpec(name, tuple(tensor.shape), str(tensor.dtype))
         for name, tensor in zip(names, tensors, strict=True)

@@ -225,7 +225,7 @@ def _check_saving(layer: keras.layers.Layer, x: np.ndarray) -> None:
 def _check_training(layer: keras.layers.Layer, x: np.ndarray) -> None:
     inputs = keras.Input(x.shape[1:], dtype=x.dtype.name)
     outputs = _flat(layer(inputs))
-    flat = keras.ops.concatenate([keras.layers.Flatten()(output) for output in outputs])
+    flat = keras.ops.concatenate([keras.layers.Flatten()(output) for output in outputs], axis=-1)
     model = keras.Model(inputs, flat)
     targets = np.random.default_rng(2).normal(size=flat.shape[1:]) + np.zeros((len(x), 1))
     model.compile(keras.optimizers.Adam(0.01), "mse")

@@ -36,10 +36,6 @@ class StatisticsNormalization(AffineNormalization):
         ValueError: momentum outside [0, 1], or `debias` where there is nothing to debias.
     """
 
-    # Batches with fewer positions than this normalize with the moving statistics and do not move
-    # them.
-    fewest = 1
-
     def __init__(
         self,
         *,
@@ -105,6 +101,7 @@ class StatisticsNormalization(AffineNormalization):
         mask: Any = None,
         all_reduce: Callable[[Any], Any] = identity,
         renorm: Renorm | None = None,
+        fewest: int = 1,
     ) -> tuple[Any, BatchStatistics]:
         """Normalize with the batch's own statistics, as training does.
 
@@ -116,12 +113,13 @@ class StatisticsNormalization(AffineNormalization):
             mask: bool, broadcasts to `x`, or None.
             all_reduce: sums over replicas.
             renorm: corrects gamma and beta, or None.
+            fewest: positions that statistics need.
 
         Returns:
             The normalized tensor, and the statistics to move towards.
         """
         m = moments(x, reduced, mask, all_reduce)
-        valid = m.count >= self.fewest
+        valid = m.count >= fewest
         centred = ops.where(valid, m.centred, ops.cast(x, m.mean.dtype) - moving[0])
         variance = ops.where(valid, m.variance, moving[1])
         affine = self.affine_weights(len(x.shape), [axis])

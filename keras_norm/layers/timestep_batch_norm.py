@@ -61,8 +61,6 @@ class TimestepBatchNormalization(StatisticsNormalization):
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
     """
 
-    fewest = 2
-
     def __init__(
         self,
         max_timesteps: int,
@@ -111,7 +109,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         moving = self.statistics.at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
-        y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask)
+        y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask, fewest=2)
         features = inputs.shape[-1]
         self.statistics.update_steps(
             ops.reshape(batch.mean, (-1, features)),

@@ -31,12 +31,10 @@ class Slots:
     """
 
     def __init__(self, norm: Any, widths: Mapping[str, int]) -> None:
-        if norm is None:
-            chosen = {}
-        elif isinstance(norm, Mapping):
-            chosen = dict(norm)
+        if isinstance(norm, Mapping):
+            chosen, norm = dict(norm), norm or None
         else:
-            chosen = dict.fromkeys(widths, norm)
+            chosen = {} if norm is None else dict.fromkeys(widths, norm)
         unknown = sorted(set(chosen) - set(widths))
         if unknown:
             raise ValueError(
@@ -69,7 +67,8 @@ def normalize_sequence(layer: Any, x: Any, mask: Any, training: bool) -> Any:
     """Apply a slot's layer to all timesteps of (batch, time, width) at once."""
     if isinstance(layer, TimestepBatchNormalization):
         return layer(x, training=training, mask=mask)
-    # Any other layer sees what it would see step by step: samples, and no time.
+    # Any other layer sees samples and no time, as it would step by step. (A BatchNormalization so
+    # takes one statistic over all timesteps, where a cell in keras.layers.RNN takes one at each.)
     shape = ops.shape(x)
     flat = ops.reshape(x, (-1, x.shape[-1]))
     y = call_layer(layer, flat, training, None if mask is None else ops.reshape(mask, (-1,)))

@@ -67,7 +67,8 @@ def plain_form(
                 return norms.call_layer(layer, x, training)
             if slot not in learning:
                 return layer.normalize_moving(x, 1, *moving[slot])
-            y, learned[slot] = layer.normalize_batch(x, 1, [0], moving[slot], alive)
+            # One sequence alone has no variance, whatever the layer's own rule.
+            y, learned[slot] = layer.normalize_batch(x, 1, [0], moving[slot], alive, fewest=2)
             return y
 
         new = cell.step(x, states, recurrent_masks, norm)

@@ -9,7 +9,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export import export_saved_model
-from keras_norm.export.__main__ import main
+from keras_norm_cli import main
 
 
 @keras.saving.register_keras_serializable(package="tests")

@@ -1,0 +1,165 @@
+"""What the commands `export`, `check` and `inspect` of the command line do."""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import tempfile
+import zipfile
+from typing import Any
+
+import keras
+import numpy as np
+import rich.console
+
+from keras_norm.export.check import check as check_model
+from keras_norm.export.errors import UsageError
+from keras_norm.export.page import render, require_report_extra
+from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.summary import summary_tables
+from keras_norm.export.tflite import export_tflite
+
+
+def export(args: argparse.Namespace) -> bool:
+    """Write a model as SavedModel, and as TFLite where asked to.
+
+    Args:
+        args: `model`, `to`, `version`, `tflite` and `quantize` of the command line.
+
+    Returns:
+        True.
+
+    Raises:
+        UsageError: a target exists, or the options do not fit.
+        ValueError, OSError, ImportError: as the exporters.
+    """
+    folder = pathlib.Path(args.to)
+    saved_model, tflite = folder / "saved_model", folder / "model.tflite"
+    target = saved_model if args.version is None else saved_model / str(args.version)
+    if args.quantize and not args.tflite:
+        raise UsageError("--quantize needs --tflite: SavedModels are not quantized.")
+    for path in (target, *([tflite] if args.tflite else [])):
+        if path.exists():
+            raise UsageError(f"{path} exists and is never overwritten; choose another --to.")
+    model = _load_model(args.model)
+    is_new = not folder.exists()
+    written: list[pathlib.Path] = []
+    try:
+        # TFLite comes first: it is the one that may be refused, and then nothing is written.
+        if args.tflite:
+            written.append(export_tflite(model, tflite, quantize=args.quantize))
+        written.append(export_saved_model(model, saved_model, version=args.version))
+    except BaseException:
+        for path in written:
+            path.unlink()
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+    for path in reversed(written):
+        print(f"{path}  {_size(path)}")
+    return True
+
+
+def check(args: argparse.Namespace) -> bool:
+    """Check exported files against the model, and write the reports that were asked for.
+
+    Args:
+        args: `model`, `artifacts`, `data`, `rtol`, `atol`, `max_gap`, `json` and `html` of the
+            command line.
+
+    Returns:
+        Whether the check passed.
+
+    Raises:
+        UsageError: a file is missing or is not what it should be.
+        ValueError, OSError, ImportError: as `keras_norm.export.check`.
+    """
+    if args.html:
+        require_report_extra()
+    for path in filter(None, (args.json, args.html)):
+        if not path.parent.is_dir():
+            raise UsageError(f"The folder {path.parent} does not exist.")
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; give the name of a file.")
+    data = _load_data(args.data)
+    model = _load_model(args.model)
+    report = check_model(
+        model, args.artifacts, data, rtol=args.rtol, atol=args.atol, max_gap=args.max_gap
+    )
+    pages = [(args.json, report.to_json())] if args.json else []
+    if args.html:
+        pages.append((args.html, render(report)))
+    for path, text in pages:
+        _write(path, text)
+    report.print()
+    return bool(report)
+
+
+def inspect(args: argparse.Namespace) -> bool:
+    """Print a model's normalization layers, inputs and outputs.
+
+    Args:
+        args: `model` of the command line.
+
+    Returns:
+        True.
+
+    Raises:
+        UsageError: the file is missing or is no model.
+    """
+    parts = list(summary_tables(_load_model(args.model)))
+    console = rich.console.Console()
+    for part in parts:
+        console.print(part)
+    return True
+
+
+def _load_model(path: pathlib.Path) -> Any:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file.")
+    if not zipfile.is_zipfile(path):
+        raise UsageError(f"{path} is no Keras model: expected a .keras file.")
+    try:
+        return keras.saving.load_model(path, compile=False, safe_mode=True)
+    # Keras raises whatever its parsers raise; all of it means that this file cannot be used.
+    except Exception as error:
+        text = " ".join(str(error).split())
+        if unknown := re.search(r"Could not locate class '([^']+)'", text):
+            text = f"its layer {unknown[1]} is not registered; Keras' and keras_norm's are."
+        elif "Lambda" in text:
+            text = "it holds a Lambda layer, whose code safe mode does not run."
+        raise UsageError(f"{path} cannot be loaded: {text.split('. ')[0]}") from error
+
+
+def _load_data(path: pathlib.Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file.")
+    if not zipfile.is_zipfile(path):
+        raise UsageError(
+            f"{path} is no .npz file; write one by numpy.savez(file, input_name=array)."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (ValueError, OSError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    """Write all of the file or none of it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _size(path: pathlib.Path) -> str:
+    files = [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
+    size = sum(file.stat().st_size for file in files)
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

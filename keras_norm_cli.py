@@ -1,0 +1,119 @@
+"""The command `keras-norm`: its arguments and its exit status.
+
+It stands beside the package because importing any part of keras_norm loads TensorFlow, which takes
+seconds and writes to the terminal: `--help` and a mistyped command need neither.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+OK, FAILED, WRONG_USE = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: arguments; None takes those of the process.
+
+    Returns:
+        Exit status: 0 done, 1 a check failed, 2 wrong use (one line on stderr, nothing written).
+    """
+    try:
+        args = _parser().parse_args(argv)
+    except _ArgumentsError as error:
+        return _say(str(error), WRONG_USE)
+    with quiet_native_logs():
+        from keras_norm.export import commands, errors
+
+        try:
+            return OK if getattr(commands, args.command)(args) else FAILED
+        except errors.VerificationError as error:
+            message, status = str(error), FAILED
+        except (errors.ConversionError, ImportError, OSError, ValueError) as error:
+            message, status = str(error), WRONG_USE
+    return _say(message, status)
+
+
+@contextlib.contextmanager
+def quiet_native_logs() -> Iterator[None]:
+    """Keep what TensorFlow and LiteRT log from C++ off the terminal.
+
+    They write some of it to file descriptor 2 whatever the log level. An exception that leaves the
+    block brings it back, above its traceback.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            log.seek(0)
+            os.write(terminal, log.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(terminal, 2)
+            os.close(terminal)
+
+
+def _say(message: str, status: int) -> int:
+    print(f"keras-norm: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+class _ArgumentsError(Exception):
+    """The arguments do not fit; the message says why."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports wrong arguments as everything else wrong: in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _ArgumentsError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="keras-norm",
+        description="Export Keras models, and check that the exported files compute the same.",
+        epilog="Exit status: 0 done, 1 a check failed, 2 wrong use.",
+    )
+    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
+
+    def command(name: str, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("model", type=pathlib.Path, metavar="MODEL.keras")
+        return sub
+
+    export = command("export", "write a model as SavedModel and TFLite")
+    export.add_argument("--to", required=True, metavar="DIR", help="folder to write in")
+    export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
+    export.add_argument("--tflite", action="store_true", help="write DIR/model.tflite too")
+    export.add_argument("--quantize", choices=("float16", "dynamic"), help="TFLite's weights")
+
+    check = command("check", "compare exported files with the model, on real data")
+    check.add_argument("artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel or .tflite")
+    check.add_argument(
+        "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
+    )
+    check.add_argument("--rtol", type=float, help="relative tolerance")
+    check.add_argument("--atol", type=float, help="absolute tolerance")
+    check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
+    check.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
+    check.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+
+    command("inspect", "list a model's normalization layers, inputs and outputs")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

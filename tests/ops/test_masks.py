@@ -1,0 +1,56 @@
+"""Which dimensions of a tensor a mask stands for."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.ops.masks import align_mask
+from tests.check_layer import assert_refused
+
+
+@pytest.mark.parametrize(
+    ("mask_shape", "shape", "axis", "expected"),
+    [
+        ((4,), (4, 3), 1, (4, 1)),
+        ((4, 5), (4, 5, 3), 2, (4, 5, 1)),
+        ((4, 5), (4, 3, 5), 1, (4, 1, 5)),
+        ((4, 5), (4, 5, 6, 7, 3), 4, (4, 5, 1, 1, 1)),
+        ((4, 5, 6), (4, 5, 6, 3), 3, (4, 5, 6, 1)),
+        ((4, 5, 6), (4, 3, 5, 6), 1, (4, 1, 5, 6)),
+        ((5, 6), (4, 5, 6), 0, (1, 5, 6)),
+        ((4, 4), (4, 4, 4), 1, (4, 4, 1)),  # either way fits: the leading dimensions are meant
+    ],
+)
+def test_mask_is_expanded_to_broadcast(mask_shape, shape, axis, expected):
+    mask = np.random.default_rng(0).random(mask_shape) < 0.5
+    aligned = align_mask(mask, np.zeros(shape), axis)
+    assert tuple(aligned.shape) == expected
+    np.testing.assert_array_equal(np.squeeze(aligned), np.squeeze(mask))
+
+
+def test_numbers_become_truth_values():
+    aligned = align_mask(np.array([1.0, 0.0]), np.zeros((2, 3)), 1)
+    assert aligned.dtype == "bool"
+    assert np.ravel(aligned).tolist() == [True, False]
+
+
+def test_unknown_sizes_fit():
+    x = keras.KerasTensor((None, None, 3))
+    mask = keras.KerasTensor((None, None), dtype="bool")
+    assert align_mask(mask, x, 2).shape == (None, None, 1)
+
+
+@pytest.mark.parametrize(("mask_shape", "shape"), [((4,), (4, 5, 3)), ((4, 5, 3), (4, 5, 3))])
+def test_mask_of_another_rank_is_refused(mask_shape, shape):
+    assert_refused(
+        lambda: align_mask(np.ones(mask_shape, bool), np.zeros(shape), 2),
+        "rank",
+        str(mask_shape),
+        str(shape),
+    )
+
+
+def test_mask_that_fits_no_way_is_refused():
+    assert_refused(
+        lambda: align_mask(np.ones((4, 9), bool), np.zeros((4, 5, 3)), 2), "(4, 9)", "(4, 5, 3)"
+    )

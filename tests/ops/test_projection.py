@@ -1,0 +1,38 @@
+"""Products with a kernel under dropout."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.ops.projection import project
+
+RNG = np.random.default_rng(0)
+KERNEL = RNG.normal(size=(3, 8))
+INPUTS = {"step": RNG.normal(size=(5, 3)), "sequence": RNG.normal(size=(5, 4, 3))}
+MASKS = [2.0 * (RNG.random((5, 3)) < 0.5) for _ in range(4)]
+every_rank = pytest.mark.parametrize("x", INPUTS.values(), ids=INPUTS)
+
+
+def over_time(mask, x):
+    return mask if x.ndim == 2 else mask[:, None]
+
+
+@every_rank
+def test_without_dropout_it_is_the_product(x):
+    np.testing.assert_allclose(project(tf.constant(x), KERNEL), x @ KERNEL, atol=1e-12)
+
+
+@every_rank
+@pytest.mark.parametrize("wrap", [lambda m: tf.constant(m), lambda m: [tf.constant(m)]])
+def test_one_mask_serves_all_gates_and_timesteps(x, wrap):
+    expected = (x * over_time(MASKS[0], x)) @ KERNEL
+    actual = project(tf.constant(x), tf.constant(KERNEL), wrap(MASKS[0]))
+    np.testing.assert_allclose(actual, expected, atol=1e-12)
+
+
+@every_rank
+def test_each_gate_has_its_own_mask(x):
+    gates = np.split(KERNEL, 4, axis=1)
+    expected = [(x * over_time(m, x)) @ k for m, k in zip(MASKS, gates, strict=True)]
+    actual = project(tf.constant(x), tf.constant(KERNEL), [tf.constant(m) for m in MASKS])
+    np.testing.assert_allclose(actual, np.concatenate(expected, axis=-1), atol=1e-12)

@@ -1,0 +1,385 @@
+"""The three recurrent kinds, their norms, and the oracle that each is compared with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_norm
+from keras_norm import (
+    BatchNormalization,
+    LayerNormalization,
+    RMSNormalization,
+    TimestepBatchNormalization,
+    VarianceNormalization,
+)
+from tests import oracles
+
+BATCH, TIME, FEATURES, UNITS = 5, 4, 2, 4
+
+# A sequence of full length, one padded at the right, one at the left, one broken up, one masked
+# everywhere. Step 1 has two alive sequences, every other step has three.
+MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 1], [0, 0, 0, 0]], bool)
+MASKS = {"unmasked": None, "masked": MASK}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One recurrence: our classes, Keras' classes, and the oracle's step."""
+
+    name: str
+    states: int
+    gates: int
+    slots: Mapping[str, int]
+    step: Callable
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def layer(self) -> type:
+        return getattr(keras_norm, f"Norm{self.name}")
+
+    @property
+    def cell(self) -> type:
+        return getattr(keras_norm, f"Norm{self.name}Cell")
+
+    @property
+    def keras_layer(self) -> type:
+        return getattr(keras.layers, self.name)
+
+    def preset(self, prefix: str, suffix: str = "") -> type:
+        return getattr(keras_norm, f"{prefix}{self.name}{suffix}")
+
+
+LSTM = Kind(
+    "LSTM", 2, 4, {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}, oracles.lstm_step
+)
+GRU = Kind(
+    "GRU",
+    1,
+    3,
+    {
+        "kernel_norm": 2,
+        "kernel_candidate_norm": 1,
+        "recurrent_norm": 2,
+        "recurrent_candidate_norm": 1,
+    },
+    oracles.gru_step,
+)
+SIMPLE_RNN = Kind(
+    "SimpleRNN", 1, 1, {"kernel_norm": 1, "recurrent_norm": 1}, oracles.simple_rnn_step
+)
+KINDS = [LSTM, GRU, SIMPLE_RNN]
+
+# Templates without statistics of the batch; a dict stands for some slots only.
+ROW_NORMS = {
+    "none": None,
+    "layer": LayerNormalization(epsilon=1e-3),
+    "rms": RMSNormalization(),
+    "variance": VarianceNormalization(center=True, scale=True),
+    "recurrent only": {"recurrent_norm": LayerNormalization()},
+    "mixed slots": {"kernel_norm": RMSNormalization(), "recurrent_norm": VarianceNormalization()},
+    "keras group": keras.layers.GroupNormalization(groups=2),
+    "keras unit": keras.layers.UnitNormalization(),
+}
+BATCH_NORMS = {
+    "batch": BatchNormalization(debias=True),
+    "timestep": TimestepBatchNormalization(TIME - 1),
+}
+NORMS = {**ROW_NORMS, **BATCH_NORMS}
+
+
+def draw(*shape: int, seed: int = 0) -> np.ndarray:
+    """Standard normal float64 numbers."""
+    return np.random.default_rng([seed, *shape]).normal(size=shape)
+
+
+def inputs(batch: int = BATCH, time: int = TIME) -> np.ndarray:
+    """Sequences (batch, time, FEATURES)."""
+    return draw(batch, time, FEATURES)
+
+
+def initial_states(kind: Kind, batch: int = BATCH) -> list[np.ndarray]:
+    """Random states (batch, UNITS)."""
+    return [draw(batch, UNITS, seed=10 + k) for k in range(kind.states)]
+
+
+def build(kind: Kind, norm: Any = None, **kwargs: Any) -> Any:
+    """A float64 layer that returns everything, with random weights."""
+    options = {"dtype": "float64", "return_sequences": True, "return_state": True, **kwargs}
+    return built(kind.layer(UNITS, norm=norm, **options))
+
+
+def built(layer: Any) -> Any:
+    """The layer, built and with random weights."""
+    layer.build((None, None, FEATURES))
+    randomize(layer)
+    return layer
+
+
+def randomize(layer: Any) -> None:
+    """Draw every trainable weight anew; gains lie around 1."""
+    for k, weight in enumerate(layer.trainable_weights):
+        gain = 1.0 if weight.name in ("gamma", "scale") else 0.0
+        weight.assign(gain + 0.5 * draw(*weight.shape, seed=20 + k))
+
+
+def randomize_statistics(layer: Any, reached: int | None = None) -> None:
+    """Draw every moving statistic; the first `reached` rows count as trained (None: all)."""
+    for k, weight in enumerate(layer.non_trainable_weights):
+        if weight.name == "update_count":
+            rows = np.ones(weight.shape, "int32")
+            weight.assign(rows if reached is None else rows * (np.arange(len(rows)) < reached))
+        else:
+            low = 0.5 if weight.name == "moving_variance" else -1.0
+            numbers = np.random.default_rng(100 + k).uniform(low, low + 1.0, weight.shape)
+            weight.assign(numbers)
+
+
+def cast(states: Any, dtype: str = "float64") -> Any:
+    """Arrays as tensors."""
+    return keras.tree.map_structure(lambda s: tf.constant(s, dtype), states)
+
+
+# The oracle -------------------------------------------------------------------------------------
+
+
+def variables(cell: Any) -> dict[str, Any]:
+    """The trainable variables of a cell, named "kernel", "kernel_norm/gamma" and the like."""
+    named = {name: getattr(cell, name) for name in ("kernel", "recurrent_kernel", "bias")}
+    for slot, layer in cell.slot_layers().items():
+        for name in ("gamma", "scale", "beta"):
+            weight = getattr(layer, name, None)
+            if isinstance(weight, keras.Variable):
+                named[f"{slot}/{name}"] = weight
+    return {name: variable for name, variable in named.items() if variable is not None}
+
+
+def values(cell: Any) -> dict[str, np.ndarray]:
+    """The trainable weights of a cell as float64 arrays."""
+    return {name: np.asarray(v, "float64") for name, v in variables(cell).items()}
+
+
+class MovingNorms(dict):
+    """An oracle of batch statistics for each slot that has such; BatchNormalization has one row."""
+
+    def __init__(self, cell: Any):
+        for slot, layer in cell.slot_layers().items():
+            if hasattr(layer, "moving_mean"):
+                rows, features = np.atleast_2d(layer.moving_mean).shape
+                self[slot] = oracles.TimestepBatchNorm(
+                    rows,
+                    features,
+                    epsilon=layer.epsilon,
+                    momentum=layer.momentum,
+                    debias=layer.debias,
+                    unbiased_variance=layer.unbiased_variance,
+                )
+
+    def end_batch(self) -> None:
+        for norm in self.values():
+            norm.end_batch()
+
+
+def reference(
+    cell: Any,
+    weights: Mapping[str, np.ndarray],
+    x: np.ndarray,
+    states: list[np.ndarray],
+    mask: np.ndarray | None = None,
+    *,
+    training: bool = False,
+    moving: MovingNorms | None = None,
+    step_options: Mapping[str, Any] | None = None,
+    **sequence_options: Any,
+) -> list[np.ndarray]:
+    """All outputs and the final states, by the oracle.
+
+    Args:
+        cell: Says which norms there are; of its weights none is read but moving statistics.
+        weights: As `values` gives them.
+        x: (batch, time, features).
+        states: Each (batch, units).
+        mask: (batch, time).
+        training: Use the batch's statistics.
+        moving: Oracles that keep statistics over batches; None for those of the cell's variables.
+        step_options: Of the oracle's step.
+        **sequence_options: Of `run_sequence`.
+    """
+    kind = next(k for k in KINDS if isinstance(cell, k.cell))
+    joint = getattr(cell, "norm_form", None) == "joint"
+    slots = cell.slot_layers()
+
+    def step(x: Any, states: Any, t: int, alive: Any) -> Any:
+        def norm(slot: str) -> Callable:
+            affine = {name: weights.get(f"{slot}/{name}") for name in ("gamma", "scale", "beta")}
+            layer = slots[slot]
+            if moving is not None and slot in moving:
+                moving[slot].gamma, moving[slot].beta = affine["gamma"], affine["beta"]
+                return lambda z: moving[slot].step(z, t, alive, training)
+            return lambda z: apply(layer, z, affine, t)
+
+        return kind.step(
+            x,
+            states,
+            weights["kernel"],
+            weights["recurrent_kernel"],
+            weights.get("bias"),
+            **{slot: norm(slot) for slot in slots},
+            **({"norm_form": "joint"} if joint else {}),
+            **(step_options or {}),
+        )
+
+    outputs, states = oracles.run_sequence(step, x, states, mask, **sequence_options)
+    if training and moving is not None:
+        moving.end_batch()
+    return [outputs, *states]
+
+
+def apply(layer: Any, z: np.ndarray, affine: Mapping[str, Any], t: int) -> np.ndarray:
+    """One norm at inference, by the oracle."""
+    gamma, scale, beta = affine["gamma"], affine["scale"], affine["beta"]
+    if isinstance(layer, LayerNormalization):
+        return oracles.layer_norm(z, gamma, beta, epsilon=layer.epsilon)
+    if isinstance(layer, RMSNormalization):
+        return oracles.rms_norm(z, scale, epsilon=layer.epsilon)
+    if isinstance(layer, VarianceNormalization):
+        return oracles.variance_norm(z, gamma, beta, epsilon=layer.epsilon)
+    if isinstance(layer, keras.layers.GroupNormalization):
+        groups = z.reshape(len(z), layer.groups, -1)
+        y = oracles.layer_norm(groups, epsilon=layer.epsilon).reshape(z.shape)
+        return y * gamma + beta
+    if isinstance(layer, keras.layers.UnitNormalization):
+        return z / np.sqrt((z * z).sum(axis=-1, keepdims=True))
+    mean, variance = np.atleast_2d(layer.moving_mean), np.atleast_2d(layer.moving_variance)
+    row = min(t, len(mean) - 1)
+    if isinstance(layer, TimestepBatchNormalization) and np.any(layer.update_count):
+        # By design.md, section 4: these tests train rows from 0 on, without gaps.
+        row = min(row, np.flatnonzero(layer.update_count)[-1])
+    return oracles.batch_norm_inference(
+        z, mean[row], variance[row], gamma, beta, epsilon=layer.epsilon
+    )
+
+
+# Comparisons ------------------------------------------------------------------------------------
+
+
+def assert_close(actual: Any, expected: Any, atol: float = 1e-10) -> None:
+    """Each of several tensors is near its fellow."""
+    for a, e in zip(keras.tree.flatten(actual), keras.tree.flatten(expected), strict=True):
+        np.testing.assert_allclose(a, e, rtol=0, atol=atol)
+
+
+def loss_weights(results: list[Any]) -> list[np.ndarray]:
+    """One random number for each of several results' elements."""
+    return [draw(*result.shape, seed=200 + k) for k, result in enumerate(results)]
+
+
+def gradients(layer: Any, x: np.ndarray, states: list, dtype: str = "float64", **kwargs: Any):
+    """Gradients of a random weighted sum of all results, by name; also of x and of each state."""
+    sources = {"x": cast(x, dtype), **{f"state {k}": cast(s, dtype) for k, s in enumerate(states)}}
+    with tf.GradientTape() as tape:
+        tape.watch(list(sources.values()))
+        x, *states = sources.values()
+        results = layer(x, initial_state=states or None, **kwargs)
+        loss = sum(
+            tf.reduce_sum(result * tf.cast(w, result.dtype))
+            for result, w in zip(results, loss_weights(results), strict=True)
+        )
+    sources |= {name: variable.value for name, variable in variables(layer.cell).items()}
+    found = tape.gradient(loss, sources)
+    return {name: gradient.numpy() for name, gradient in found.items()}
+
+
+def reference_gradients(
+    cell: Any, x: np.ndarray, states: list, run: Callable[..., list]
+) -> dict[str, np.ndarray]:
+    """The same by the complex step; `run` maps (weights, x, states) to the oracle's results."""
+    sources = {"x": x, **{f"state {k}": s for k, s in enumerate(states)}, **values(cell)}
+
+    def loss(sources: Mapping[str, np.ndarray]) -> Any:
+        states_now = [sources[f"state {k}"] for k in range(len(states))]
+        results = run(sources, sources["x"], states_now)
+        ws = loss_weights(results)
+        return sum((result * w).sum() for result, w in zip(results, ws, strict=True))
+
+    return {
+        name: oracles.gradient(lambda v, name=name: loss({**sources, name: v}), source)
+        for name, source in sources.items()
+    }
+
+
+def assert_same_gradients(actual: Mapping, expected: Mapping, atol: float = 1e-10) -> None:
+    """Gradients of the same names are near each other."""
+    assert set(actual) == set(expected)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(actual[name], gradient, rtol=0, atol=atol, err_msg=name)
+
+
+def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-10, **options: Any):
+    """Outputs and final states of a layer that returns all are the oracle's, from random states.
+
+    `options` are those of `reference`.
+    """
+    kind = next(k for k in KINDS if isinstance(layer, k.layer))
+    x, states = inputs(), initial_states(kind)
+    actual = layer(cast(x, layer.dtype), initial_state=cast(states, layer.dtype), mask=mask)
+    assert_close(
+        actual, reference(layer.cell, values(layer.cell), x, states, mask, **options), atol
+    )
+
+
+def assert_gradients_follow_oracle(layer: Any, mask: np.ndarray | None, **options: Any) -> None:
+    """Every gradient of a float64 layer is the oracle's, of its weights, inputs and states."""
+    kind = next(k for k in KINDS if isinstance(layer, k.layer))
+    x, states = inputs(), initial_states(kind)
+
+    def run(weights: Any, x: Any, states: Any) -> list:
+        return reference(layer.cell, weights, x, states, mask, **options)
+
+    assert_same_gradients(
+        gradients(layer, x, states, mask=mask), reference_gradients(layer.cell, x, states, run)
+    )
+
+
+def assert_equals_keras(
+    kind: Kind, options: Mapping[str, Any], mask: np.ndarray | None = None, training: bool = False
+) -> None:
+    """With norm=None a layer equals Keras': outputs, states and every gradient."""
+    options = {
+        "dtype": "float64",
+        "return_sequences": True,
+        "return_state": True,
+        **options,
+    }
+    ours, theirs = built(kind.layer(UNITS, **options)), kind.keras_layer(UNITS, **options)
+    theirs.build((None, None, FEATURES))
+    theirs.set_weights(ours.get_weights())
+    x, states = inputs(), initial_states(kind)
+    kwargs = {"mask": None if mask is None else tf.constant(mask), "training": training}
+    assert_close(
+        ours(cast(x), initial_state=cast(states), **kwargs),
+        theirs(cast(x), initial_state=cast(states), **kwargs),
+        1e-12,
+    )
+    assert_same_gradients(
+        gradients_like(ours, x, states, **kwargs),
+        gradients_like(theirs, x, states, **kwargs),
+        1e-12,
+    )
+
+
+def gradients_like(layer: Any, x: np.ndarray, states: list, **kwargs: Any) -> dict[str, np.ndarray]:
+    """Gradients of a random weighted sum, of any layer's weights, of its inputs and states."""
+    sources = [cast(x), *cast(states), *(w.value for w in layer.trainable_weights)]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        results = layer(sources[0], initial_state=sources[1 : 1 + len(states)], **kwargs)
+        results = keras.tree.flatten(results)
+        ws = loss_weights(results)
+        loss = sum(tf.reduce_sum(r * w) for r, w in zip(results, ws, strict=True))
+    return {str(k): g.numpy() for k, g in enumerate(tape.gradient(loss, sources))}

@@ -1,0 +1,264 @@
+"""The cells by themselves, in keras.layers.RNN and in keras.layers.StackedRNNCells."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm import TimestepBatchNormalization
+from keras_norm.rnn import step_counter
+from tests.check_layer import assert_refused
+from tests.rnn import kinds
+from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
+
+PRESETS = {"Norm": {}, "LayerNorm": {}, "BatchNorm": {"max_timesteps": 3}}
+CELLS = [(kind.preset(prefix, "Cell"), PRESETS[prefix]) for kind in KINDS for prefix in PRESETS]
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+every_norm = pytest.mark.parametrize("norm", kinds.NORMS.values(), ids=kinds.NORMS)
+every_cell = pytest.mark.parametrize(("cls", "kwargs"), CELLS, ids=[c.__name__ for c, _ in CELLS])
+
+
+def build(kind, norm, **kwargs):
+    cell = kind.cell(UNITS, norm=norm, dtype="float64", **kwargs)
+    cell.build((None, FEATURES))
+    kinds.randomize(cell)
+    kinds.randomize_statistics(cell)
+    return cell
+
+
+def layer_of(kind, cell, **kwargs):
+    """The sequence layer with the cell's configuration and weights."""
+    layer = kind.layer.from_config(
+        {**cell.get_config(), "return_sequences": True, "return_state": True, **kwargs}
+    )
+    layer.build((None, None, FEATURES))
+    layer.set_weights(cell.get_weights())
+    return layer
+
+
+# One step ---------------------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+def test_one_step_is_the_papers(kind, norm):
+    cell, x, states = build(kind, norm), kinds.inputs(time=1), kinds.initial_states(kind)
+    counter = cell.get_initial_state(BATCH)[kind.states :]
+    output, new = cell(x[:, 0], [*kinds.cast(states), *counter])
+    expected, *expected_states = kinds.reference(cell, kinds.values(cell), x, states)
+    kinds.assert_close(output, expected[:, 0])
+    kinds.assert_close(new[: kind.states], expected_states)
+    assert len(new) == kind.states + len(counter)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k.states == 1], ids=str)
+def test_single_state_may_come_without_a_list(kind):
+    cell, x, (h,) = build(kind, None), kinds.inputs()[:, 0], kinds.initial_states(kind)
+    output, state = cell(x, tf.constant(h))
+    kinds.assert_close(state, output, 0)
+    kinds.assert_close(cell(x, [tf.constant(h)])[1], [output], 0)
+
+
+@every_kind
+@every_norm
+def test_initial_state_has_a_size_for_each_state(kind, norm):
+    cell = build(kind, norm)
+    sizes = cell.state_size if isinstance(cell.state_size, list) else [cell.state_size]
+    assert [tuple(s.shape) for s in cell.get_initial_state(3)] == [(3, size) for size in sizes]
+    assert all(s.dtype == "float64" for s in cell.get_initial_state(3))
+
+
+@every_kind
+def test_sizes_of_states_and_output_are_those_of_keras(kind):
+    theirs = getattr(keras.layers, f"{kind.name}Cell")(UNITS)
+    ours = kind.cell(UNITS, norm=kinds.ROW_NORMS["layer"])
+    assert ours.state_size == theirs.state_size
+    assert ours.output_size == theirs.output_size == UNITS
+
+
+# Timesteps --------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_cell_with_rows_counts_its_steps(kind):
+    cell, x = build(kind, TimestepBatchNormalization(3)), kinds.inputs()
+    states = cell.get_initial_state(BATCH)
+    for t in range(3):
+        assert step_counter.read(states[-1]) == t
+        _, states = cell(x[:, t], states)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_counter_is_exact_at_thousands_of_steps(dtype):
+    counter = tf.zeros((1, step_counter.DIGITS), dtype)
+    advance = tf.function(step_counter.advance)
+    for t in range(3000):
+        if t % 64 in (0, 63):
+            assert step_counter.read(counter) == t
+        counter = advance(counter)
+
+
+def test_counter_is_the_greatest_of_the_batch():
+    """A masked sequence's counter stands still."""
+    assert step_counter.read(tf.constant([[0.0, 3.0], [2.0, 1.0], [1.0, 127.0]])) == 257
+
+
+@every_kind
+def test_cell_with_rows_asks_for_its_counter(kind):
+    cell = build(kind, TimestepBatchNormalization(3))
+    states = kinds.cast(kinds.initial_states(kind))
+    assert_refused(
+        lambda: cell(kinds.inputs()[:, 0], states),
+        f"Received {kind.states} states",
+        "counter",
+        "get_initial_state",
+    )
+
+
+# keras.layers.RNN -------------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+def test_keras_rnn_gives_what_the_layer_gives(kind, norm, mask):
+    cell = build(kind, norm)
+    rnn = keras.layers.RNN(cell, return_sequences=True, return_state=True, dtype="float64")
+    x, states = kinds.inputs(), kinds.cast(kinds.initial_states(kind))
+    counter = cell.get_initial_state(BATCH)[kind.states :]
+    kwargs = {} if mask is None else {"mask": tf.constant(mask)}
+    actual = rnn(x, initial_state=[*states, *counter], **kwargs)
+    expected = layer_of(kind, cell)(x, initial_state=states, **kwargs)
+    kinds.assert_close(actual[: 1 + kind.states], expected, 1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("options", [{"unroll": True}, {"go_backwards": True}], ids=str)
+def test_keras_rnn_in_its_other_forms(kind, options):
+    cell = build(kind, TimestepBatchNormalization(3))
+    rnn = keras.layers.RNN(cell, return_sequences=True, dtype="float64", **options)
+    expected = layer_of(kind, cell, **options)(kinds.inputs())
+    kinds.assert_close(rnn(kinds.inputs()), expected[0], 1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("options", [{"dropout": 0.4}, {"recurrent_dropout": 0.4}], ids=str)
+def test_keras_rnn_drops_out_what_the_layer_drops_out(kind, options):
+    cell = build(kind, kinds.ROW_NORMS["layer"], seed=5, **options)
+    rnn = keras.layers.RNN(cell, return_sequences=True, dtype="float64")
+    layer = layer_of(kind, cell)
+    for _ in range(2):
+        expected = layer(kinds.inputs(), training=True)[0]
+        kinds.assert_close(rnn(kinds.inputs(), training=True), expected, 1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("norm", ["none", "layer", "timestep"])
+def test_stacked_cells_are_stacked_layers(kind, norm):
+    cells = [build(kind, kinds.NORMS[norm]) for _ in range(2)]
+    cells[1] = kind.cell(UNITS, norm=kinds.NORMS[norm], dtype="float64")
+    cells[1].build((None, UNITS))
+    kinds.randomize(cells[1])
+    stack = keras.layers.RNN(
+        keras.layers.StackedRNNCells(cells, dtype="float64"), return_sequences=True, dtype="float64"
+    )
+    x = kinds.inputs()
+    actual = stack(x, mask=tf.constant(MASK))
+    first = layer_of(kind, cells[0])
+    second = kind.layer.from_config({**cells[1].get_config(), "return_sequences": True})
+    second.build((None, None, UNITS))
+    second.set_weights(cells[1].get_weights())
+    expected = second(first(x, mask=MASK)[0], mask=MASK)
+    alive = MASK[..., None]
+    kinds.assert_close(np.where(alive, actual, 0), np.where(alive, expected, 0), 1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("norm", ["none", "layer", "timestep"])
+def test_bidirectional_over_cells(kind, norm):
+    rnn = keras.layers.RNN(build(kind, kinds.NORMS[norm]), return_sequences=True, dtype="float64")
+    both = keras.layers.Bidirectional(rnn, dtype="float64")
+    assert both(kinds.inputs()).shape == (BATCH, TIME, 2 * UNITS)
+
+
+@every_kind
+@pytest.mark.parametrize("prefix", PRESETS)
+def test_model_of_stacked_cells_survives_saving(kind, prefix, tmp_path):
+    cells = [kind.preset(prefix, "Cell")(UNITS, **PRESETS[prefix]) for _ in range(2)]
+    inputs = keras.Input((None, FEATURES))
+    model = keras.Model(inputs, keras.layers.RNN(keras.layers.StackedRNNCells(cells))(inputs))
+    for k, weight in enumerate(model.weights):
+        if "float" in weight.dtype:
+            weight.assign(1.0 + 0.3 * kinds.draw(*weight.shape, seed=k) ** 2)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    x = kinds.inputs().astype("float32")
+    kinds.assert_close(loaded(x), model(x), 0)
+
+
+# Configuration and weights ----------------------------------------------------------------------
+
+
+@every_cell
+def test_cells_are_registered_under_the_package(cls, kwargs):
+    assert keras.saving.get_registered_name(cls) == f"keras_norm>{cls.__name__}"
+    assert getattr(keras_norm, cls.__name__) is cls
+
+
+@every_cell
+def test_configuration_survives_a_round_trip_through_json(cls, kwargs):
+    config = cls(UNITS, dropout=0.1, activation="relu", **kwargs).get_config()
+    assert cls.from_config(json.loads(json.dumps(config))).get_config() == config
+
+
+@every_kind
+@every_norm
+def test_norm_survives_a_round_trip_through_json(kind, norm):
+    config = kind.cell(UNITS, norm=norm).get_config()
+    cell = kind.cell.from_config(json.loads(json.dumps(config)))
+    assert cell.get_config() == config
+    assert list(cell.slots.templates) == list(kind.cell(UNITS, norm=norm).slots.templates)
+
+
+@every_cell
+def test_unknown_argument_is_refused_by_name(cls, kwargs):
+    assert_refused(lambda: cls(UNITS, no_such_argument=1, **kwargs), "no_such_argument")
+
+
+@every_kind
+@every_norm
+def test_arguments_do_not_change_with_use(kind, norm):
+    cell = kind.cell(UNITS, norm=norm)
+    config = cell.get_config()
+    keras.layers.RNN(cell)(kinds.inputs(), training=True)
+    assert cell.get_config() == config
+    assert cell.norm is norm
+
+
+@every_kind
+def test_all_trainable_weights_are_of_the_cell_and_its_norms(kind):
+    cell = build(kind, kinds.ROW_NORMS["layer"])
+    expected = ["kernel", "recurrent_kernel", "bias"]
+    for slot in kind.slots:
+        expected += [f"{slot}/gamma", f"{slot}/beta"]
+    named = {id(v): name for name, v in kinds.variables(cell).items()}
+    assert [named[id(weight)] for weight in cell.trainable_weights] == expected
+
+
+@every_kind
+@every_norm
+def test_one_step_in_a_graph_and_under_xla(kind, norm):
+    cell = build(kind, norm)
+    states = [
+        *kinds.cast(kinds.initial_states(kind)),
+        *cell.get_initial_state(BATCH)[kind.states :],
+    ]
+    x = tf.constant(kinds.inputs()[:, 0])
+    expected = cell(x, states)
+    for jit_compile in (False, True):
+        step = tf.function(lambda x, *s: cell(x, list(s)), jit_compile=jit_compile)
+        kinds.assert_close(step(x, *states), expected)

@@ -1,0 +1,147 @@
+"""Dtype policies, XLA, eager training and long sequences."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm import TimestepBatchNormalization
+from tests.rnn import kinds
+from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
+
+NORMS = {name: kinds.NORMS[name] for name in ("none", "layer", "timestep")}
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+
+
+# Dtype policies ---------------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize(
+    ("policy", "compute", "atol"),
+    [("mixed_float16", "float16", 1e-2), ("mixed_bfloat16", "bfloat16", 1e-1)],
+)
+def test_mixed_precision(kind, norm, policy, compute, atol):
+    """Results and gradients in low precision are near float32's; weights stay float32."""
+    x, states = kinds.inputs(), kinds.initial_states(kind)
+    found = []
+    for dtype in ("float32", policy):
+        layer = kinds.build(kind, norm, dtype=dtype)
+        kwargs = {"mask": MASK, "training": True}
+        results = layer(kinds.cast(x, "float32"), initial_state=kinds.cast(states), **kwargs)
+        gradients = kinds.gradients(layer, x, states, "float32", **kwargs)
+        found.append([results, gradients, [w.numpy() for w in layer.non_trainable_weights]])
+        assert {w.dtype for w in layer.weights} <= {"float32", "int32"}
+    (expected, expected_gradients, expected_statistics), (results, gradients, statistics) = found
+    assert {keras.backend.standardize_dtype(r.dtype) for r in results} == {compute}
+    kinds.assert_close([np.asarray(r, "float32") for r in results], expected, atol)
+    kinds.assert_close(statistics, expected_statistics, atol)
+    for name, gradient in expected_gradients.items():
+        scale = 1.0 + np.abs(gradient).max()
+        error = np.abs(gradients[name] - gradient).max() / scale
+        assert error < 4 * atol, f"{name}: {error}"
+
+
+@every_kind
+@every_norm
+def test_float64_is_kept_throughout(kind, norm):
+    layer = kinds.build(kind, norm)
+    assert {r.dtype for r in layer(kinds.inputs(), training=True)} == {tf.float64}
+    assert {w.dtype for w in layer.weights} <= {"float64", "int32"}
+
+
+@every_kind
+def test_stateful_layers_in_mixed_precision(kind):
+    options = {"dtype": "mixed_float16", "stateful": True}
+    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"], **options)
+    first, second = layer(kinds.inputs()), layer(kinds.inputs())
+    assert first.dtype == second.dtype == tf.float16
+    assert not np.allclose(first, second)
+
+
+@every_kind
+@every_norm
+def test_global_policy_reaches_cell_and_norms(kind, norm):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        layer = kind.layer(UNITS, norm=norm)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert layer(kinds.inputs()).dtype == tf.bfloat16
+    parts = [layer, layer.cell, *layer.cell.slot_layers().values()]
+    assert {part.compute_dtype for part in parts} == {"bfloat16"}
+
+
+# Training ---------------------------------------------------------------------------------------
+
+
+def after_one_step(kind, norm, **compile_options):
+    """All weights of a masked model after a large step of gradient descent."""
+    inputs = keras.Input((TIME, FEATURES))
+    layer = kind.layer(UNITS, norm=norm)
+    model = keras.Model(inputs, layer(keras.layers.Masking()(inputs)))
+    kinds.randomize(model)
+    model.compile(keras.optimizers.SGD(1.0), "mse", **compile_options)
+    x = np.where(MASK[..., None], kinds.inputs(), 0.0).astype("float32")
+    model.train_on_batch(x, kinds.draw(BATCH, UNITS))
+    return [weight.numpy() for weight in model.weights]
+
+
+@every_kind
+@every_norm
+def test_jit_compiled_and_eager_training_are_the_same(kind, norm):
+    expected = after_one_step(kind, norm, jit_compile=False)
+    kinds.assert_close(after_one_step(kind, norm, run_eagerly=True), expected, 1e-5)
+    kinds.assert_close(after_one_step(kind, norm, jit_compile=True), expected, 1e-5)
+
+
+# Long sequences ---------------------------------------------------------------------------------
+
+
+@every_kind
+def test_a_thousand_steps_are_those_of_keras(kind):
+    ours = kinds.build(kind)
+    theirs = kind.keras_layer(UNITS, dtype="float64", return_sequences=True, return_state=True)
+    theirs.build((None, None, FEATURES))
+    theirs.set_weights(ours.get_weights())
+    x = tf.constant(kinds.inputs(2, 1000))
+    kinds.assert_close(tf.function(ours)(x), tf.function(theirs)(x), 1e-9)
+
+
+@every_kind
+def test_gradients_of_long_sequences_are_finite(kind):
+    layer = kind.preset("LayerNorm")(UNITS)
+    x = tf.constant(kinds.inputs(2, 1000), "float32")
+
+    @tf.function
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x))
+        return tape.gradient(loss, [weight.value for weight in layer.trainable_weights])
+
+    layer(x[:, :1])
+    assert all(np.isfinite(gradient).all() for gradient in gradients(x))
+
+
+@every_kind
+def test_cell_counts_beyond_256_steps_in_bfloat16(kind):
+    """Where a single bfloat16 counter would stand still."""
+    rows = 300
+    policy = "mixed_bfloat16"
+    layer = kinds.build(kind, TimestepBatchNormalization(rows), dtype=policy)
+    kinds.randomize_statistics(layer)
+    cell = kind.cell.from_config(layer.cell.get_config())
+    rnn = keras.layers.RNN(cell, return_sequences=True, dtype=policy)
+    rnn.build((None, None, FEATURES))
+    cell.set_weights(layer.cell.get_weights())
+    x = tf.constant(kinds.inputs(2, rows), "float32")
+    ours = tf.cast(tf.function(layer)(x)[0], "float32")
+    kinds.assert_close(tf.cast(tf.function(rnn)(x), "float32"), ours, 0.05)
+    # The test sees a counter that stops: the last rows differ from row 256.
+    for weight in layer.non_trainable_weights:
+        weight.assign(weight.numpy()[np.minimum(np.arange(rows), 256)])
+    stopped = tf.cast(tf.function(layer)(x)[0], "float32")
+    assert np.abs(stopped - ours)[:, 257:].max() > 0.2

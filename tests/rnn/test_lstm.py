@@ -1,0 +1,108 @@
+"""NormLSTM against the equations of Ba et al. and against keras.layers.LSTM."""
+
+import pytest
+
+from keras_norm import LayerNormalization, NormLSTM, NormLSTMCell
+from tests.check_layer import assert_refused
+from tests.rnn import kinds
+from tests.rnn.kinds import LSTM, MASKS, ROW_NORMS
+
+JOINT = {gate: LayerNormalization() for gate in NormLSTMCell.JOINT_SLOTS}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("norm", ROW_NORMS.values(), ids=ROW_NORMS)
+def test_outputs_and_states_are_the_papers(norm, mask):
+    kinds.assert_follows_oracle(kinds.build(LSTM, norm), mask)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("norm", ROW_NORMS.values(), ids=ROW_NORMS)
+def test_every_gradient_is_the_papers(norm, mask):
+    kinds.assert_gradients_follow_oracle(kinds.build(LSTM, norm), mask)
+
+
+@pytest.mark.parametrize("norm", ROW_NORMS.values(), ids=ROW_NORMS)
+def test_float32_keeps_its_digits(norm):
+    kinds.assert_follows_oracle(kinds.build(LSTM, norm, dtype="float32"), kinds.MASK, 1e-5)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize("norm", [LayerNormalization(), JOINT], ids=["template", "dict"])
+def test_joint_form_normalizes_each_gate_before_the_bias(norm, mask):
+    kinds.assert_follows_oracle(kinds.build(LSTM, norm, norm_form="joint"), mask)
+
+
+def test_every_gradient_of_the_joint_form():
+    layer = kinds.build(LSTM, LayerNormalization(), norm_form="joint")
+    kinds.assert_gradients_follow_oracle(layer, kinds.MASK)
+
+
+def test_joint_form_without_norms_is_the_plain_lstm():
+    joint, separate = kinds.build(LSTM, norm_form="joint"), kinds.build(LSTM)
+    kinds.assert_close(joint(kinds.inputs()), separate(kinds.inputs()), 1e-12)
+
+
+def test_normalize_carry_carries_the_normalized_state():
+    layer = kinds.build(LSTM, LayerNormalization(), normalize_carry=True)
+    options = {"step_options": {"normalize_carry": True}}
+    kinds.assert_follows_oracle(layer, kinds.MASK, **options)
+    kinds.assert_gradients_follow_oracle(layer, kinds.MASK, **options)
+
+
+def test_without_bias():
+    layer = kinds.build(LSTM, LayerNormalization(), use_bias=False)
+    assert layer.cell.bias is None
+    kinds.assert_follows_oracle(layer, kinds.MASK)
+    kinds.assert_follows_oracle(
+        kinds.build(LSTM, LayerNormalization(), use_bias=False, norm_form="joint"), kinds.MASK
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_bias": False},
+        {"activation": "relu", "recurrent_activation": "hard_sigmoid"},
+        {"unroll": True},
+        {"go_backwards": True},
+        {"dropout": 0.4, "seed": 7},
+        {"recurrent_dropout": 0.4, "seed": 7},
+        {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7},
+    ],
+    ids=str,
+)
+def test_without_norm_it_is_keras_lstm(options, training):
+    kinds.assert_equals_keras(LSTM, options, training=training)
+
+
+@pytest.mark.parametrize("options", [{}, {"zero_output_for_mask": True}], ids=str)
+def test_without_norm_it_is_keras_lstm_under_a_mask(options):
+    kinds.assert_equals_keras(LSTM, options, kinds.MASK)
+
+
+@pytest.mark.parametrize("unit_forget_bias", [True, False])
+def test_bias_of_the_forget_gate_starts_as_in_keras(unit_forget_bias):
+    ours, theirs = (
+        cls(3, unit_forget_bias=unit_forget_bias) for cls in (NormLSTM, LSTM.keras_layer)
+    )
+    ours.build((None, None, 2))
+    theirs.build((None, None, 2))
+    kinds.assert_close([ours.cell.bias], [theirs.cell.bias], 0)
+
+
+def test_unknown_norm_form_is_refused():
+    assert_refused(lambda: NormLSTM(3, norm_form="both"), "norm_form", "both", "separate", "joint")
+
+
+def test_normalize_carry_needs_a_norm_of_the_state():
+    assert_refused(
+        lambda: NormLSTM(3, norm_form="joint", normalize_carry=True), "normalize_carry", "joint"
+    )
+
+
+def test_slots_of_the_other_form_are_refused():
+    norm = {"state_norm": LayerNormalization()}
+    assert_refused(lambda: NormLSTM(3, norm=norm, norm_form="joint"), "state_norm", "forget_norm")

@@ -1,0 +1,191 @@
+"""What may fill a slot of a cell, and how it is filled."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm import BatchNormalization, LayerNormalization, TimestepBatchNormalization
+from tests.check_layer import assert_refused
+from tests.rnn import kinds
+from tests.rnn.kinds import FEATURES, KINDS, UNITS
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+def names(layer, weights):
+    """The slot and name of each weight, such as "kernel_norm/gamma"."""
+    known = dict(kinds.variables(layer.cell))
+    for slot, norm in layer.cell.slot_layers().items():
+        for name in ("moving_mean", "moving_variance", "update_count"):
+            if hasattr(norm, name):
+                known[f"{slot}/{name}"] = getattr(norm, name)
+    by_identity = {id(variable): name for name, variable in known.items()}
+    return [by_identity[id(weight)] for weight in weights]
+
+
+# Templates --------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_template_fills_every_slot_with_a_copy_of_its_own(kind):
+    template = LayerNormalization(epsilon=0.5)
+    layers = kinds.build(kind, template).cell.slot_layers()
+    assert {slot: norm.gamma.shape[0] for slot, norm in layers.items()} == {
+        slot: width * UNITS for slot, width in kind.slots.items()
+    }
+    assert {norm.epsilon for norm in layers.values()} == {0.5}
+    assert len({id(norm) for norm in [template, *layers.values()]}) == len(layers) + 1
+    assert not template.built
+    assert [norm.name for norm in layers.values()] == list(kind.slots)
+
+
+@every_kind
+def test_dict_fills_the_slots_it_names_in_the_order_of_the_cell(kind):
+    slots = list(kind.slots)
+    norm = {slot: LayerNormalization(epsilon=k) for k, slot in enumerate(reversed(slots))}
+    cell = kinds.build(kind, norm).cell
+    assert list(cell.slot_layers()) == slots
+    assert [layer.epsilon for layer in cell.slot_layers().values()] == [
+        norm[slot].epsilon for slot in slots
+    ]
+
+
+@every_kind
+def test_empty_dict_has_no_norms_and_the_normed_equation(kind):
+    layer, plain = kinds.build(kind, {}), kinds.build(kind)
+    assert layer.cell.slot_layers() == {}
+    if kind is not kinds.GRU:  # whose norm=None has two biases
+        kinds.assert_close(layer(kinds.inputs()), plain(kinds.inputs()), 1e-12)
+
+
+@every_kind
+def test_one_template_serves_several_layers(kind):
+    template = LayerNormalization()
+    first, second = kinds.build(kind, template), kinds.build(kind, template)
+    first.cell.kernel_norm.gamma.assign(first.cell.kernel_norm.gamma * 2.0)
+    assert not np.allclose(first.cell.kernel_norm.gamma, second.cell.kernel_norm.gamma)
+
+
+@every_kind
+def test_norms_follow_the_dtype_of_their_cell(kind):
+    cell = kinds.build(kind, LayerNormalization(dtype="float16"), dtype="mixed_bfloat16").cell
+    assert {norm.compute_dtype for norm in cell.slot_layers().values()} == {"bfloat16"}
+    assert {weight.dtype for weight in cell.weights} == {"float32"}
+
+
+@every_kind
+def test_options_of_the_template_are_kept(kind):
+    template = LayerNormalization(
+        center=False, gamma_initializer=keras.initializers.Constant(0.3), gamma_regularizer="l2"
+    )
+    layer = kind.layer(UNITS, norm=template)
+    layer.build((None, None, FEATURES))
+    for norm in layer.cell.slot_layers().values():
+        assert norm.beta is None
+        np.testing.assert_allclose(norm.gamma, 0.3)
+    assert len(layer.losses) == len(kind.slots)
+
+
+# Order of weights -------------------------------------------------------------------------------
+
+
+@every_kind
+def test_weights_are_ordered_kernels_bias_then_the_norms(kind):
+    expected = ["kernel", "recurrent_kernel", "bias"]
+    for slot in kind.slots:
+        expected += [f"{slot}/gamma", f"{slot}/beta"]
+    layer = kinds.build(kind, LayerNormalization())
+    assert names(layer, layer.weights) == expected
+
+
+@every_kind
+def test_moving_statistics_are_ordered_as_their_norms(kind):
+    layer = kinds.build(kind, TimestepBatchNormalization(3))
+    assert names(layer, layer.trainable_weights)[3:] == [
+        f"{slot}/{name}" for slot in kind.slots for name in ("gamma", "beta")
+    ]
+    assert names(layer, layer.non_trainable_weights) == [
+        f"{slot}/{name}"
+        for slot in kind.slots
+        for name in ("moving_mean", "moving_variance", "update_count")
+    ]
+
+
+def test_weights_of_the_joint_form_are_ordered_by_gate():
+    layer = kinds.build(kinds.LSTM, LayerNormalization(), norm_form="joint")
+    expected = ["kernel", "recurrent_kernel", "bias"]
+    for gate in ("input", "forget", "cell", "output"):
+        expected += [f"{gate}_norm/gamma", f"{gate}_norm/beta"]
+    assert names(layer, layer.weights) == expected
+
+
+# Layers of Keras --------------------------------------------------------------------------------
+
+
+@every_kind
+def test_keras_layer_normalization_is_ours(kind):
+    ours = kinds.build(kind, LayerNormalization())
+    theirs = kinds.build(kind, keras.layers.LayerNormalization())
+    kinds.assert_close(theirs(kinds.inputs()), ours(kinds.inputs()), 1e-12)
+
+
+@every_kind
+def test_keras_rms_normalization_is_ours(kind):
+    ours = kinds.build(kind, keras_norm.RMSNormalization())
+    theirs = kinds.build(kind, keras.layers.RMSNormalization())
+    kinds.assert_close(theirs(kinds.inputs()), ours(kinds.inputs()), 1e-10)
+
+
+@every_kind
+def test_keras_batch_normalization_at_inference_is_ours(kind):
+    ours = kinds.build(kind, BatchNormalization())
+    theirs = kinds.build(kind, keras.layers.BatchNormalization())
+    for layer in (ours, theirs):
+        kinds.randomize_statistics(layer)
+    kinds.assert_close(theirs(kinds.inputs()), ours(kinds.inputs()), 1e-12)
+
+
+@every_kind
+def test_keras_batch_normalization_trains(kind):
+    """Its one average moves at every step."""
+    layer = kinds.build(kind, keras.layers.BatchNormalization(momentum=0.5))
+    before = layer.cell.recurrent_norm.moving_variance.numpy()
+    outputs, *_ = layer(kinds.inputs(), training=True)
+    assert np.isfinite(outputs).all()
+    assert not np.allclose(layer.cell.recurrent_norm.moving_variance, before)
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+@every_kind
+@pytest.mark.parametrize("norm", ["layer", 1, LayerNormalization, [LayerNormalization()]], ids=str)
+def test_norm_that_is_no_layer_is_refused(kind, norm):
+    assert_refused(lambda: kind.layer(UNITS, norm=norm), "norm must be", repr(norm)[:20])
+
+
+@every_kind
+def test_slot_filled_with_no_layer_is_refused(kind):
+    assert_refused(lambda: kind.layer(UNITS, norm={"kernel_norm": None}), "Received: None")
+
+
+@every_kind
+def test_unknown_slot_is_refused_and_the_slots_are_named(kind):
+    norm = {"no_slot": LayerNormalization()}
+    assert_refused(lambda: kind.layer(UNITS, norm=norm), "no_slot", *kind.slots)
+
+
+@pytest.mark.parametrize("axis", [0, 1, [1, 2]])
+def test_norm_over_another_axis_is_refused(axis):
+    assert_refused(
+        lambda: kinds.LSTM.layer(UNITS, norm=LayerNormalization(axis=axis)), f"axis={axis}"
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{"virtual_batch_size": 2}, {"renorm": True}, {"synchronized": True}], ids=str
+)
+def test_batch_normalization_that_regroups_the_batch_is_refused(options):
+    (name,) = options
+    assert_refused(lambda: kinds.LSTM.layer(UNITS, norm=BatchNormalization(**options)), name)

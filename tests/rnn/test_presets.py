@@ -1,0 +1,181 @@
+"""The layers with the norms of the papers."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm import LayerNormalization, LayerNormLSTM, TimestepBatchNormalization
+from tests.check_layer import assert_refused, check_layer
+from tests.rnn import kinds
+from tests.rnn.kinds import FEATURES, KINDS, MASK, TIME, UNITS, MovingNorms
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+def batch_norm(kind, **kwargs):
+    options = {"dtype": "float64", "return_sequences": True, "return_state": True, **kwargs}
+    return kind.preset("BatchNorm")(UNITS, **{"max_timesteps": 3, **options})
+
+
+# The contract -----------------------------------------------------------------------------------
+
+
+@every_kind
+def test_contract_without_norm(kind):
+    check_layer(
+        kind.layer,
+        {"units": 3, "return_state": True},
+        (4, 3, 2),
+        expected_trainable=3,
+        expected_non_trainable=0,
+    )
+
+
+def test_contract_of_a_dict_of_slots():
+    check_layer(
+        kinds.LSTM.layer,
+        {"units": 3, "norm": {"recurrent_norm": LayerNormalization()}, "return_sequences": True},
+        (4, 3, 2),
+        expected_trainable=5,
+        expected_non_trainable=0,
+    )
+
+
+@every_kind
+def test_contract_of_layer_norm(kind):
+    check_layer(
+        kind.preset("LayerNorm"),
+        {"units": 3, "return_sequences": True},
+        (4, 3, 2),
+        expected_trainable=3 + 2 * len(kind.slots),
+        expected_non_trainable=0,
+    )
+
+
+@every_kind
+def test_contract_of_batch_norm(kind):
+    check_layer(
+        kind.preset("BatchNorm"),
+        {"units": 3, "max_timesteps": 2, "return_sequences": True},
+        (4, 3, 2),
+        expected_trainable=3 + len(kind.slots) + ("state_norm" in kind.slots),
+        expected_non_trainable=3 * len(kind.slots),
+    )
+
+
+# Layer normalization ----------------------------------------------------------------------------
+
+
+@every_kind
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+def test_layer_norm_is_ba_et_al_with_epsilon_1e_5(kind, mask):
+    options = {"dtype": "float64", "return_sequences": True, "return_state": True}
+    layer = kinds.built(kind.preset("LayerNorm")(UNITS, **options))
+    assert {norm.epsilon for norm in layer.cell.slot_layers().values()} == {1e-5}
+    assert list(layer.cell.slot_layers()) == list(kind.slots)
+    kinds.assert_follows_oracle(layer, mask)
+
+
+def test_layer_norm_lstm_takes_normalize_carry_and_norm_form():
+    options = {"dtype": "float64", "return_sequences": True, "return_state": True}
+    layer = kinds.built(LayerNormLSTM(UNITS, normalize_carry=True, **options))
+    kinds.assert_follows_oracle(layer, MASK, step_options={"normalize_carry": True})
+    kinds.assert_follows_oracle(
+        kinds.built(LayerNormLSTM(UNITS, norm_form="joint", **options)), MASK
+    )
+
+
+# Batch normalization ----------------------------------------------------------------------------
+
+
+@every_kind
+def test_batch_norm_starts_as_cooijmans_et_al(kind):
+    """gamma 0.1; beta, at 0, only in the state norm; every statistic at mean 0 and variance 1."""
+    layer = batch_norm(kind)
+    layer.build((None, None, FEATURES))
+    for slot, norm in layer.cell.slot_layers().items():
+        assert isinstance(norm, TimestepBatchNormalization)
+        np.testing.assert_allclose(norm.gamma, 0.1)
+        assert (norm.beta is not None) == (slot == "state_norm")
+        assert norm.moving_mean.shape == (3, kind.slots[slot] * UNITS)
+        np.testing.assert_array_equal(norm.moving_mean, 0.0)
+        np.testing.assert_array_equal(norm.moving_variance, 1.0)
+        assert norm.epsilon == 1e-5
+        assert norm.momentum == 0.99
+    assert list(layer.cell.slot_layers()) == list(kind.slots)
+
+
+@every_kind
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"momentum": None}, {"momentum": 0.5, "epsilon": 1e-3}, {"debias": False}],
+    ids=str,
+)
+def test_batch_norm_is_cooijmans_et_al(kind, options):
+    layer = kinds.built(batch_norm(kind, **options))
+    moving, weights = MovingNorms(layer.cell), kinds.values(layer.cell)
+    x, states = kinds.inputs(), kinds.initial_states(kind)
+    for training in (True, True, False):
+        expected = kinds.reference(
+            layer.cell, weights, x, states, MASK, training=training, moving=moving
+        )
+        actual = layer(x, initial_state=kinds.cast(states), mask=MASK, training=training)
+        kinds.assert_close(actual, expected, 1e-7 if options == {"debias": False} else 1e-10)
+
+
+@every_kind
+def test_batch_norm_after_one_batch_infers_as_it_trained(kind):
+    """Debiased rows hold the first batch's statistics; TIME = rows, so that none is shared."""
+    layer = kinds.built(batch_norm(kind, max_timesteps=TIME))
+    trained = layer(kinds.inputs(), training=True)
+    kinds.assert_close(layer(kinds.inputs()), trained)
+
+
+@every_kind
+@pytest.mark.parametrize("suffix", ["", "Cell"])
+def test_batch_norm_arguments_are_read_back(kind, suffix):
+    options = {"max_timesteps": 7, "momentum": 0.5, "epsilon": 1e-3, "debias": False}
+    layer = kind.preset("BatchNorm", suffix)(UNITS, **options)
+    assert {name: getattr(layer, name) for name in options} == options
+    assert layer.get_config().items() >= options.items()
+
+
+@every_kind
+@pytest.mark.parametrize("suffix", ["", "Cell"])
+def test_max_timesteps_is_asked_for_and_checked(kind, suffix):
+    cls = kind.preset("BatchNorm", suffix)
+    assert_refused(lambda: cls(UNITS), "max_timesteps")
+    assert_refused(lambda: cls(UNITS, max_timesteps=0), "max_timesteps", "0")
+
+
+@every_kind
+@pytest.mark.parametrize("prefix", ["LayerNorm", "BatchNorm"])
+@pytest.mark.parametrize("suffix", ["", "Cell"])
+def test_norm_of_a_preset_cannot_be_given(kind, prefix, suffix):
+    kwargs = {"max_timesteps": 3} if prefix == "BatchNorm" else {}
+    cls = kind.preset(prefix, suffix)
+    assert_refused(lambda: cls(UNITS, norm=LayerNormalization(), **kwargs), "norm")
+
+
+@every_kind
+def test_stacked_bidirectional_model_survives_saving(kind, tmp_path):
+    cls = kind.preset("BatchNorm")
+    model = keras.Sequential(
+        [
+            keras.Input((None, FEATURES)),
+            keras.layers.Masking(),
+            keras.layers.Bidirectional(cls(UNITS, max_timesteps=3, return_sequences=True)),
+            keras.layers.Bidirectional(cls(UNITS, max_timesteps=3), merge_mode="sum"),
+            keras.layers.Dense(1),
+        ]
+    )
+    kinds.randomize(model)
+    x = np.where(MASK[..., None], kinds.inputs(), 0.0).astype("float32")
+    for _ in range(2):
+        model(x, training=True)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for restored, weight in zip(loaded.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(restored, weight, err_msg=weight.path)
+    kinds.assert_close(loaded(x), model(x), 0)
+    kinds.assert_close(loaded(x, training=True), model(x, training=True), 0)

@@ -1,0 +1,463 @@
+"""What all recurrent layers share: masks, directions, states, loop forms, wrappers, models."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.ops.time_loop import portable_loops
+from tests.check_layer import assert_refused
+from tests.rnn import kinds
+from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
+
+PER_ROW = {"none": None, "layer": kinds.ROW_NORMS["layer"]}
+ALL = {**PER_ROW, "timestep": kinds.BATCH_NORMS["timestep"]}
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+every_norm = pytest.mark.parametrize("norm", ALL.values(), ids=ALL)
+
+
+def build(kind, norm, **kwargs):
+    """A layer with random weights and moving statistics."""
+    layer = kinds.build(kind, norm, **kwargs)
+    kinds.randomize_statistics(layer)
+    return layer
+
+
+# Masks and directions ---------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"go_backwards": True},
+        {"zero_output_for_mask": True},
+        {"go_backwards": True, "zero_output_for_mask": True},
+    ],
+    ids=str,
+)
+def test_directions_and_outputs_of_masked_steps(kind, norm, mask, options):
+    kinds.assert_follows_oracle(build(kind, norm, **options), mask, **options)
+
+
+@every_kind
+@pytest.mark.parametrize("training", [False, True])
+def test_what_is_masked_changes_nothing(kind, training):
+    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+    other = np.where(MASK[..., None], x, 100.0)
+    kinds.assert_close(
+        layer(other, mask=MASK, training=training), layer(x, mask=MASK, training=training), 0
+    )
+
+
+@every_kind
+@every_norm
+def test_sequence_that_is_masked_everywhere_keeps_its_state(kind, norm):
+    layer, states = build(kind, norm), kinds.initial_states(kind)
+    outputs, *after = layer(kinds.inputs(), initial_state=kinds.cast(states), mask=MASK)
+    np.testing.assert_array_equal(outputs[-1], np.zeros((TIME, UNITS)))
+    kinds.assert_close([state[-1] for state in after], [state[-1] for state in states], 0)
+
+
+@every_kind
+@pytest.mark.parametrize(
+    "mask", [MASK.astype("int32"), MASK.astype("float32")], ids=["int", "float"]
+)
+def test_masks_of_numbers(kind, mask):
+    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+    kinds.assert_close(layer(x, mask=mask), layer(x, mask=MASK), 0)
+
+
+# The three loop forms ---------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+def test_loop_forms_agree(kind, norm, mask, training):
+    x, states = kinds.inputs(), kinds.initial_states(kind)
+    kwargs = {"mask": mask, "training": training}
+
+    def run(layer):
+        return [
+            layer(x, initial_state=kinds.cast(states), **kwargs),
+            list(kinds.gradients(layer, x, states, **kwargs).values()),
+            [weight.numpy() for weight in layer.non_trainable_weights],
+        ]
+
+    fast = run(build(kind, norm))
+    kinds.assert_close(run(build(kind, norm, unroll=True)), fast)
+    with portable_loops():
+        kinds.assert_close(run(build(kind, norm)), fast)
+
+
+def test_unrolling_an_unknown_length_is_refused():
+    layer = kinds.build(kinds.LSTM, unroll=True)
+    unknown = tf.TensorSpec((None, None, FEATURES), "float64")
+    graph = tf.function(layer, input_signature=[unknown], autograph=False)
+    assert_refused(lambda: graph(kinds.inputs()), "unroll", "time dimension")
+
+
+# Outputs and states -----------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+def test_return_options_choose_among_the_same_results(kind, norm, mask):
+    full = build(kind, norm)
+    outputs, *states = full(kinds.inputs(), mask=mask)
+    for sequences in (False, True):
+        for state in (False, True):
+            layer = build(kind, norm, return_sequences=sequences, return_state=state)
+            result = layer(kinds.inputs(), mask=mask)
+            expected = [outputs if sequences else outputs[:, -1], *(states if state else [])]
+            kinds.assert_close(result, expected, 1e-12)
+            assert isinstance(result, tuple) == state
+
+
+@every_kind
+@pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
+def test_batch_normalized_layers_return_the_real_states_only(kind, norm):
+    layer = build(kind, norm)
+    results = layer(kinds.inputs())
+    assert [tuple(r.shape) for r in results] == [
+        (BATCH, TIME, UNITS),
+        *[(BATCH, UNITS)] * kind.states,
+    ]
+    symbolic = layer(keras.Input((None, FEATURES)))
+    assert [s.shape for s in symbolic] == [(None, None, UNITS), *[(None, UNITS)] * kind.states]
+
+
+@every_kind
+def test_first_state_is_the_last_output(kind):
+    outputs, h, *_ = build(kind, kinds.ROW_NORMS["layer"])(kinds.inputs())
+    kinds.assert_close(h, outputs[:, -1], 0)
+
+
+@every_kind
+def test_initial_state_defaults_to_zeros(kind):
+    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+    zeros = [tf.zeros((BATCH, UNITS), "float64")] * kind.states
+    kinds.assert_close(layer(x), layer(x, initial_state=zeros), 0)
+
+
+@every_kind
+@pytest.mark.parametrize("norm", PER_ROW.values(), ids=PER_ROW)
+def test_final_states_continue_a_sequence(kind, norm):
+    layer, x = build(kind, norm), kinds.inputs()
+    whole, *end = layer(x)
+    first, *middle = layer(x[:, :2])
+    second, *end_of_parts = layer(x[:, 2:], initial_state=middle)
+    kinds.assert_close([tf.concat([first, second], 1), *end_of_parts], [whole, *end], 1e-12)
+
+
+@every_kind
+@every_norm
+def test_stateful_layers_continue_from_batch_to_batch(kind, norm):
+    stateless, x = build(kind, norm), kinds.inputs()
+    layer = kind.layer(UNITS, norm=norm, dtype="float64", stateful=True, return_sequences=True)
+    layer.build((BATCH, TIME, FEATURES))
+    layer.set_weights(stateless.get_weights())
+    states = None
+    for _ in range(2):
+        expected, *states = stateless(x, initial_state=states)
+        kinds.assert_close(layer(x), expected, 1e-12)
+    assert len(layer.states) == kind.states
+    layer.reset_state()
+    kinds.assert_close(layer(x), stateless(x)[0], 1e-12)
+
+
+def test_stateful_layers_need_a_batch_size():
+    layer = kinds.LSTM.layer(UNITS, stateful=True)
+    assert_refused(lambda: layer(keras.Input((TIME, FEATURES))), "stateful", "batch size")
+
+
+def test_stateful_layers_refuse_another_batch_size():
+    layer = kinds.LSTM.layer(UNITS, stateful=True)
+    layer(kinds.inputs().astype("float32"))
+    assert_refused(lambda: layer(kinds.inputs(batch=2).astype("float32")), "batch size")
+
+
+# Dropout ----------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_dropout_of_inputs_draws_one_mask_for_all_steps(kind):
+    """With one feature, dropping is all or nothing, so that each sequence has one of two inputs."""
+    options = {"dtype": "float64", "return_sequences": True}
+    norm = kinds.ROW_NORMS["rms"]
+    layer = kind.layer(UNITS, norm=norm, dropout=0.5, seed=3, **options)
+    plain = kind.layer(UNITS, norm=norm, **options)
+    for each in (layer, plain):
+        each.build((None, None, 1))
+        kinds.randomize(each)
+    x = kinds.draw(16, TIME, 1)
+    dropped, kept = plain(0.0 * x), plain(2.0 * x)
+    ours = layer(x, training=True)
+    is_dropped = np.isclose(ours, dropped).all(axis=(1, 2))
+    is_kept = np.isclose(ours, kept).all(axis=(1, 2))
+    assert (is_dropped ^ is_kept).all()
+    assert 0 < is_kept.sum() < 16
+
+
+@every_kind
+def test_recurrent_dropout_draws_a_new_mask_for_each_batch(kind):
+    layer, x = build(kind, kinds.ROW_NORMS["layer"], recurrent_dropout=0.5, seed=3), kinds.inputs()
+    assert not np.allclose(layer(x, training=True)[0], layer(x, training=True)[0])
+
+
+# Wrappers ---------------------------------------------------------------------------------------
+
+
+def halves(kind, norm, **kwargs):
+    forward, backward = (build(kind, norm, go_backwards=b, **kwargs) for b in (False, True))
+    for weight in backward.trainable_weights:
+        weight.assign(0.7 * weight)
+    return forward, backward
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("merge_mode", ["concat", "sum", "mul", "ave", None])
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+def test_bidirectional(kind, norm, merge_mode, mask):
+    forward, backward = halves(kind, norm, zero_output_for_mask=True)
+    layer = keras.layers.Bidirectional(
+        forward, merge_mode, backward_layer=backward, dtype="float64"
+    )
+    layer.build((None, None, FEATURES))
+    layer.set_weights(forward.get_weights() + backward.get_weights())
+    x = kinds.inputs()
+    there, *there_states = forward(x, mask=mask)
+    back, *back_states = backward(x, mask=mask)
+    back = back[:, ::-1]
+    merged = {
+        "concat": lambda: [tf.concat([there, back], -1)],
+        "sum": lambda: [there + back],
+        "mul": lambda: [there * back],
+        "ave": lambda: [(there + back) / 2],
+        None: lambda: [there, back],
+    }[merge_mode]()
+    actual = layer(x, mask=mask)
+    kinds.assert_close(actual, [*merged, *there_states, *back_states], 1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("norm", [None, kinds.ROW_NORMS["layer"]], ids=["none", "layer"])
+def test_bidirectional_takes_initial_states(kind, norm):
+    forward, backward = halves(kind, norm)
+    layer = keras.layers.Bidirectional(forward, backward_layer=backward, dtype="float64")
+    layer.build((None, None, FEATURES))
+    layer.set_weights(forward.get_weights() + backward.get_weights())
+    states = kinds.cast(kinds.initial_states(kind))
+    halved = [state * 0.5 for state in states]
+    actual = layer(kinds.inputs(), initial_state=[*states, *halved])
+    there = forward(kinds.inputs(), initial_state=states)
+    back = backward(kinds.inputs(), initial_state=halved)
+    kinds.assert_close(actual[0], tf.concat([there[0], back[0][:, ::-1]], -1), 1e-12)
+
+
+@every_kind
+@every_norm
+def test_time_distributed(kind, norm):
+    layer = build(kind, norm, return_state=False)
+    x = kinds.draw(3, 2, TIME, FEATURES)
+    actual = keras.layers.TimeDistributed(layer, dtype="float64")(x)
+    expected = layer(x.reshape(6, TIME, FEATURES))
+    np.testing.assert_allclose(actual, np.reshape(expected, actual.shape), atol=1e-12)
+
+
+# Models -----------------------------------------------------------------------------------------
+
+
+@every_kind
+@every_norm
+def test_mask_of_an_embedding_arrives_and_goes_on(kind, norm):
+    layer = build(kind, norm, return_state=False)
+    embedding = keras.layers.Embedding(5, FEATURES, mask_zero=True, dtype="float64")
+    pool = keras.layers.GlobalAveragePooling1D(dtype="float64")
+    tokens = np.array([[1, 2, 3, 4], [3, 1, 0, 0], [0, 0, 2, 4]])
+    expected = layer(embedding(tokens), mask=tokens > 0)
+    model = keras.Sequential([embedding, layer, pool])
+    kinds.assert_close(model(tokens), pool(expected, mask=tokens > 0), 1e-12)
+
+
+@every_kind
+def test_mask_of_a_masking_layer_arrives(kind):
+    layer = build(kind, kinds.ROW_NORMS["layer"])
+    x = np.where(MASK[..., None], kinds.inputs(), 0.0)
+    masked = keras.layers.Masking(dtype="float64")(x)
+    kinds.assert_close(layer(masked), layer(x, mask=MASK), 1e-12)
+
+
+@every_kind
+@every_norm
+def test_functional_model_with_symbolic_states_batch_and_time(kind, norm):
+    layer = build(kind, norm)
+    x = keras.Input((None, FEATURES), dtype="float64")
+    states = [keras.Input((UNITS,), dtype="float64") for _ in range(kind.states)]
+    model = keras.Model([x, *states], layer(x, initial_state=states))
+    run = tf.function(model, reduce_retracing=True)
+    for batch, time in [(1, 6), (3, 1), (5, 4)]:
+        values = kinds.cast([kinds.inputs(batch, time), *kinds.initial_states(kind, batch)])
+        kinds.assert_close(run(values), layer(values[0], initial_state=values[1:]), 1e-12)
+
+
+@every_kind
+@every_norm
+def test_graph_with_unknown_batch_and_time_trains(kind, norm):
+    """One trace for all shapes; outputs, gradients and statistics as in eager mode."""
+    layers = [build(kind, norm), build(kind, norm)]
+    signature = [
+        tf.TensorSpec((None, None, FEATURES), "float64"),
+        tf.TensorSpec((None, None), "bool"),
+    ]
+
+    def run(layer, x, mask):
+        with tf.GradientTape() as tape:
+            results = layer(x, mask=mask, training=True)
+            loss = sum(tf.reduce_sum(result**2) for result in results)
+        sources = [weight.value for weight in layer.trainable_weights]
+        return [results, tape.gradient(loss, sources)]
+
+    graph = tf.function(lambda *args: run(layers[0], *args), input_signature=signature)
+    for batch, time in [(5, 4), (4, 3)]:
+        x, mask = tf.constant(kinds.inputs(batch, time)), tf.constant(MASK[:batch, :time])
+        kinds.assert_close(graph(x, mask), run(layers[1], x, mask))
+    for ours, eager in zip(*(layer.non_trainable_weights for layer in layers), strict=True):
+        np.testing.assert_allclose(ours, eager, atol=1e-12)
+
+
+@every_kind
+def test_stack_in_a_sequential_model_learns(kind):
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            kind.preset("LayerNorm")(8, return_sequences=True),
+            kind.preset("BatchNorm")(8, max_timesteps=TIME),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(keras.optimizers.Adam(0.05), "mse")
+    x = kinds.inputs(32)
+    history = model.fit(x, x.sum(axis=(1, 2)), epochs=8, batch_size=16, verbose=0)
+    assert history.history["loss"][-1] < 0.5 * history.history["loss"][0]
+
+
+@every_kind
+@every_norm
+def test_cloned_model_computes_the_same(kind, norm):
+    inputs = keras.Input((None, FEATURES), dtype="float64")
+    layer = build(kind, norm)
+    model = keras.Model(inputs, layer(inputs))
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    kinds.assert_close(clone(kinds.inputs()), layer(kinds.inputs()), 1e-12)
+
+
+# Arguments --------------------------------------------------------------------------------------
+
+
+@every_kind
+def test_every_argument_of_keras_layer_is_taken_and_kept(kind):
+    theirs = kind.keras_layer(UNITS).get_config()
+    changed = {
+        "activation": "relu",
+        "use_bias": False,
+        "kernel_initializer": "ones",
+        "kernel_regularizer": "l2",
+        "recurrent_constraint": "non_neg",
+        "dropout": 0.1,
+        "recurrent_dropout": 0.2,
+        "seed": 5,
+        "return_sequences": True,
+        "return_state": True,
+        "go_backwards": True,
+        "stateful": True,
+        "unroll": True,
+        "zero_output_for_mask": True,
+        "name": "named",
+        "dtype": "mixed_bfloat16",
+        "trainable": False,
+    }
+    expected = kind.keras_layer(UNITS, **changed).get_config()
+    ours = kind.layer(UNITS, **changed).get_config()
+    assert set(theirs) <= set(ours)
+    assert {key: ours[key] for key in expected} == expected
+    assert kind.layer.from_config(ours).get_config() == ours
+
+
+@every_kind
+def test_arguments_of_the_cell_are_read_from_the_layer(kind):
+    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"], dropout=0.1, seed=4)
+    assert (layer.units, layer.use_bias, layer.dropout, layer.seed) == (UNITS, True, 0.1, 4)
+    assert layer.activation is keras.activations.tanh
+    assert layer.norm is kinds.ROW_NORMS["layer"]
+    theirs = kind.keras_layer(UNITS)
+    for name in theirs.get_config():
+        if hasattr(theirs, name):
+            assert hasattr(layer, name), name
+
+
+def test_unknown_attribute_is_named():
+    with pytest.raises(AttributeError, match=r"NormLSTM.*no_such_attribute"):
+        kinds.LSTM.layer(UNITS).no_such_attribute  # noqa: B018
+
+
+@every_kind
+def test_unknown_argument_is_refused_by_name(kind):
+    assert_refused(lambda: kind.layer(UNITS, no_such_argument=1), "no_such_argument")
+
+
+@every_kind
+@pytest.mark.parametrize("use_cudnn", ["auto", False])
+def test_use_cudnn_may_be_given_where_it_asks_for_nothing(kind, use_cudnn):
+    assert kind.layer(UNITS, use_cudnn=use_cudnn)(kinds.inputs()).shape == (BATCH, UNITS)
+
+
+@every_kind
+def test_use_cudnn_is_refused(kind):
+    assert_refused(lambda: kind.layer(UNITS, use_cudnn=True), "use_cudnn", "normalization inside")
+
+
+@every_kind
+@pytest.mark.parametrize("units", [0, -1])
+def test_units_below_one_are_refused(kind, units):
+    assert_refused(lambda: kind.layer(units), "units", str(units))
+
+
+@every_kind
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 5)])
+def test_inputs_of_another_rank_are_refused(kind, shape):
+    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"])
+    assert_refused(lambda: layer(np.zeros(shape, "float32")), "ndim=3", str(len(shape)))
+
+
+@every_kind
+def test_regularizers_make_losses_as_in_keras(kind):
+    options = {
+        "kernel_regularizer": "l2",
+        "recurrent_regularizer": "l1",
+        "bias_regularizer": "l2",
+        "dtype": "float64",
+    }
+    ours, theirs = kind.layer(UNITS, **options), kind.keras_layer(UNITS, **options)
+    kinds.built(ours)
+    theirs.build((None, None, FEATURES))
+    theirs.set_weights(ours.get_weights())
+    kinds.assert_close(sorted(map(float, ours.losses)), sorted(map(float, theirs.losses)))
+
+
+@every_kind
+def test_activity_regularizer_acts_on_the_outputs_and_is_kept(kind):
+    """keras.layers.SimpleRNN drops it, LSTM and GRU keep it: all of ours keep it."""
+    layer = kinds.built(kind.layer(UNITS, activity_regularizer="l2", dtype="float64"))
+    outputs = layer(kinds.inputs())
+    np.testing.assert_allclose(layer.losses, [0.01 * np.sum(np.square(outputs)) / BATCH])
+    copy = kind.layer.from_config(layer.get_config())
+    assert copy.activity_regularizer.get_config() == layer.activity_regularizer.get_config()
