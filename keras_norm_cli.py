@@ -111,6 +111,14 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
 
+    recalibrate = command("recalibrate", "recompute moving statistics from data")
+    recalibrate.add_argument(
+        "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
+    )
+    recalibrate.add_argument(
+        "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
+    )
+
     command("inspect", "list a model's normalization layers, inputs and outputs")
     return parser
 

@@ -1,4 +1,4 @@
-"""What the commands `export`, `check` and `inspect` of the command line do."""
+"""What the commands of the command line do."""
 
 import argparse
 import contextlib
@@ -13,12 +13,16 @@ import keras
 import numpy as np
 import rich.console
 
+from keras_norm.export.cases import read_samples
 from keras_norm.export.check import check as check_model
 from keras_norm.export.errors import UsageError
 from keras_norm.export.page import render, require_report_extra
 from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.signature import input_specs, pack_inputs
+from keras_norm.export.staging import staged
 from keras_norm.export.summary import summary_tables
 from keras_norm.export.tflite import export_tflite
+from keras_norm.recalibrate import recalibrate as recalibrate_model
 
 
 def export(args: argparse.Namespace) -> bool:
@@ -95,6 +99,33 @@ def check(args: argparse.Namespace) -> bool:
         _write(path, text)
     report.print()
     return bool(report)
+
+
+def recalibrate(args: argparse.Namespace) -> bool:
+    """Write a model whose moving statistics are those of the data.
+
+    Args:
+        args: `model`, `data` and `to` of the command line.
+
+    Returns:
+        True.
+
+    Raises:
+        UsageError: a file is missing, is not what it should be, or exists already.
+        ValueError: the data do not fit, or there is nothing to recalibrate.
+    """
+    if args.to.suffix != ".keras":
+        raise UsageError(f"--to names a .keras file. Received: {args.to}.")
+    if args.to.exists():
+        raise UsageError(f"{args.to} exists and is never overwritten; choose another --to.")
+    data = _load_data(args.data)
+    model = _load_model(args.model)
+    arrays = read_samples(input_specs(model), data).arrays
+    batches = recalibrate_model(model, pack_inputs(model, arrays))
+    with staged(args.to) as file:
+        model.save(file)
+    print(f"{args.to}  {batches} batches")
+    return True
 
 
 def inspect(args: argparse.Namespace) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.compare import coarsest
-from keras_norm.export.walk import named_layers
+from keras_norm.walk import named_layers
 
 
 def model_precision(model: Any, outputs: Mapping[str, np.ndarray]) -> str:

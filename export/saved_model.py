@@ -14,7 +14,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.staging import staged
-from keras_norm.export.walk import named_layers
+from keras_norm.walk import named_layers
 
 SIGNATURE = "serving_default"
 

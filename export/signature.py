@@ -86,12 +86,24 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
     Raises:
         ValueError: as `input_specs`; or an input is missing or unknown.
     """
+    outputs = keras.tree.flatten(model(pack_inputs(model, inputs), training=training))
+    return dict(zip(output_names(model), outputs, strict=True))
+
+
+def pack_inputs(model: keras.Model, inputs: Mapping[str, Any]) -> Any:
+    """Arrange named inputs as the model's own call takes them: one, a list or a dict.
+
+    Args:
+        model: a functional or a built sequential model.
+        inputs: name -> tensor or array, for every name in `input_specs(model)`.
+
+    Raises:
+        ValueError: as `input_specs`; or an input is missing or unknown.
+    """
     names = list(input_specs(model))
     require_names(inputs, names, f'model "{model.name}"')
     structure = model.inputs[0] if isinstance(model, keras.Sequential) else model.input
-    packed = keras.tree.pack_sequence_as(structure, [inputs[name] for name in names])
-    outputs = keras.tree.flatten(model(packed, training=training))
-    return dict(zip(output_names(model), outputs, strict=True))
+    return keras.tree.pack_sequence_as(structure, [inputs[name] for name in names])
 
 
 def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> None:

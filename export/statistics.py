@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
-from keras_norm.export.clone import measuring_clone
-from keras_norm.export.walk import named_layers
+from keras_norm.walk import named_layers
 
 # A gap is called large beyond these: batch means one standard deviation away on average, or
 # variances that differ by a factor of four.

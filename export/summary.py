@@ -10,7 +10,7 @@ from rich.text import Text
 from keras_norm.export import signature
 from keras_norm.export.statistics import is_batch_norm, moving_statistics
 from keras_norm.export.terminal import add_row, new_table
-from keras_norm.export.walk import named_layers
+from keras_norm.walk import named_layers
 
 
 @dataclasses.dataclass(frozen=True)

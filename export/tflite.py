@@ -13,9 +13,9 @@ from keras_norm.export.runners import require_litert
 from keras_norm.export.saved_model import refuse_stateful, saved_model_ops, write_saved_model
 from keras_norm.export.staging import staged
 from keras_norm.export.verify import verify_tflite
-from keras_norm.export.walk import named_layers
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.ops.time_loop import portable_loops
+from keras_norm.walk import named_layers
 
 QUANTIZE = (None, "float16", "dynamic")
 LOOP_OPS = "TensorList"

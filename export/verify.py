@@ -9,7 +9,7 @@ import numpy as np
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import TensorSpec
-from keras_norm.export.walk import named_layers
+from keras_norm.walk import named_layers
 
 BATCHES = (1, 3)
 # Pairs of lengths: the first that the model accepts is used (a convolution can need more steps).

@@ -16,7 +16,14 @@ from keras_norm import export
 ROOT = pathlib.Path(__file__).parents[1]
 MODULES = [
     name
-    for package in (keras_norm, keras_norm.layers, keras_norm.rnn, keras_norm.ops, export)
+    for package in (
+        keras_norm,
+        keras_norm.compat,
+        keras_norm.layers,
+        keras_norm.ops,
+        keras_norm.rnn,
+        export,
+    )
     for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
     if name.startswith("keras_norm.") and not name.endswith(("__main__", "workers"))
 ]
@@ -24,7 +31,7 @@ MODULES = [
 
 def examples(module_name: str) -> list[doctest.DocTest]:
     public = {name: getattr(keras_norm, name) for name in keras_norm.__all__}
-    names = {**public, "keras": keras, "np": np}
+    names = {**public, **vars(keras_norm.compat), "keras": keras, "np": np}
     module = importlib.import_module(module_name)
     found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names)
     return [test for test in found if test.examples]

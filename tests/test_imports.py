@@ -11,7 +11,11 @@ ROOT = pathlib.Path(__file__).parents[1]
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", "examples"]
 
 # Modules below export that need TensorFlow itself, whatever the backend.
-TENSORFLOW = {"keras_norm.ops.tensorflow_scan", "keras_norm.ops.replicas"}
+TENSORFLOW = {
+    "keras_norm.ops.tensorflow_scan",
+    "keras_norm.ops.replicas",
+    "keras_norm.recalibrate",
+}
 
 
 def module_name(path):
@@ -35,7 +39,7 @@ def rank(module):
         return ORDER.index("examples")
     if parts[0] != "keras_norm" or len(parts) == 1:
         return None
-    if parts[1] in ("recalibrate", "compat"):
+    if parts[1] in ("recalibrate", "compat", "clone", "walk"):
         return ORDER.index("recalibrate and compat")
     return ORDER.index(parts[1]) if parts[1] in ORDER else None
 

@@ -1,1 +1,5 @@
 """Weights of other packages."""
+
+from keras_norm.compat.addons import load_addons_weights
+
+__all__ = ["load_addons_weights"]

@@ -190,3 +190,17 @@ def test_help_is_shown_by_the_module(tmp_path):
     )
     assert done.returncode == 0
     assert "check" in done.stdout
+
+
+def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder, tmp_path):
+    new = tmp_path / "new.keras"
+    arguments = ("recalibrate", "{}/model.keras", "--data", "{}/data.npz", "--to", new)
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    assert out == f"{new}  1 batches\n"
+    norm = keras.saving.load_model(new).get_layer("lstm").cell.kernel_norm
+    old = keras.saving.load_model(folder / "model.keras").get_layer("lstm").cell
+    data = np.load(folder / "data.npz")["x"]
+    expected = (data[:, 0] @ np.asarray(old.kernel)).mean(axis=0)
+    np.testing.assert_allclose(norm.moving_mean[0], expected, rtol=1e-4, atol=1e-6)
+    assert "exists and is never overwritten" in refused(run(*arguments))

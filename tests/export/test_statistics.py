@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 import keras_norm
-from keras_norm.export.clone import measuring_clone
+from keras_norm.clone import measuring_clone
 from keras_norm.export.statistics import measure_gap
 
 RNG = np.random.default_rng(0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_norm.export.walk import named_layers
+from keras_norm.walk import named_layers
 
 
 def measuring_clone(model: Any) -> Any:

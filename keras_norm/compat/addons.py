@@ -1,0 +1,86 @@
+"""Weights of TensorFlow Addons' recurrent cells."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.rnn.lstm import NormLSTM, NormLSTMCell
+
+ORDER = (
+    "kernel",
+    "recurrent_kernel",
+    "bias",
+    *(f"{slot}/{w}" for slot in NormLSTMCell.SLOTS for w in ("gamma", "beta")),
+)
+
+
+def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any]) -> None:
+    """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into an LSTM that computes the same.
+
+    TensorFlow Addons' cell carries the normalized c on, and adds 1e-3 to the variance by default;
+    the layer that continues from its weights is
+    `NormLSTM(units, norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)`.
+
+    Args:
+        layer_or_cell: a built `NormLSTM` or `NormLSTMCell` with `LayerNormalization` in every slot
+            and `normalize_carry=True`.
+        weights: what `get_weights()` of the old cell, or of the RNN layer around it, gave: kernel,
+            recurrent_kernel, bias, then gamma and beta of kernel_norm, recurrent_norm, state_norm.
+
+    Raises:
+        TypeError: `layer_or_cell` is no normalized LSTM.
+        ValueError: it computes something else than the old cell, is not built, or the weights'
+            number or shapes do not fit.
+
+    Example:
+    >>> old = LayerNormLSTM(4)
+    >>> old.build((None, 5, 3))
+    >>> new = NormLSTM(4, norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)
+    >>> new.build((None, 5, 3))
+    >>> load_addons_weights(new, old.get_weights())
+    """
+    cell = layer_or_cell.cell if isinstance(layer_or_cell, NormLSTM) else layer_or_cell
+    if not isinstance(cell, NormLSTMCell):
+        raise TypeError(
+            "load_addons_weights fills a NormLSTM or a NormLSTMCell. "
+            f"Received: {type(layer_or_cell).__name__}."
+        )
+    _require_same_equations(cell)
+    if not cell.built:
+        raise ValueError(
+            f"{type(layer_or_cell).__name__} '{layer_or_cell.name}' has no weights yet: build it, "
+            "or call it once, before loading."
+        )
+    names = [name for name in ORDER if cell.use_bias or name != "bias"]
+    if len(weights) != len(names):
+        raise ValueError(
+            f"tfa.rnn.LayerNormLSTMCell has {len(names)} weights: {', '.join(names)}. "
+            f"Received {len(weights)}."
+        )
+    for name, variable, value in zip(names, cell.weights, weights, strict=True):
+        if tuple(variable.shape) != np.shape(value):
+            raise ValueError(
+                f"{name} has the shape {tuple(variable.shape)} here. Received {np.shape(value)}: "
+                "units or features differ."
+            )
+    for variable, value in zip(cell.weights, weights, strict=True):
+        variable.assign(value)
+
+
+def _require_same_equations(cell: NormLSTMCell) -> None:
+    templates = cell.slots.templates
+    same = (
+        tuple(templates) == tuple(NormLSTMCell.SLOTS)
+        and all(
+            isinstance(t, LayerNormalization) and t.center and t.scale for t in templates.values()
+        )
+        and cell.normalize_carry
+    )
+    if not same:
+        raise ValueError(
+            "tfa.rnn.LayerNormLSTMCell normalizes the kernel, the recurrence and the state, and "
+            "carries the normalized state. Make the layer as NormLSTM(units, "
+            "norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)."
+        )

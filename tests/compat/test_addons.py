@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.compat import load_addons_weights
+from tests import oracles
+
+FEATURES, UNITS = 3, 4
+
+
+def addons_layer(**kwargs):
+    layer = keras_norm.NormLSTM(
+        UNITS,
+        norm=keras_norm.LayerNormalization(epsilon=1e-3),
+        normalize_carry=True,
+        return_sequences=True,
+        dtype="float64",
+        **kwargs,
+    )
+    layer.build((None, 5, FEATURES))
+    return layer
+
+
+def addons_weights(seed=0):
+    """Random weights in the order that tfa.rnn.LayerNormLSTMCell.get_weights() has them."""
+    rng = np.random.default_rng(seed)
+    shapes = [(FEATURES, 4 * UNITS), (UNITS, 4 * UNITS), (4 * UNITS,)]
+    shapes += [(4 * UNITS,)] * 4 + [(UNITS,)] * 2
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+def addons_outputs(weights, x):
+    """The step of tfa.rnn.LayerNormLSTMCell, in NumPy."""
+    kernel, recurrent_kernel, bias, *affine = weights
+
+    def norm(z, gamma, beta):
+        return oracles.layer_norm(z, gamma, beta, axes=(-1,), epsilon=1e-3)
+
+    def sigmoid(z):
+        return 1 / (1 + np.exp(-z))
+
+    h = c = np.zeros((len(x), UNITS))
+    outputs = []
+    for x_t in np.swapaxes(x, 0, 1):
+        z = norm(x_t @ kernel, *affine[:2]) + norm(h @ recurrent_kernel, *affine[2:4]) + bias
+        i, f, g, o = np.split(z, 4, axis=-1)
+        c = norm(sigmoid(f) * c + sigmoid(i) * np.tanh(g), *affine[4:])
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.stack(outputs, axis=1)
+
+
+@pytest.mark.parametrize("part", ["layer", "cell"])
+def test_loaded_weights_compute_what_the_addons_cell_computed(part):
+    layer, weights = addons_layer(), addons_weights()
+    load_addons_weights(layer if part == "layer" else layer.cell, weights)
+    x = np.random.default_rng(1).normal(size=(2, 5, FEATURES))
+    np.testing.assert_allclose(layer(x), addons_outputs(weights, x), rtol=0, atol=1e-12)
+
+
+def test_weights_without_a_bias():
+    layer, weights = addons_layer(use_bias=False), addons_weights()
+    del weights[2]
+    load_addons_weights(layer, weights)
+    np.testing.assert_array_equal(layer.cell.kernel_norm.gamma, weights[2])
+
+
+def test_another_layer_is_refused():
+    with pytest.raises(TypeError, match=r"fills a NormLSTM.*Received: NormGRU"):
+        load_addons_weights(keras_norm.NormGRU(UNITS), addons_weights())
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormLSTM(UNITS),
+        keras_norm.LayerNormLSTM(UNITS, norm_form="joint"),
+        keras_norm.NormLSTM(UNITS, norm=keras_norm.RMSNormalization(), normalize_carry=True),
+        keras_norm.NormLSTM(UNITS, normalize_carry=True),
+    ],
+    ids=["carries c", "joint", "another norm", "no norm"],
+)
+def test_a_layer_that_computes_something_else_is_refused(layer):
+    with pytest.raises(ValueError, match="Make the layer as NormLSTM"):
+        load_addons_weights(layer, addons_weights())
+
+
+def test_a_layer_without_weights_is_refused():
+    layer = keras_norm.LayerNormLSTM(UNITS, normalize_carry=True)
+    with pytest.raises(ValueError, match="build it"):
+        load_addons_weights(layer, addons_weights())
+
+
+def test_the_wrong_number_of_weights_is_refused():
+    with pytest.raises(ValueError, match=r"has 9 weights: kernel, .*Received 3"):
+        load_addons_weights(addons_layer(), addons_weights()[:3])
+
+
+def test_weights_of_another_size_are_refused_and_none_is_loaded():
+    layer, weights = addons_layer(), addons_weights()
+    before = layer.get_weights()
+    weights[-1] = np.zeros(UNITS + 1)
+    with pytest.raises(ValueError, match=r"state_norm/beta has the shape \(4,\) here"):
+        load_addons_weights(layer, weights)
+    for old, new in zip(before, layer.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)

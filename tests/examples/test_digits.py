@@ -1,0 +1,25 @@
+"""The demo, shortened to one epoch: it trains, exports, checks and leaves its files."""
+
+from examples import digits
+
+
+def test_the_demo_passes_its_checks_and_leaves_its_files(tmp_path, capsys):
+    assert digits.main(["--epochs", "1", "--out", str(tmp_path / "demo")]) == 0
+    for model in ("ln_lstm", "bn_lstm"):
+        folder = tmp_path / "demo" / model
+        assert (folder / "saved_model" / "1" / "saved_model.pb").is_file()
+        assert (folder / "model.tflite").is_file()
+        assert "PASS" in (folder / "report.html").read_text()
+    assert (tmp_path / "demo" / "learning_curves.png").is_file()
+    table = capsys.readouterr().out
+    for word in ("LN-LSTM", "BN-LSTM", "Steps to 90%", "pass"):
+        assert word in table
+
+
+def test_steps_to_the_target_are_those_of_the_first_evaluation_that_reached_it():
+    run = digits.Run(None, (5, 10, 15), (0.5, 0.95, 0.89))
+    assert run.steps_to_target == 10
+
+
+def test_a_model_that_never_reached_the_target_has_no_steps():
+    assert digits.Run(None, (5, 10), (0.1, 0.2)).steps_to_target is None
