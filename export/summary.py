@@ -9,7 +9,7 @@ from rich.text import Text
 
 from keras_norm.export import signature
 from keras_norm.export.statistics import is_batch_norm, moving_statistics
-from keras_norm.export.terminal import add_row, new_table
+from keras_norm.export.terminal import add_row, breakable, new_table
 from keras_norm.walk import named_layers
 
 
@@ -79,7 +79,7 @@ def summary_tables(model: Any) -> Iterator[Any]:
         table.add_column(column, overflow="fold", width=width)
     for entry in entries:
         epsilon = "-" if entry.epsilon is None else f"{entry.epsilon:g}"
-        layer = Text.assemble(entry.path, "\n", (entry.kind, "dim"))
+        layer = Text.assemble(breakable(entry.path), "\n", (entry.kind, "dim"))
         add_row(table, layer, entry.over, epsilon, entry.statistics or "-")
     yield table
 

@@ -1,5 +1,6 @@
 """A report as text: tables that stay readable at 80 columns."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,6 +74,21 @@ def new_table(title: str) -> Table:
 def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
     """Add a row whose text is shown as it is: brackets in a name are no markup."""
     table.add_row(*(Text(c) if isinstance(c, str) else c for c in cells), style=style)
+
+
+def breakable(path: str, width: int = 42) -> str:
+    """A layer's path with line breaks after its slashes, so that no name is cut in two.
+
+    Args:
+        path: names joined by slashes.
+        width: most characters in a line; a longer name has a line to itself.
+    """
+    lines = [""]
+    for part in re.findall(r"[^/]*/?", path):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _values(report: Report) -> Iterator[Any]:
@@ -161,7 +177,7 @@ def _layers_gap(report: Report) -> Iterator[Any]:
     for layer in report.gap.layers:
         add_row(
             table,
-            layer.path,
+            breakable(layer.path),
             "-" if layer.distance is None else f"{layer.distance:.3f}",
             "-" if layer.factor is None else f"{layer.factor:.3g}",
             f"{layer.trained_rows} of {len(layer.by_row)}" if len(layer.by_row) > 1 else "-",

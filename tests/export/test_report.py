@@ -12,6 +12,7 @@ from keras_norm.export.compare import compare, profile
 from keras_norm.export.properties import Property
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.statistics import LayerStatistics, OutputGap, TrainInferenceGap
+from keras_norm.export.terminal import breakable
 
 EXPECTED = np.zeros((2, 3, 4))
 
@@ -201,3 +202,15 @@ def test_a_missing_package_names_the_extra_and_writes_nothing(
     with pytest.raises(ImportError, match=rf"{package}.*keras-norm\[report\]"):
         passing.to_html(tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_breaks_after_its_slashes_only():
+    path = "bidirectional_2/backward_norm_simple_rnn_1/norm_simple_rnn_cell_1/kernel_norm"
+    lines = breakable(path, 42).split("\n")
+    assert "".join(lines) == path
+    assert all(len(line) <= 42 for line in lines)
+    assert lines[-1].endswith("kernel_norm")
+    assert breakable("a_name_of_its_own_that_is_far_too_long/gamma", 10).split("\n") == [
+        "a_name_of_its_own_that_is_far_too_long/",
+        "gamma",
+    ]
