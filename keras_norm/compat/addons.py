@@ -74,7 +74,8 @@ def _require_same_equations(cell: NormLSTMCell) -> None:
     same = (
         tuple(templates) == tuple(NormLSTMCell.SLOTS)
         and all(
-            isinstance(t, LayerNormalization) and t.center and t.scale for t in templates.values()
+            issubclass(cls, LayerNormalization) and config["center"] and config["scale"]
+            for cls, config in templates.values()
         )
         and cell.normalize_carry
     )

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import constraints, initializers, ops, regularizers
 
+from keras_norm.layers.inputs import require_epsilon
+
 
 class AffineNormalization(keras.layers.Layer):
     """Base of the layers that end in gamma * x + beta.
@@ -26,7 +28,7 @@ class AffineNormalization(keras.layers.Layer):
         **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
 
     Raises:
-        ValueError: epsilon is negative, or an argument is unknown.
+        ValueError: epsilon is negative or no number, or an argument is unknown.
     """
 
     def __init__(
@@ -44,8 +46,7 @@ class AffineNormalization(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if epsilon < 0:
-            raise ValueError(f"epsilon must not be negative. Received: epsilon={epsilon}.")
+        require_epsilon(epsilon)
         self.epsilon = epsilon
         self.center = center
         self.scale = scale
@@ -83,12 +84,9 @@ class AffineNormalization(keras.layers.Layer):
 
     def affine_weights(self, rank: int, axes: Sequence[int]) -> dict[str, Any]:
         """Gamma and beta, shaped to broadcast to a tensor of `rank` with features at `axes`."""
-        shape = [1] * rank
-        for axis, size in zip(axes, _static_shape(self.gamma, self.beta), strict=False):
-            shape[axis] = size
         return {
-            "gamma": None if self.gamma is None else ops.reshape(self.gamma, shape),
-            "beta": None if self.beta is None else ops.reshape(self.beta, shape),
+            "gamma": None if self.gamma is None else broadcastable(self.gamma, rank, axes),
+            "beta": None if self.beta is None else broadcastable(self.beta, rank, axes),
         }
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -111,5 +109,9 @@ class AffineNormalization(keras.layers.Layer):
         }
 
 
-def _static_shape(*weights: Any) -> tuple[int, ...]:
-    return next((tuple(w.shape) for w in weights if w is not None), ())
+def broadcastable(weight: Any, rank: int, axes: Sequence[int]) -> Any:
+    """A weight over `axes`, shaped to broadcast to a tensor of `rank`."""
+    shape = [1] * rank
+    for axis, size in zip(axes, weight.shape, strict=True):
+        shape[axis] = size
+    return ops.reshape(weight, shape)

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.inputs import canonical_axes, is_positive_int, require_floating
+from keras_norm.layers.inputs import canonical_axes, is_int, require_floating
 from keras_norm.layers.renorm import Renorm
 from keras_norm.ops import ghosts
 from keras_norm.ops.masks import align_mask
@@ -92,9 +92,11 @@ class BatchNormalization(StatisticsNormalization):
         super().__init__(
             momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
         )
-        if not isinstance(axis, int):
+        if not is_int(axis):
             raise TypeError(f"axis must be an int, the feature axis. Received: axis={axis!r}.")
-        if virtual_batch_size is not None and not is_positive_int(virtual_batch_size):
+        if virtual_batch_size is not None and not (
+            is_int(virtual_batch_size) and virtual_batch_size >= 1
+        ):
             raise ValueError(
                 "virtual_batch_size must be an int from 1 on, or None for the whole batch. "
                 f"Received: virtual_batch_size={virtual_batch_size!r}."
@@ -116,7 +118,7 @@ class BatchNormalization(StatisticsNormalization):
                 "renorm keeps exponential averages; debias and momentum=None do not go with it. "
                 f"Received: renorm=True, debias={debias}, momentum={momentum}."
             )
-        self.axis = axis
+        self.axis = int(axis)
         self.virtual_batch_size = virtual_batch_size
         self.renorm = renorm
         self.renorm_clipping = renorm_clipping

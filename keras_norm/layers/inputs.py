@@ -1,25 +1,40 @@
 """Refuse what a normalization cannot normalize, saying what was received and what to do."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 
-def require_axis(axis: Any) -> None:
-    """Refuse what is no axis and no list of axes.
+def as_axis(axis: Any) -> int | list[int]:
+    """An axis as an int, or several as a list of ints.
 
     Raises:
         TypeError: `axis` is neither an int nor a list or tuple of ints.
     """
-    axes = axis if isinstance(axis, list | tuple) else [axis]
-    if not axes or not all(isinstance(a, int) for a in axes):
+    axes = list(axis) if isinstance(axis, list | tuple) else [axis]
+    if not axes or not all(is_int(a) for a in axes):
         raise TypeError(f"axis must be an int or a list of ints. Received: axis={axis!r}.")
+    axes = [int(a) for a in axes]
+    return axes if isinstance(axis, list | tuple) else axes[0]
 
 
-def is_positive_int(value: Any) -> bool:
-    """Whether `value` is an int from 1 on."""
-    return isinstance(value, int) and value >= 1
+def is_int(value: Any) -> bool:
+    """Whether `value` is a whole number, Python's or NumPy's, and no bool."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def require_epsilon(epsilon: Any) -> None:
+    """Refuse an epsilon that is no number, or negative.
+
+    Raises:
+        ValueError: it is one of these.
+    """
+    if not isinstance(epsilon, numbers.Real) or isinstance(epsilon, bool) or epsilon < 0:
+        raise ValueError(
+            f"epsilon must be a number, and not negative. Received: epsilon={epsilon!r}."
+        )
 
 
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
@@ -67,3 +82,24 @@ def require_floating(inputs: Any, layer: Any) -> None:
             f"dtype {keras.backend.standardize_dtype(inputs.dtype)}: cast them first, for example "
             "with keras.ops.cast(inputs, 'float32')."
         )
+
+
+def feature_axes(axis: int | Sequence[int], inputs: Any, weight_shape: Sequence[int]) -> list[int]:
+    """The axes that a built layer normalizes in these inputs, whose rank may differ from build's.
+
+    Args:
+        axis: as given to the layer.
+        inputs: tensor to normalize.
+        weight_shape: sizes of the axes that the layer was built for.
+
+    Raises:
+        ValueError: an axis does not exist, or has another size.
+    """
+    axes = canonical_axes(axis, inputs.shape)
+    sizes = tuple(inputs.shape[a] for a in axes)
+    if sizes != tuple(weight_shape):
+        raise ValueError(
+            f"The layer was built for {tuple(weight_shape)} features along axis={axis}. "
+            f"Received inputs of shape {tuple(inputs.shape)}."
+        )
+    return axes

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import canonical_axes, require_axis, require_floating
+from keras_norm.layers.inputs import as_axis, canonical_axes, feature_axes, require_floating
 from keras_norm.ops.moments import moments, normalize
 
 
@@ -69,7 +69,6 @@ class LayerNormalization(AffineNormalization):
                 "keras_norm.VarianceNormalization(scale=True). Use that layer instead."
             )
         super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
-        require_axis(axis)
         if epsilon_placement not in ("inside", "outside"):
             raise ValueError(
                 "epsilon_placement must be 'inside' or 'outside' (of the root). "
@@ -77,32 +76,32 @@ class LayerNormalization(AffineNormalization):
             )
         if ddof not in (0, 1):
             raise ValueError(f"ddof must be 0 or 1. Received: ddof={ddof!r}.")
-        self.axis = axis
+        self.axis = as_axis(axis)
         self.epsilon_placement = epsilon_placement
         self.ddof = ddof
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta over the normalized axes."""
-        self._axes = canonical_axes(self.axis, input_shape)
-        shape = [input_shape[a] for a in self._axes]
-        self._features = math.prod(shape)
-        if self._features <= self.ddof:
+        self._shape = [input_shape[a] for a in canonical_axes(self.axis, input_shape)]
+        if math.prod(self._shape) <= self.ddof:
             raise ValueError(
                 f"ddof={self.ddof} needs more than {self.ddof} features. Received inputs of shape "
                 f"{tuple(input_shape)} with axis={self.axis}."
             )
-        self.add_affine_weights(shape)
+        self.add_affine_weights(self._shape)
 
     def call(self, inputs: Any) -> Any:
         """Normalize `inputs`."""
         require_floating(inputs, self)
-        m = moments(inputs, self._axes)
+        axes = feature_axes(self.axis, inputs, self._shape)
+        m = moments(inputs, axes)
+        n = math.prod(self._shape)
         y = normalize(
             m.centred,
-            m.variance * (self._features / (self._features - self.ddof)),
+            m.variance * (n / (n - self.ddof)),
             self.epsilon,
             epsilon_placement=self.epsilon_placement,
-            **self.affine_weights(len(inputs.shape), self._axes),
+            **self.affine_weights(len(inputs.shape), axes),
         )
         return ops.cast(y, self.compute_dtype)
 

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_norm.ops.moments import statistics_dtype
+
 
 def update_weight(momentum: float | None, debias: bool, n: Any, dtype: str) -> Any:
     """Weight w_n of the n-th batch statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
@@ -61,9 +63,12 @@ class MovingStatistics:
     ) -> None:
         self.momentum = momentum
         self.debias = debias
+        # A mean of many float16 or bfloat16 batches needs more digits than they have.
+        dtype = statistics_dtype(layer.variable_dtype)
         self.mean = layer.add_weight(
             name="moving_mean",
             shape=shape,
+            dtype=dtype,
             initializer=mean_initializer,
             trainable=False,
             autocast=False,
@@ -71,6 +76,7 @@ class MovingStatistics:
         self.variance = layer.add_weight(
             name="moving_variance",
             shape=shape,
+            dtype=dtype,
             initializer=variance_initializer,
             trainable=False,
             autocast=False,
@@ -84,7 +90,6 @@ class MovingStatistics:
                 dtype="int32",
                 trainable=False,
                 autocast=False,
-                aggregation="only_first_replica",
             )
 
     def update(self, mean: Any, variance: Any, valid: Any) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_norm.ops.moments import statistics_dtype
+
 LIMITS = ("rmax", "rmin", "dmax")
 
 
@@ -53,7 +55,12 @@ class Renorm:
 
         def add(name: str, initializer: Any) -> Any:
             return layer.add_weight(
-                name=name, shape=shape, initializer=initializer, trainable=False, autocast=False
+                name=name,
+                shape=shape,
+                dtype=statistics_dtype(layer.variable_dtype),
+                initializer=initializer,
+                trainable=False,
+                autocast=False,
             )
 
         def deviation(shape: Any, dtype: Any = None) -> Any:

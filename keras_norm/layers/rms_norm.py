@@ -6,7 +6,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.inputs import canonical_axes, require_axis, require_floating
+from keras_norm.layers.affine import broadcastable
+from keras_norm.layers.inputs import (
+    as_axis,
+    canonical_axes,
+    feature_axes,
+    require_epsilon,
+    require_floating,
+)
 from keras_norm.ops.moments import normalize, statistics_dtype
 
 
@@ -45,29 +52,25 @@ class RMSNormalization(keras.layers.Layer):
         self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        if epsilon < 0:
-            raise ValueError(f"epsilon must not be negative. Received: epsilon={epsilon}.")
-        require_axis(axis)
-        self.axis = axis
+        require_epsilon(epsilon)
+        self.axis = as_axis(axis)
         self.epsilon = epsilon
         self.supports_masking = True
         self.autocast = False
 
     def build(self, input_shape: Any) -> None:
         """Create the gain over the normalized axes."""
-        self._axes = canonical_axes(self.axis, input_shape)
-        shape = [input_shape[a] for a in self._axes]
+        shape = [input_shape[a] for a in canonical_axes(self.axis, input_shape)]
         self.scale = self.add_weight(name="scale", shape=shape, initializer="ones", autocast=False)
 
     def call(self, inputs: Any) -> Any:
         """Normalize `inputs`."""
         require_floating(inputs, self)
+        axes = feature_axes(self.axis, inputs, self.scale.shape)
         x = ops.cast(inputs, statistics_dtype(inputs.dtype))
-        shape = [1] * len(x.shape)
-        for axis, size in zip(self._axes, self.scale.shape, strict=True):
-            shape[axis] = size
-        mean_square = ops.mean(ops.square(x), self._axes, keepdims=True)
-        y = normalize(x, mean_square, self.epsilon, gamma=ops.reshape(self.scale, shape))
+        mean_square = ops.mean(ops.square(x), axes, keepdims=True)
+        gamma = broadcastable(self.scale, len(x.shape), axes)
+        y = normalize(x, mean_square, self.epsilon, gamma=gamma)
         return ops.cast(y, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

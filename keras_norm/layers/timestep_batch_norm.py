@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.inputs import canonical_axes, is_positive_int, require_floating
+from keras_norm.layers.inputs import canonical_axes, feature_axes, is_int, require_floating
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 
@@ -40,7 +40,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         inputs: (batch, time, features), or (batch, features) with `step`.
         training: whether to use, and to learn from, the batch's statistics.
         mask: (batch, time), or (batch,) with `step`; True where a sequence is alive.
-        step: the timestep of `inputs`, an int or int tensor from 0 on; None for whole sequences.
+        step: the timestep of `inputs`, an int or int tensor from 0 on, or at inference one for each
+            sequence (batch,); None for whole sequences. Training with several takes the greatest.
 
     Weights:
         gamma and beta (features,), moving_mean and moving_variance (max_timesteps, features), and
@@ -75,12 +76,12 @@ class TimestepBatchNormalization(StatisticsNormalization):
         super().__init__(
             momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
         )
-        if not is_positive_int(max_timesteps):
+        if not (is_int(max_timesteps) and max_timesteps >= 1):
             raise ValueError(
                 "max_timesteps is the number of timesteps with statistics of their own, an int "
                 f"from 1 on. Received: max_timesteps={max_timesteps!r}."
             )
-        self.max_timesteps = max_timesteps
+        self.max_timesteps = int(max_timesteps)
 
     def build(self, input_shape: Any) -> None:
         """Create gamma, beta and a row of statistics for every timestep."""
@@ -101,21 +102,26 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"{type(self).__name__} takes inputs {expected}. "
                 f"Received inputs of shape {tuple(inputs.shape)}."
             )
-        if isinstance(step, int) and step < 0:
+        if is_int(step) and step < 0:
             raise ValueError(f"step counts timesteps from 0 on. Received: step={step}.")
+        feature_axes(-1, inputs, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
-        steps = ops.arange(ops.shape(inputs)[1]) if step is None else ops.reshape(step, (1,))
+        if step is None:
+            steps = ops.arange(ops.shape(inputs)[1])
+        else:
+            steps = ops.reshape(ops.cast(step, "int32"), (-1,))
         moving = self.statistics.at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
+        first = 0 if step is None else ops.max(steps)
         y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask, fewest=2)
         features = inputs.shape[-1]
         self.statistics.update_steps(
             ops.reshape(batch.mean, (-1, features)),
             ops.reshape(batch.variance, (-1, features)),
             ops.reshape(batch.valid, (-1, 1)),
-            first=0 if step is None else step,
+            first=first,
         )
         return y
 

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import canonical_axes, require_axis, require_floating
+from keras_norm.layers.inputs import as_axis, canonical_axes, feature_axes, require_floating
 from keras_norm.ops.moments import moments, normalize
 
 
@@ -55,19 +55,19 @@ class VarianceNormalization(AffineNormalization):
         **kwargs: Any,
     ) -> None:
         super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
-        require_axis(axis)
-        self.axis = axis
+        self.axis = as_axis(axis)
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta, where they are asked for."""
-        self._axes = canonical_axes(self.axis, input_shape)
-        self.add_affine_weights([input_shape[a] for a in self._axes])
+        self._shape = [input_shape[a] for a in canonical_axes(self.axis, input_shape)]
+        self.add_affine_weights(self._shape)
 
     def call(self, inputs: Any) -> Any:
         """Normalize `inputs`."""
         require_floating(inputs, self)
-        variance = moments(inputs, self._axes).variance
-        affine = self.affine_weights(len(inputs.shape), self._axes)
+        axes = feature_axes(self.axis, inputs, self._shape)
+        variance = moments(inputs, axes).variance
+        affine = self.affine_weights(len(inputs.shape), axes)
         y = normalize(ops.cast(inputs, variance.dtype), variance, self.epsilon, **affine)
         return ops.cast(y, self.compute_dtype)
 

@@ -21,8 +21,8 @@ def gru_step(
         z, r = s(x_zr + recurrent_norm((U h)_zr))
         h = z * h + (1 - z) * tanh(x_h + r * recurrent_candidate_norm((U h)_h))
 
-    With norms it is the GRU of Ba et al. (2016, arXiv 1607.06450, supplement); without, that of
-    Keras with `reset_after=True`.
+    With norms it is the GRU of Ba et al. (2016, arXiv 1607.06450, supplement, with z and 1 - z in
+    Keras' places); without, that of Keras with `reset_after=True`.
 
     Args:
         x: (batch, 3 * units): the normalized W x_t, and the bias.

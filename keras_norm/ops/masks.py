@@ -1,5 +1,6 @@
 """Bring a mask to the rank of what it masks."""
 
+import operator
 from typing import Any
 
 from keras import ops
@@ -8,10 +9,11 @@ from keras import ops
 def align_mask(mask: Any, x: Any, axis: int) -> Any:
     """Expand a mask so that it broadcasts to `x`, whose features stand at `axis`.
 
-    A mask's dimensions are the leading dimensions of `x`, as Keras passes them on: (batch, time)
-    for (batch, time, features) as for (batch, time, height, width, channels). Where the shapes
-    rule that out, they are the dimensions of `x` without `axis`: (batch, time) for (batch,
-    channels, time) with axis 1.
+    A mask covers positions, so that its dimensions are those of `x` without the feature axis:
+    (batch, time) for (batch, time, features), for (batch, time, height, width, channels), and with
+    axis 1 for (batch, channels, time). Where the shapes rule that out, they are the leading
+    dimensions of `x`, as Keras passes masks on: with axis 1, (batch, time) for (batch, time,
+    features).
 
     Args:
         mask: bool tensor of rank 2, or of one rank less than `x`.
@@ -32,13 +34,15 @@ def align_mask(mask: Any, x: Any, axis: int) -> Any:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    for dims in (leading, without_axis):
-        if all(_may_equal(mask.shape[i], shape[d]) for i, d in enumerate(dims)):
-            missing = [d for d in range(rank) if d not in dims]
-            return ops.cast(ops.expand_dims(mask, missing), "bool")
+    # Known sizes decide before unknown ones, which may be anything.
+    for fits in (operator.eq, _may_equal):
+        for dims in (without_axis, leading):
+            if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):
+                missing = [d for d in range(rank) if d not in dims]
+                return ops.cast(ops.expand_dims(mask, missing), "bool")
     raise ValueError(
-        f"The mask's shape {tuple(mask.shape)} fits neither the leading dimensions of the inputs, "
-        f"of shape {shape}, nor their dimensions without axis {axis}."
+        f"The mask's shape {tuple(mask.shape)} fits neither the inputs, of shape {shape}, without "
+        f"axis {axis}, nor their leading dimensions."
     )
 
 

@@ -11,11 +11,13 @@ def simple_rnn_step(
     norm: Callable[[str, Any], Any],
     activation: Callable[[Any], Any],
 ) -> Any:
-    """One step of the simple recurrence (Ba et al. 2016, arXiv 1607.06450, section 3.1).
+    """One step of the simple recurrence, normalized as the LSTM of Ba et al. (2016) is, eq. 20.
 
     ::
 
         h = tanh(x + recurrent_norm(U h)) with x = kernel_norm(W x_t) + b
+
+    Their own simple recurrence (section 3.1, eq. 4) has one norm, of the sum W x_t + U h.
 
     Args:
         x: (batch, units).

@@ -103,8 +103,8 @@ class NormCell(keras.layers.Layer):
             layer = self.slot_layers().get(slot)
             if layer is None:
                 return x
-            step = {} if counter is None else {"step": step_counter.read(counter)}
-            return norms.call_layer(layer, x, training, **step)
+            step = None if counter is None else step_counter.read(counter)
+            return norms.call_layer(layer, x, training, step=step)
 
         input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
         x = self.project_inputs(inputs, input_masks, norm)

@@ -11,10 +11,8 @@ from keras_norm.rnn.cell import Norm, NormCell
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
-register = keras.saving.register_keras_serializable(package="keras_norm")
 
-
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class NormGRUCell(NormCell, keras.layers.GRUCell):
     """One step of a GRU with a norm of your choice inside.
 
@@ -44,7 +42,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     TensorShape([2, 8])
 
     Reference:
-        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement.
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement; z and
+        1 - z change places, as in Keras.
     """
 
     SLOTS: ClassVar = {
@@ -99,9 +98,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             x = ops.concatenate(
                 [norm("kernel_norm", zr), norm("kernel_candidate_norm", candidate)], axis=-1
             )
-        if self.bias is None:
-            return x
-        return x + (self.bias[0] if len(self.bias.shape) == 2 else self.bias)
+        return x if self._biases[0] is None else x + self._biases[0]
 
     def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
         """The state after the step."""
@@ -111,9 +108,16 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
         def recur(h: Any) -> Any:
             u = project(h, self.recurrent_kernel, dropout_masks)
-            return u + self.bias[1] if self.bias is not None and len(self.bias.shape) == 2 else u
+            return u if self._biases[1] is None else u + self._biases[1]
 
         return [gru_step(x, states[0], recur, norm, *activations)]
+
+    @property
+    def _biases(self) -> tuple[Any, Any]:
+        """The bias of W x, and that of U h, which only Keras' `reset_after=True` has."""
+        if self.bias is None or len(self.bias.shape) == 1:
+            return self.bias, None
+        return self.bias[0], self.bias[1]
 
     def _step_reset_before(self, x: Any, h: Any, dropout_masks: Any, *activations: Any) -> Any:
         kernel = self.recurrent_kernel
@@ -130,7 +134,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         )
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class NormGRU(NormRNN):
     """GRU over sequences, with a norm of your choice inside.
 
@@ -150,24 +154,24 @@ class NormGRU(NormRNN):
     cell_class: type[NormCell] = NormGRUCell
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
     """`NormGRUCell` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRU(NormGRU):
     """`NormGRU` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
 
     cell_class = LayerNormGRUCell
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
     """`NormGRUCell` with batch statistics of every timestep; see `BatchNormLSTM`."""
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormGRU(NormGRU):
     """`NormGRU` with batch statistics of every timestep; arguments as of `BatchNormLSTM`."""
 

@@ -10,10 +10,8 @@ from keras_norm.rnn.cell import Norm, NormCell
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
-register = keras.saving.register_keras_serializable(package="keras_norm")
 
-
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     """One step of an LSTM with a norm of your choice inside.
 
@@ -41,8 +39,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         inputs: (batch, features).
         states: h and c, each (batch, units); with statistics of every timestep also a counter of
             the timesteps (batch, 2), zeros at the start. keras.layers.RNN evaluates a cell once
-            more on its first timestep, so that row 0 of such statistics moves twice a batch there,
-            and it hides the mask; `NormLSTM` has neither flaw.
+            more on its first timestep, so that row 0 of such statistics moves more than once a
+            batch there, and it hides the mask; `NormLSTM` has neither flaw.
         training: whether dropout and batch statistics are on.
 
     Weights:
@@ -118,7 +116,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         }
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class NormLSTM(NormRNN):
     """LSTM over sequences, with a norm of your choice inside.
 
@@ -145,12 +143,12 @@ class NormLSTM(NormRNN):
     cell_class: type[NormCell] = NormLSTMCell
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormLSTMCell(LayerNormPreset, NormLSTMCell):
     """`NormLSTMCell` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormLSTM(NormLSTM):
     """`NormLSTM` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016).
 
@@ -166,16 +164,18 @@ class LayerNormLSTM(NormLSTM):
     cell_class = LayerNormLSTMCell
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormLSTMCell(BatchNormPreset, NormLSTMCell):
     """`NormLSTMCell` with batch statistics of every timestep (Cooijmans et al. 2016, eq. 6-8)."""
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormLSTM(NormLSTM):
     """`NormLSTM` with batch statistics of every timestep (Cooijmans et al. 2016, eq. 6-8).
 
-    gamma starts at 0.1; only the state norm has a beta.
+    gamma starts at 0.1; only the state norm has a beta. Timesteps count from 0 in every call: a
+    sequence cut in pieces, by `stateful=True` or by `initial_state`, has the statistics of its
+    first timesteps in every piece.
 
     Args:
         units: size of the state and of the output.

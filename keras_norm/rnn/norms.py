@@ -32,34 +32,45 @@ class Slots:
 
     def __init__(self, norm: Any, widths: Mapping[str, int]) -> None:
         if isinstance(norm, Mapping):
-            chosen, norm = dict(norm), norm or None
-        else:
-            chosen = {} if norm is None else dict.fromkeys(widths, norm)
+            norm = {slot: layer for slot, layer in norm.items() if layer is not None} or None
+        chosen = norm if isinstance(norm, Mapping) else dict.fromkeys(widths, norm)
         unknown = sorted(set(chosen) - set(widths))
         if unknown:
             raise ValueError(
                 f"norm names slots that this cell does not have: {', '.join(unknown)}. "
                 f"Its slots are {', '.join(widths)}."
             )
-        for layer in chosen.values():
-            _check_template(layer)
         self.norm = norm
-        self.templates = {slot: chosen[slot] for slot in widths if slot in chosen}
         self.widths = dict(widths)
+        self.templates = {
+            slot: _template(chosen[slot]) for slot in widths if chosen.get(slot) is not None
+        }
 
     @property
     def count_steps(self) -> bool:
         """Whether some slot has statistics of every timestep."""
-        return any(isinstance(t, TimestepBatchNormalization) for t in self.templates.values())
+        return any(
+            issubclass(cls, TimestepBatchNormalization) for cls, _ in self.templates.values()
+        )
 
     def fill(self, dtype: Any, trainable: bool) -> dict[str, Any]:
-        """A copy of each slot's template, named after the slot and built for its width."""
+        """A copy of each slot's template, named after the slot and built for its width.
+
+        Raises:
+            ValueError: a layer whose output has another shape than its input.
+        """
         layers = {}
-        for slot, template in self.templates.items():
-            config = {**template.get_config(), "name": slot, "dtype": dtype}
-            layers[slot] = type(template).from_config(config)
-            layers[slot].trainable = template.trainable and trainable
-            layers[slot].build((None, self.widths[slot]))
+        for slot, (cls, config) in self.templates.items():
+            layer = cls.from_config({**config, "name": slot, "dtype": dtype})
+            layer.trainable = layer.trainable and trainable
+            shape = (None, self.widths[slot])
+            layer.build(shape)
+            if tuple(layer.compute_output_shape(shape)) != shape:
+                raise ValueError(
+                    f"A norm keeps the shape of its inputs. Received {cls.__name__} for {slot}, "
+                    f"which makes {layer.compute_output_shape(shape)} of {shape}."
+                )
+            layers[slot] = layer
         return layers
 
 
@@ -75,14 +86,11 @@ def normalize_sequence(layer: Any, x: Any, mask: Any, training: bool) -> Any:
     return ops.reshape(y, shape)
 
 
-def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, **kwargs: Any) -> Any:
-    """Call a layer, with the mask and the training flag where its call takes them."""
+def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, step: Any = None) -> Any:
+    """Call a layer, with those of the other arguments that its call takes."""
+    given = {"mask": mask, "training": training, "step": step}
     takes = inspect.signature(layer.call).parameters
-    if "mask" in takes:
-        kwargs["mask"] = mask
-    if "training" in takes:
-        kwargs["training"] = training
-    return layer(x, **kwargs)
+    return layer(x, **{name: value for name, value in given.items() if name in takes})
 
 
 def keeps_statistics(layer: Any) -> bool:
@@ -90,7 +98,12 @@ def keeps_statistics(layer: Any) -> bool:
     return isinstance(layer, StatisticsNormalization)
 
 
-def _check_template(layer: Any) -> None:
+def _template(layer: Any) -> tuple[type, dict[str, Any]]:
+    """The class and configuration that copies of a layer are made from.
+
+    Keras' BatchNormalization becomes ours: inside a loop it would see no mask, and move its
+    statistics once a timestep.
+    """
     if not isinstance(layer, keras.layers.Layer):
         raise TypeError(
             "norm must be None, a normalization layer, or a dict from slots to layers, such as "
@@ -102,11 +115,15 @@ def _check_template(layer: Any) -> None:
             f"A norm inside a recurrence normalizes the last axis. Received {type(layer).__name__} "
             f"with axis={axis}; leave axis at -1."
         )
-    if isinstance(layer, BatchNormalization):
+    cls = type(layer)
+    if cls is keras.layers.BatchNormalization:
+        cls = BatchNormalization
+    if issubclass(cls, BatchNormalization):
         for option in ("virtual_batch_size", "renorm", "synchronized"):
-            if getattr(layer, option):
+            if getattr(layer, option, None):
                 raise ValueError(
                     f"BatchNormalization({option}={getattr(layer, option)}) cannot stand inside a "
                     "recurrence, where each timestep has its own batch statistics: "
                     f"leave {option} out."
                 )
+    return cls, layer.get_config()

@@ -13,6 +13,7 @@ class LayerNormPreset(NormCell):
     """Fills every slot with `LayerNormalization(epsilon=1e-5)`; for a cell."""
 
     def __init__(self, units: int, **kwargs: Any) -> None:
+        _refuse_norm(self, kwargs)
         super().__init__(units, norm=LayerNormalization(epsilon=1e-5), **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -46,6 +47,8 @@ class BatchNormPreset(NormCell):
         debias: bool = True,
         **kwargs: Any,
     ) -> None:
+        _refuse_norm(self, kwargs)
+
         def batch_norm(slot: str) -> TimestepBatchNormalization:
             return TimestepBatchNormalization(
                 max_timesteps,
@@ -73,3 +76,10 @@ class BatchNormPreset(NormCell):
             "epsilon": self.epsilon,
             "debias": self.debias,
         }
+
+
+def _refuse_norm(cell: NormCell, kwargs: dict[str, Any]) -> None:
+    if "norm" in kwargs:
+        name = type(cell).__name__
+        general = name.replace("LayerNorm", "Norm").replace("BatchNorm", "Norm")
+        raise TypeError(f"{name} brings its own norm; {general}(units, norm=...) takes another.")

@@ -1,5 +1,6 @@
 """What every normalized recurrent layer shares."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -44,10 +45,18 @@ class NormRNN(keras.layers.RNN):
 
     cell_class: type[Any]
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let the cell's arguments read as the layer's own, as those of Keras' layers do."""
+        super().__init_subclass__(**kwargs)
+        for name in _arguments(cls.cell_class) - set(dir(cls)):
+            setattr(cls, name, property(lambda self, name=name: getattr(self.cell, name)))
+
     def __init__(self, units: int, *args: Any, **kwargs: Any) -> None:
-        if kwargs.pop("use_cudnn", "auto") is True:
+        use_cudnn = kwargs.pop("use_cudnn", "auto")
+        if use_cudnn not in ("auto", False):
             raise ValueError(
-                "use_cudnn=True: cuDNN has no recurrence with normalization inside. Leave it out."
+                "use_cudnn must be 'auto' or False: cuDNN has no recurrence with normalization "
+                f"inside. Received: use_cudnn={use_cudnn!r}."
             )
         own = {key: kwargs.pop(key) for key in LAYER_ARGUMENTS & set(kwargs)}
         shared = {key: own[key] for key in ("dtype", "trainable") if key in own}
@@ -56,17 +65,9 @@ class NormRNN(keras.layers.RNN):
         self.state_size = self.cell.real_state_sizes
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
-    def __getattr__(self, name: str) -> Any:
-        """The cell's arguments read as the layer's own, as those of Keras' layers do."""
-        cell = self.__dict__.get("cell")
-        if cell is not None and not name.startswith("_") and name in cell.get_config():
-            return getattr(cell, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     def get_initial_state(self, batch_size: Any) -> list[Any]:
         """Zeros for every state."""
-        sizes = self.cell.real_state_sizes
-        return [ops.zeros((batch_size, size), dtype=self.cell.compute_dtype) for size in sizes]
+        return self.cell.get_initial_state(batch_size)[: len(self.state_size)]
 
     def inner_loop(
         self, sequences: Any, initial_state: list[Any], mask: Any, training: bool = False
@@ -77,8 +78,12 @@ class NormRNN(keras.layers.RNN):
             The last output, all outputs (the last one alone without `return_sequences`), and the
             final states.
         """
-        mask = mask[0] if isinstance(mask, list | tuple) else mask
-        mask = None if mask is None else ops.cast(mask, "bool")
+        if len(initial_state) != len(self.state_size):
+            raise ValueError(
+                f"{type(self).__name__} has {len(self.state_size)} states. "
+                f"Received {len(initial_state)} in initial_state."
+            )
+        mask = _time_mask(mask, sequences)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
@@ -112,3 +117,36 @@ class NormRNN(keras.layers.RNN):
     def from_config(cls, config: dict[str, Any]) -> Any:
         """The layer that `get_config` describes."""
         return cls(**with_norm(config))
+
+
+def _arguments(cell_class: type) -> set[str]:
+    """The named constructor arguments of a cell, those of its bases included."""
+    return {
+        name
+        for base in cell_class.__mro__
+        if issubclass(base, keras.layers.Layer) and base is not keras.layers.Layer
+        for name, parameter in inspect.signature(base.__init__).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and name not in ("self", "slots")
+    }
+
+
+def _time_mask(mask: Any, sequences: Any) -> Any:
+    """The mask as bool (batch, time), or None.
+
+    Raises:
+        ValueError: it has another shape, and is not (batch, time, 1) either.
+    """
+    mask = mask[0] if isinstance(mask, list | tuple) else mask
+    if mask is None:
+        return None
+    mask = ops.convert_to_tensor(mask)
+    if len(mask.shape) == 3 and mask.shape[2] == 1:
+        mask = ops.squeeze(mask, axis=2)
+    sizes = zip(mask.shape, sequences.shape[:2], strict=False)
+    if len(mask.shape) != 2 or any(None not in pair and pair[0] != pair[1] for pair in sizes):
+        raise ValueError(
+            "The mask of a recurrent layer is (batch, time), True where a timestep counts. "
+            f"Received shape {tuple(mask.shape)} for sequences of shape {tuple(sequences.shape)}."
+        )
+    return ops.cast(mask, "bool")

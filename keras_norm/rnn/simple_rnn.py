@@ -10,10 +10,8 @@ from keras_norm.rnn.cell import Norm, NormCell
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
-register = keras.saving.register_keras_serializable(package="keras_norm")
 
-
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     """One step of a simple recurrence with a norm of your choice inside.
 
@@ -36,7 +34,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     TensorShape([2, 8])
 
     Reference:
-        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, section 3.1.
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
+        gates; their section 3.1, eq. 4, has one norm, of the sum W x_t + U h.
     """
 
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
@@ -62,7 +61,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         return [h]
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class NormSimpleRNN(NormRNN):
     """Simple recurrence over sequences, with a norm of your choice inside.
 
@@ -82,24 +81,24 @@ class NormSimpleRNN(NormRNN):
     cell_class: type[NormCell] = NormSimpleRNNCell
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
     """`NormSimpleRNNCell` with `LayerNormalization(epsilon=1e-5)` in every slot."""
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNN(NormSimpleRNN):
     """`NormSimpleRNN` with `LayerNormalization(epsilon=1e-5)` in every slot."""
 
     cell_class = LayerNormSimpleRNNCell
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormSimpleRNNCell(BatchNormPreset, NormSimpleRNNCell):
     """`NormSimpleRNNCell` with batch statistics of every timestep; see `BatchNormLSTM`."""
 
 
-@register
+@keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormSimpleRNN(NormSimpleRNN):
     """`NormSimpleRNN` with batch statistics of every timestep; arguments as of `BatchNormLSTM`."""
 

@@ -13,13 +13,13 @@ BASE = 128
 
 
 def read(counter: Any) -> Any:
-    """The timestep: the greatest in the batch, as a masked sequence's counter stands still.
+    """The timestep of each sequence, (batch,). A masked sequence's counter stands still.
 
     Args:
         counter: (batch, 2), the digits of each sequence, the high one first.
     """
     digits = ops.cast(counter, "int32")
-    return ops.max(digits[:, 0] * BASE + digits[:, 1])
+    return digits[:, 0] * BASE + digits[:, 1]
 
 
 def advance(counter: Any) -> Any:

@@ -310,7 +310,7 @@ MASKS = [  # input shape, axis, mask shape, the mask's shape when aligned with t
     ((6, 4, 3), -1, (6, 4), (6, 4, 1)),
     ((6, 3, 4), 1, (6, 4), (6, 1, 4)),  # channels first
     ((6, 3, 4), 1, (6, 3), (6, 3, 1)),  # fits the leading dimensions: steps are the features
-    ((6, 3, 3), 1, (6, 3), (6, 3, 1)),  # fits both: the leading dimensions win
+    ((6, 3, 3), 1, (6, 3), (6, 1, 3)),  # fits both: channels first
     ((6, 4, 2, 3), -1, (6, 4), (6, 4, 1, 1)),
     ((6, 4, 2, 3), -1, (6, 4, 2), (6, 4, 2, 1)),
     ((6, 3, 4, 2), 1, (6, 4), (6, 1, 4, 1)),
@@ -330,6 +330,27 @@ def test_mask_reaches_the_statistics(shape, axis, mask_shape, aligned):
     np.testing.assert_allclose(np.asarray(y)[full], expected[full], rtol=0, atol=1e-12)
     np.testing.assert_allclose(layer.moving_mean, mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(layer.moving_variance, variance, rtol=0, atol=1e-12)
+
+
+def test_a_mask_of_unknown_sizes_covers_what_is_not_the_feature_axis():
+    x, mask = draw((4, 3, 5)), RNG.random((4, 5)) > 0.3
+    layer = BatchNormalization(axis=1, momentum=0.0, dtype="float64")
+    layer.build((None, 3, None))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, 3, None), "float64"),
+            tf.TensorSpec((None, None), "bool"),
+        ],
+        autograph=False,
+    )
+    def train(x, mask):
+        return layer(x, training=True, mask=mask)
+
+    train(x, mask)
+    alive = np.broadcast_to(mask[:, None], x.shape)
+    expected = [x[:, c][alive[:, c]].mean() for c in range(3)]
+    np.testing.assert_allclose(layer.moving_mean, expected, rtol=0, atol=1e-12)
 
 
 def test_masks_of_integers_are_read_as_booleans():

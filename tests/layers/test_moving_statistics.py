@@ -201,3 +201,13 @@ def test_each_row_averages_over_the_batches_that_reached_it(kwargs):
         oracles.timestep_batch_norm(oracle, x, mask, training=True)
     np.testing.assert_array_equal(layer.update_count, oracle.update_count)
     assert_moving(layer, oracle.moving_mean, oracle.moving_variance)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed_float16"])
+def test_statistics_are_kept_in_float32_under_half_precision(dtype):
+    layer = BatchNormalization(momentum=0.0, dtype=dtype)
+    x = np.array([[-60000.0], [60000.0]], "float16")
+    layer(x, training=True)
+    assert layer.moving_variance.dtype == "float32"
+    np.testing.assert_allclose(layer.moving_variance, [x.astype("float64").var()], rtol=1e-2)
+    np.testing.assert_allclose(np.asarray(layer(x), "float32"), [[-1.0], [1.0]], rtol=1e-2)

@@ -95,7 +95,7 @@ def test_weights_stay_float32_under_mixed_precision():
     assert layer.scale.dtype == "float32"
 
 
-@pytest.mark.parametrize("axis", [3, -4, (1, 3)], ids=str)
+@pytest.mark.parametrize("axis", [3, -4, [1, 3]], ids=str)
 def test_axis_out_of_range_is_refused(axis):
     assert_refused(lambda: RMSNormalization(axis=axis)(X), "axis", str(axis))
 

@@ -96,7 +96,7 @@ def test_gradient_of_a_constant_row_is_that_of_a_division_by_sqrt_epsilon():
     np.testing.assert_allclose(gradient, np.full((1, 5), 2.0))
 
 
-@pytest.mark.parametrize("axis", [3, -4, (1, 3)], ids=str)
+@pytest.mark.parametrize("axis", [3, -4, [1, 3]], ids=str)
 def test_axis_out_of_range_is_refused(axis):
     assert_refused(lambda: VarianceNormalization(axis=axis)(X), "axis", str(axis))
 

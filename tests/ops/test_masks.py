@@ -18,7 +18,7 @@ from tests.check_layer import assert_refused
         ((4, 5, 6), (4, 5, 6, 3), 3, (4, 5, 6, 1)),
         ((4, 5, 6), (4, 3, 5, 6), 1, (4, 1, 5, 6)),
         ((5, 6), (4, 5, 6), 0, (1, 5, 6)),
-        ((4, 4), (4, 4, 4), 1, (4, 4, 1)),  # either way fits: the leading dimensions are meant
+        ((4, 4), (4, 4, 4), 1, (4, 1, 4)),  # either way fits: the mask is not of the features
     ],
 )
 def test_mask_is_expanded_to_broadcast(mask_shape, shape, axis, expected):

@@ -166,8 +166,37 @@ def test_norm_that_is_no_layer_is_refused(kind, norm):
 
 
 @every_kind
-def test_slot_filled_with_no_layer_is_refused(kind):
-    assert_refused(lambda: kind.layer(UNITS, norm={"kernel_norm": None}), "Received: None")
+def test_a_slot_may_be_left_empty_by_name(kind):
+    norm = {"kernel_norm": None, "recurrent_norm": LayerNormalization()}
+    cell = kind.layer(UNITS, norm=norm).cell
+    assert list(cell.slots.templates) == ["recurrent_norm"]
+
+
+@every_kind
+def test_a_norm_dict_changed_later_changes_nothing(kind):
+    norm = {"kernel_norm": LayerNormalization()}
+    cell = kind.layer(UNITS, norm=norm).cell
+    norm["recurrent_norm"] = LayerNormalization()
+    assert list(cell.norm) == list(cell.slots.templates) == ["kernel_norm"]
+
+
+@every_kind
+def test_a_layer_that_changes_the_shape_is_refused(kind):
+    layer = kind.layer(UNITS, norm=keras.layers.Dense(UNITS + 1))
+    assert_refused(lambda: layer.build((None, 5, 2)), "keeps the shape", "Dense")
+
+
+@every_kind
+def test_keras_batch_normalization_becomes_ours(kind):
+    layer = kind.layer(UNITS, norm=keras.layers.BatchNormalization(momentum=0.5))
+    layer.build((None, 5, 2))
+    norm = layer.cell.recurrent_norm
+    assert isinstance(norm, BatchNormalization)
+    assert norm.momentum == 0.5
+    before = norm.get_weights()
+    layer(np.ones((3, 5, 2), "float32"), mask=np.zeros((3, 5), bool), training=True)
+    for old, new in zip(before, norm.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
 
 
 @every_kind

@@ -1,5 +1,10 @@
 """What all recurrent layers share: masks, directions, states, loop forms, wrappers, models."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -9,6 +14,8 @@ from keras_norm.ops.time_loop import portable_loops
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 PER_ROW = {"none": None, "layer": kinds.ROW_NORMS["layer"]}
 ALL = {**PER_ROW, "timestep": kinds.BATCH_NORMS["timestep"]}
@@ -461,3 +468,78 @@ def test_activity_regularizer_acts_on_the_outputs_and_is_kept(kind):
     np.testing.assert_allclose(layer.losses, [0.01 * np.sum(np.square(outputs)) / BATCH])
     copy = kind.layer.from_config(layer.get_config())
     assert copy.activity_regularizer.get_config() == layer.activity_regularizer.get_config()
+
+
+# What is refused --------------------------------------------------------------------------------
+
+
+@every_kind
+def test_a_mask_may_have_a_last_dimension_of_one(kind):
+    layer = build(kind, kinds.ROW_NORMS["layer"])
+    kinds.assert_close(
+        layer(kinds.inputs(), mask=MASK[..., None]), layer(kinds.inputs(), mask=MASK), 1e-12
+    )
+
+
+@every_kind
+@pytest.mark.parametrize(
+    "mask", [MASK[:, 0], MASK.T, np.stack([MASK, MASK], -1)], ids=["1", "t", "3"]
+)
+def test_a_mask_of_another_shape_is_refused(kind, mask):
+    layer = build(kind, None)
+    assert_refused(lambda: layer(kinds.inputs(), mask=mask), "(batch, time)", str(mask.shape))
+
+
+@every_kind
+def test_a_wrong_number_of_states_is_refused(kind):
+    layer = build(kind, None)
+    states = [np.zeros((BATCH, UNITS))] * (kind.states + 1)
+    assert_refused(
+        lambda: layer(kinds.inputs(), initial_state=states),
+        f"has {kind.states} states",
+        f"Received {kind.states + 1}",
+    )
+
+
+@every_kind
+def test_the_cells_arguments_cannot_be_set_on_the_layer(kind):
+    layer = kind.layer(UNITS)
+    assert layer.dropout == 0.0
+    with pytest.raises(AttributeError):
+        layer.dropout = 0.5
+
+
+@every_kind
+def test_cudnn_is_refused(kind):
+    assert_refused(lambda: kind.layer(UNITS, use_cudnn=True), "use_cudnn", "Received")
+
+
+STRATEGY = """
+import numpy as np, tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+import keras, keras_norm
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+x = np.random.default_rng(0).normal(size=(16, 5, 3)).astype("float32")
+for layer in (
+    lambda: keras_norm.BatchNormLSTM(4, max_timesteps=5),
+    lambda: keras.layers.RNN(keras_norm.BatchNormLSTMCell(4, max_timesteps=5)),
+):
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((5, 3)), layer(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    model.fit(x, np.zeros((16, 1)), batch_size=8, epochs=2, verbose=0)
+    counts = [w for w in model.non_trainable_weights if w.path.endswith("update_count")]
+    assert all((np.array(count)[1:] == 4).all() for count in counts), counts
+"""
+
+
+def test_replicas_of_a_strategy_train_together():
+    done = subprocess.run(
+        [sys.executable, "-c", STRATEGY],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
