@@ -8,12 +8,13 @@ import argparse
 import contextlib
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-OK, FAILED, WRONG_USE = 0, 1, 2
+OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,22 +24,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: arguments; None takes those of the process.
 
     Returns:
-        Exit status: 0 done, 1 a check failed, 2 wrong use (one line on stderr, nothing written).
+        Exit status: 0 done, 1 a check failed, 2 wrong use (one line on stderr, nothing written),
+        130 interrupted.
     """
     try:
         args = _parser().parse_args(argv)
     except _ArgumentsError as error:
         return _say(str(error), WRONG_USE)
-    with quiet_native_logs():
-        from keras_norm.export import commands, errors
+    # A process that is told to end cleans up as one that is interrupted.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with quiet_native_logs():
+            status, message = _run(args)
+    except KeyboardInterrupt:
+        status, message = INTERRUPTED, "interrupted"
+    return _say(message, status) if message else status
 
-        try:
-            return OK if getattr(commands, args.command)(args) else FAILED
-        except errors.VerificationError as error:
-            message, status = str(error), FAILED
-        except (errors.ConversionError, ImportError, OSError, ValueError) as error:
-            message, status = str(error), WRONG_USE
-    return _say(message, status)
+
+def _run(args: argparse.Namespace) -> tuple[int, str]:
+    """The exit status of a command, and what there is to say of a refusal."""
+    from keras_norm.export import commands, errors
+
+    try:
+        return (OK if getattr(commands, args.command)(args) else FAILED), ""
+    except errors.VerificationError as error:
+        return FAILED, str(error)
+    except (
+        errors.ConversionError,
+        errors.RunnerError,
+        ImportError,
+        OSError,
+        ValueError,
+    ) as error:
+        return WRONG_USE, str(error)
 
 
 @contextlib.contextmanager
@@ -46,7 +64,7 @@ def quiet_native_logs() -> Iterator[None]:
     """Keep what TensorFlow and LiteRT log from C++ off the terminal.
 
     They write some of it to file descriptor 2 whatever the log level. An exception that leaves the
-    block brings it back, above its traceback.
+    block, other than an interrupt, brings it back, above its traceback.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
@@ -55,7 +73,7 @@ def quiet_native_logs() -> Iterator[None]:
         os.dup2(log.fileno(), 2)
         try:
             yield
-        except BaseException:
+        except Exception:
             log.seek(0)
             os.write(terminal, log.read())
             raise

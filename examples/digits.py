@@ -122,6 +122,7 @@ def train(
 def export_and_check(model: keras.Model, x_test: np.ndarray, folder: pathlib.Path) -> Report:
     """Write a model as SavedModel and TFLite, check both, and write the page of the report."""
     target = folder / model.name
+    shutil.rmtree(target, ignore_errors=True)  # what an earlier demo wrote
     saved_model = export_saved_model(model, target / "saved_model", version=1)
     tflite = export_tflite(model, target / "model.tflite")
     report = check(model, [saved_model, tflite], {"rows": x_test})
@@ -176,8 +177,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/demo"))
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     args = parser.parse_args(argv)
-    shutil.rmtree(args.out, ignore_errors=True)
-    args.out.mkdir(parents=True)
+    args.out.mkdir(parents=True, exist_ok=True)
 
     console = rich.console.Console()
     data = load()

@@ -78,8 +78,10 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if path.is_dir():
         folder = saved_model_folder(path)
         saved_model_signature(folder)
+        if folder != path:
+            name = f"{name}/{folder.name}"
         return tuple(
-            Source(label, str(path), "float64", functools.partial(runner, folder))
+            Source(label, str(folder), "float64", functools.partial(runner, folder))
             for label, runner in ((name, SavedModelRunner), (f"{name} (C API)", CApiRunner))
         )
     with path.open("rb") as file:

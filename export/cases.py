@@ -164,7 +164,7 @@ def _require_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) 
         e is None or e == a for e, a in zip(expected, array.shape, strict=True)
     )
     if not fits:
-        wanted = str(expected).replace("None", "any", 1)
+        wanted = str(expected).replace("None", "any")
         raise ValueError(
             f"Input {name!r} takes arrays (samples, ...) of shape {wanted}. "
             f"Received shape {array.shape}."
@@ -182,6 +182,13 @@ def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
         ) from None
     if not fits:
         raise ValueError(f"Input {name!r} takes {dtype}. Received {array.dtype}.")
+    if target.kind in "iu" and array.size:
+        limits = np.iinfo(target)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise ValueError(
+                f"Input {name!r} takes {dtype}. Received values up to {np.abs(array).max()}, which "
+                "it cannot hold."
+            )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"Input {name!r} holds NaN or infinity. Give finite data.")
     return array.astype(target)

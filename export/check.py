@@ -11,7 +11,7 @@ from keras import ops
 from keras_norm.export import properties, signature
 from keras_norm.export.artifacts import Artifact, Source, sources
 from keras_norm.export.cases import Case, Samples, make_cases, read_samples
-from keras_norm.export.compare import TOLERANCES, DifferenceProfile, coarsest, profile
+from keras_norm.export.compare import TOLERANCES, DifferenceProfile, coarsest, largest, profile
 from keras_norm.export.masking import mask_fills
 from keras_norm.export.precision import model_precision
 from keras_norm.export.properties import Arrays, Property, Run, Tolerance
@@ -50,7 +50,7 @@ def check(
         data: real samples: arrays (samples, ...) by input name, or one array for one input.
         rtol: relative tolerance; None for the default of the coarsest precision that the values
             pass through, see `keras_norm.export.compare.TOLERANCES`.
-        atol: absolute tolerance, likewise.
+        atol: absolute tolerance; None for the same share of each output's largest value.
         batch_sizes: sizes to run; None for 1, 2, 7 and 32, as far as the data reach. All samples
             are run at the largest.
         lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
@@ -84,14 +84,14 @@ def check(
     before = [ops.convert_to_numpy(v) for v in model.variables]  # with seeds and metrics
     try:
         plan, notes = _plan(model, samples, cases, strict=lengths is not None)
-        tolerance = _tolerance(plan.precision, rtol, atol)
+        tolerance = _tolerance(plan, plan.precision, rtol, atol)
         tested = _properties(KerasRunner(model), plan, tolerance)
         weights = properties.unchanged_weights(weights_before, model.weights)
     finally:
         for variable, value in zip(model.variables, before, strict=True):
             variable.assign(value)
     own = ArtifactResult(
-        "Keras model", "", plan.precision, tolerance.rtol, tolerance.atol, (), (*tested, weights)
+        "Keras model", "", plan.precision, tolerance.rtol, atol, (), (*tested, weights)
     )
     results = tuple(_check_source(source, plan, rtol, atol) for source in found)
     whole = samples.case(range(samples.batch or samples.count))
@@ -142,15 +142,16 @@ def _check_source(
     source: Source, plan: _Plan, rtol: float | None, atol: float | None
 ) -> ArtifactResult:
     precision = coarsest([source.precision, plan.precision])
-    tolerance = _tolerance(precision, rtol, atol)
-    result = ArtifactResult(source.name, source.path, precision, tolerance.rtol, tolerance.atol)
+    tolerance = _tolerance(plan, precision, rtol, atol)
+    result = ArtifactResult(source.name, source.path, precision, tolerance.rtol, atol)
     try:
         with source.open() as run:
             first = plan.cases[0]
+            state = properties.weights_state(run)
             before = run(first.inputs)
             outputs = _values(run, plan, tolerance)
             tested = _properties(run, plan, tolerance)
-            weights = properties.unchanged_answer(run, first, before, tolerance)
+            weights = properties.unchanged_answer(run, first, before, state, tolerance)
             ops = properties.plain_ops(run)
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
     except Exception as error:
@@ -191,9 +192,12 @@ def _properties(run: Run, plan: _Plan, tolerance: Tolerance) -> tuple[Property, 
     )
 
 
-def _tolerance(precision: str, rtol: float | None, atol: float | None) -> Tolerance:
-    default_rtol, default_atol = TOLERANCES[precision]
-    return Tolerance(default_rtol if rtol is None else rtol, default_atol if atol is None else atol)
+def _tolerance(plan: _Plan, precision: str, rtol: float | None, atol: float | None) -> Tolerance:
+    """By default atol is a share of an output's largest value, whatever that value is."""
+    share = TOLERANCES[precision]
+    scales = {name: largest(answer[name] for answer in plan.expected) for name in plan.expected[0]}
+    absolute = {name: share * scale if atol is None else atol for name, scale in scales.items()}
+    return Tolerance(share if rtol is None else rtol, absolute)
 
 
 def _one_line(error: Exception) -> str:

@@ -5,8 +5,9 @@ import contextlib
 import os
 import pathlib
 import re
-import tempfile
+import uuid
 import zipfile
+import zlib
 from typing import Any
 
 import keras
@@ -87,6 +88,15 @@ def check(args: argparse.Namespace) -> bool:
             raise UsageError(f"The folder {path.parent} does not exist.")
         if path.is_dir():
             raise UsageError(f"{path} is a folder; give the name of a file.")
+        if not os.access(path.parent, os.W_OK):
+            raise UsageError(f"The folder {path.parent} cannot be written to.")
+    read = (args.model, args.data, *map(pathlib.Path, args.artifacts))
+    inputs = {path.resolve() for path in read}
+    reports = [path.resolve() for path in (args.json, args.html) if path]
+    if inputs & set(reports) or len(set(reports)) < len(reports):
+        raise UsageError(
+            "A report would overwrite the model, the data, an artefact or the other report."
+        )
     data = _load_data(args.data)
     model = _load_model(args.model)
     report = check_model(
@@ -95,9 +105,9 @@ def check(args: argparse.Namespace) -> bool:
     pages = [(args.json, report.to_json())] if args.json else []
     if args.html:
         pages.append((args.html, render(report)))
+    report.print()
     for path, text in pages:
         _write(path, text)
-    report.print()
     return bool(report)
 
 
@@ -158,10 +168,13 @@ def _load_model(path: pathlib.Path) -> Any:
     except Exception as error:
         text = " ".join(str(error).split())
         if unknown := re.search(r"Could not locate class '([^']+)'", text):
-            text = f"its layer {unknown[1]} is not registered; Keras' and keras_norm's are."
+            text = (
+                f"its layer {unknown[1]} is not registered. Keras' and keras_norm's are; for "
+                "another, call keras_norm.export in the program that defines it."
+            )
         elif "Lambda" in text:
             text = "it holds a Lambda layer, whose code safe mode does not run."
-        raise UsageError(f"{path} cannot be loaded: {text.split('. ')[0]}") from error
+        raise UsageError(f"{path} cannot be loaded: {text}") from error
 
 
 def _load_data(path: pathlib.Path) -> dict[str, np.ndarray]:
@@ -174,20 +187,20 @@ def _load_data(path: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
 
 
 def _write(path: pathlib.Path, text: str) -> None:
     """Write all of the file or none of it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _size(path: pathlib.Path) -> str:

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-# (rtol, atol) by precision, coarsest first: some units in the last place of the type, for the sums
-# that a recurrence gathers. "int8" is a TFLite file whose weights are quantized to it.
+# Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
+# that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"
+# is a TFLite file whose weights are quantized to it.
 TOLERANCES = {
-    "int8": (5e-2, 5e-2),
-    "bfloat16": (5e-2, 5e-2),
-    "float16": (1e-2, 1e-2),
-    "float32": (1e-5, 1e-5),
-    "float64": (1e-9, 1e-9),
+    "int8": 5e-2,
+    "bfloat16": 5e-2,
+    "float16": 1e-2,
+    "float32": 1e-5,
+    "float64": 1e-9,
 }
 
 # Upper bounds of the histogram's bins; the first bin holds exact zeros.
@@ -97,7 +98,10 @@ def coarsest(precisions: Iterable[str]) -> str:
 
 
 def compare(
-    expected: Mapping[str, Any], actual: Mapping[str, Any], rtol: float, atol: float
+    expected: Mapping[str, Any],
+    actual: Mapping[str, Any],
+    rtol: float,
+    atol: float | Mapping[str, float],
 ) -> tuple[OutputComparison, ...]:
     """Compare each expected output with the actual one of the same name.
 
@@ -109,7 +113,7 @@ def compare(
         expected: arrays by output name.
         actual: arrays by output name.
         rtol: relative tolerance, 0 or more.
-        atol: absolute tolerance, 0 or more.
+        atol: absolute tolerance, 0 or more; or one for every expected output by name.
 
     Returns:
         One result for every expected output, in that order, then one for every extra output.
@@ -120,8 +124,11 @@ def compare(
     (False, 0.5, (('sample', 0), ('unit', 0)))
     """
 
+    def allowed(name: str) -> float:
+        return atol.get(name, 0.0) if isinstance(atol, Mapping) else atol
+
     def failed(name: str, problem: str) -> OutputComparison:
-        return OutputComparison(name, False, problem, rtol, atol)
+        return OutputComparison(name, False, problem, rtol, allowed(name))
 
     results = []
     for name, value in expected.items():
@@ -132,13 +139,22 @@ def compare(
         e, a = np.asarray(value), np.asarray(actual[name])
         problem = _incomparable(e, a)
         results.append(
-            failed(name, problem) if problem else _compare_values(name, e, a, rtol, atol)
+            failed(name, problem) if problem else _compare_values(name, e, a, rtol, allowed(name))
         )
     extra = [name for name in actual if name not in expected]
     return (
         *results,
         *(failed(name, "extra output, which the model does not have") for name in extra),
     )
+
+
+def largest(arrays: Iterable[Any]) -> float:
+    """The largest finite absolute value in some arrays, or 1 where they are all 0."""
+    found = 0.0
+    for array in arrays:
+        magnitude = np.abs(_wide(np.asarray(array)))
+        found = max(found, float(magnitude[np.isfinite(magnitude)].max(initial=0.0)))
+    return found or 1.0
 
 
 def profile(expected: Any, actual: Any) -> DifferenceProfile | None:

@@ -47,7 +47,7 @@ def plots(report: Report) -> list[tuple[str, str]]:
     drawn: list[tuple[str, Callable[[Any], None]]] = []
     for output, profiles in _profiles(report).items():
         drawn.append(
-            (f"{output}: worst difference", functools.partial(_by_index, report, profiles))
+            (f"{output}: worst difference", functools.partial(_by_index, report, output, profiles))
         )
         drawn.append(
             (f"{output}: how large the differences are", functools.partial(_histogram, profiles))
@@ -69,13 +69,16 @@ def _profiles(report: Report) -> Profiles:
     return found
 
 
-def _by_index(report: Report, profiles: dict[str, DifferenceProfile], ax: Any) -> None:
+def _by_index(
+    report: Report, output_name: str, profiles: dict[str, DifferenceProfile], ax: Any
+) -> None:
     for k, (name, profile) in enumerate(profiles.items()):
         # Zero has no place on a logarithmic axis; a gap in the line shows exact equality.
         worst = [w if w > 0 else float("nan") for w in profile.worst]
         label = name if any(profile.worst) else f"{name}: equal everywhere"
         ax.plot(range(len(worst)), worst, ".-", label=label, linewidth=_width(k, profiles))
-    for atol in {result.atol for result in report.artifacts if result.name in profiles}:
+    outputs = [output for result in report.artifacts for output in result.outputs]
+    for atol in {output.comparisons[0].atol for output in outputs if output.output == output_name}:
         ax.axhline(atol, color=INK, linewidth=0.8, linestyle=":", label=f"atol {atol:g}")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_yscale("log")

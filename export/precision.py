@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import struct
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -35,9 +36,15 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
 
     Returns:
         A key of `keras_norm.export.compare.TOLERANCES`.
+
+    Raises:
+        ValueError: the file is damaged.
     """
     schema = _schema()
-    model = schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
+    try:
+        model = schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
+    except (struct.error, IndexError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
     names = {
         schema.TensorType.FLOAT64: "float64",
         schema.TensorType.FLOAT32: "float32",

@@ -35,10 +35,10 @@ class Property:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """|actual - expected| <= atol + rtol |expected|."""
+    """|actual - expected| <= atol + rtol |expected|, with an atol for every output."""
 
     rtol: float
-    atol: float
+    atol: Mapping[str, float]
 
     def compare(self, expected: Arrays, actual: Arrays) -> tuple[OutputComparison, ...]:
         """See `keras_norm.export.compare.compare`."""
@@ -142,15 +142,32 @@ def difference(result: OutputComparison) -> str:
     )
 
 
-def unchanged_answer(run: Run, case: Case, before: Arrays, tolerance: Tolerance) -> Property:
-    """Whether the first answer is still given after all calls, as it is when no weight changed.
+def weights_state(run: Any) -> dict[str, str]:
+    """A digest of each variable that a runner can see, by name.
+
+    Args:
+        run: a runner with `state()`, or any function.
+    """
+    return run.state() if hasattr(run, "state") else {}
+
+
+def unchanged_answer(
+    run: Run, case: Case, before: Arrays, state: dict[str, str], tolerance: Tolerance
+) -> Property:
+    """Whether every variable, and the first answer, is after all calls what it was before.
 
     Args:
         run: the model.
         case: the first call.
         before: what it gave then.
+        state: `weights_state` before the first call.
         tolerance: how far the answers may differ.
     """
+    now = weights_state(run)
+    changed = [name for name, digest in state.items() if now.get(name) != digest]
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        return Property("weights", "fail", f"inference changed {changed[0].split(': ')[1]}{more}")
     for result in tolerance.compare(before, run(case.inputs)):
         if not result:
             detail = f"the first call after all others: {difference(case.locate(result))}"

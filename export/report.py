@@ -60,7 +60,8 @@ class ArtifactResult:
         path: where it is; "" for the Keras model and for runners without a file.
         precision: the coarsest precision that its values pass through, which sets the tolerance.
         rtol: relative tolerance used.
-        atol: absolute tolerance used.
+        atol: absolute tolerance that was asked for; None for the default, a share of an output's
+            largest value.
         outputs: comparison with the Keras model, output by output; empty for the model itself.
         properties: what else was tested.
         error: why it could not be run, or None.
@@ -70,7 +71,7 @@ class ArtifactResult:
     path: str
     precision: str
     rtol: float
-    atol: float
+    atol: float | None
     outputs: tuple[OutputResult, ...] = ()
     properties: tuple[Property, ...] = ()
     error: str | None = None
@@ -200,8 +201,13 @@ def _failures(result: ArtifactResult) -> list[Failure]:
     return found + [Failure(result.name, p.name, p.detail) for p in failed]
 
 
-def _badness(result: OutputComparison) -> tuple[bool, bool, float]:
-    return result.problem is not None, not result.passed, result.atol_needed or 0.0
+def _badness(result: OutputComparison) -> tuple[bool, bool, float, float]:
+    return (
+        result.problem is not None,
+        not result.passed,
+        result.atol_needed or 0.0,
+        result.max_abs or 0.0,
+    )
 
 
 def _largest(values: Any) -> float | None:

@@ -139,6 +139,10 @@ class WorkerRunner(Runner):
         """Top-level Python modules that the worker has imported."""
         return self._worker.modules()
 
+    def state(self) -> dict[str, str]:
+        """A digest of each variable, by name; empty where the runtime does not show them."""
+        return self._worker.state()
+
     def close(self) -> None:
         """End the worker process."""
         self._worker.close()

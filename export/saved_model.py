@@ -18,6 +18,9 @@ from keras_norm.walk import named_layers
 
 SIGNATURE = "serving_default"
 
+# Calls back into the Python process that wrote the model.
+PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
+
 
 def export_saved_model(
     model: keras.Model, path: str | os.PathLike[str], *, version: int | None = None
@@ -166,7 +169,7 @@ def saved_model_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 
 
 def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """List what a plain TensorFlow server may lack: XLA ops, `jit_compile`d calls, custom ops.
+    """List what a TensorFlow server may lack: XLA, `jit_compile`d calls, custom ops, Python.
 
     Args:
         path: the SavedModel's folder.
@@ -182,7 +185,7 @@ def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     found = {
         op: nodes
         for op, nodes in saved_model_ops(path).items()
-        if op.startswith("Xla") or not hasattr(tf.raw_ops, op)
+        if op.startswith("Xla") or op in PYTHON_OPS or not hasattr(tf.raw_ops, op)
     }
     graph = _read(path).graph_def
     compiled = [n.name for n in _nodes(_read(path)) if _must_compile(n)]
@@ -209,6 +212,10 @@ def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
         return folder
     if isinstance(version, bool) or not isinstance(version, int) or version < 1:
         raise ValueError(f"version must be an integer of at least 1; received {version!r}")
+    if (folder / "saved_model.pb").exists():
+        raise FileExistsError(
+            f"{folder} is a SavedModel itself, so no version can stand in it: choose another folder"
+        )
     return folder / str(version)
 
 

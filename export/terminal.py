@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from keras_norm.export.compare import OutputComparison
+from keras_norm.export.compare import TOLERANCES, OutputComparison
 from keras_norm.export.report import ArtifactResult, Report
 
 STYLES = {"pass": "green", "ok": "green", "fail": "bold red", "large": "yellow"}
@@ -48,7 +48,8 @@ def number(value: float | None) -> str:
 def place(comparison: OutputComparison, case: str) -> str:
     """Where a comparison's worst element is: "sample 3, timestep 7, unit 12 (batch 7)"."""
     if comparison.problem is not None:
-        return f"{comparison.problem} ({case})"
+        at = ", ".join(f"{axis} {index}" for axis, index in comparison.where)
+        return f"{comparison.problem} ({case}{at and ', such as ' + at})"
     if comparison.max_abs == 0:
         return "equal everywhere"
     return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
@@ -120,15 +121,20 @@ def _values(report: Report) -> Iterator[Any]:
 
 def tolerances(report: Report) -> str:
     """Which tolerances were used, by precision."""
-    used: dict[tuple[str, float, float], list[str]] = {}
+    used: dict[tuple[str, float, float | None], list[str]] = {}
     for result in report.artifacts:
         key = (result.precision, result.rtol, result.atol)
         used.setdefault(key, []).append(result.name)
     parts = (
-        f"rtol {rtol:g}, atol {atol:g} for {precision} ({', '.join(names)})"
+        f"rtol {rtol:g}, atol {_share(precision) if atol is None else f'{atol:g}'} for {precision} "
+        f"({', '.join(names)})"
         for (precision, rtol, atol), names in used.items()
     )
     return "Tolerance: " + "; ".join(parts)
+
+
+def _share(precision: str) -> str:
+    return f"{TOLERANCES[precision]:g} of an output's largest value"
 
 
 def _properties(report: Report) -> Iterator[Any]:

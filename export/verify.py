@@ -6,6 +6,7 @@ import pathlib
 import keras
 import numpy as np
 
+from keras_norm.export.compare import largest
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import TensorSpec
@@ -15,7 +16,7 @@ BATCHES = (1, 3)
 # Pairs of lengths: the first that the model accepts is used (a convolution can need more steps).
 LENGTHS = ((4, 7), (16, 25), (64, 90), (256, 300))
 
-# Largest difference, as a share of the largest output (of 1 where outputs are smaller). Every
+# Largest difference, as a share of the largest output. Every
 # layer's weights are off by 2**-11 in float16.
 TOLERANCE = {None: 1e-4, "float16": 5e-2}
 
@@ -62,7 +63,7 @@ def _compare(
     if quantize == "dynamic" or not finite.any():
         return
     wanted, got = wanted[finite].astype("float64"), got[finite].astype("float64")
-    allowed = TOLERANCE[quantize] * max(1.0, float(np.abs(wanted).max()))
+    allowed = TOLERANCE[quantize] * largest([wanted])
     worst = float(np.abs(wanted - got).max())
     if worst > allowed:
         raise VerificationError(

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import signal
@@ -53,6 +54,8 @@ class WorkerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
+            # A script's own folder, where the protocol stands, is on its path unless this is set.
+            env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
         )
         try:
             self.info: Any = json.loads(self._ask(protocol.JSON, protocol.pack_json(request)))
@@ -66,7 +69,15 @@ class WorkerProcess:
 
     def modules(self) -> set[str]:
         """Top-level modules that the worker has imported so far."""
-        return set(json.loads(self._ask(protocol.JSON, b"null")))
+        return set(self._look()["modules"])
+
+    def state(self) -> dict[str, str]:
+        """A digest of each variable that the worker holds, by name; empty where it cannot tell."""
+        return dict(self._look()["state"])
+
+    def _look(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._ask(protocol.JSON, b"null"))
+        return found
 
     def close(self) -> None:
         """End the worker. Closing twice is fine."""

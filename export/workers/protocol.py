@@ -6,7 +6,7 @@ NumPy alone, because a worker must not import what it is there to do without.
     runner -> worker   JSON     once: what to load
     worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
     runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
-    runner -> worker   JSON     any                  worker -> runner   JSON: modules it imported
+    runner -> worker   JSON     any                  worker -> runner   JSON: modules, and the state
 """
 
 import io
@@ -72,7 +72,8 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
 
     Args:
         load: takes the request's JSON; returns what to report about the model, and a function
-            from input arrays to output arrays, or None where loading was all there is to do.
+            from input arrays to output arrays, or None where loading was all there is to do. Its
+            attribute `state`, where it has one, gives a digest of every variable by name.
             An exception in either is sent as text.
     """
     requests = sys.stdin.buffer
@@ -95,7 +96,8 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
         kind, payload = frame
         if kind == JSON:
             modules = sorted({name.partition(".")[0] for name, m in sys.modules.items() if m})
-            write_frame(replies, JSON, pack_json(modules))
+            state = getattr(run, "state", dict)()
+            write_frame(replies, JSON, pack_json({"modules": modules, "state": state}))
             continue
         try:
             write_frame(replies, ARRAYS, pack_arrays(run(unpack_arrays(payload))))

@@ -1,4 +1,6 @@
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import zipfile
@@ -10,6 +12,8 @@ import pytest
 import keras_norm
 from keras_norm.export import export_saved_model
 from keras_norm_cli import main
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -204,3 +208,51 @@ def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder,
     expected = (data[:, 0] @ np.asarray(old.kernel)).mean(axis=0)
     np.testing.assert_allclose(norm.moving_mean[0], expected, rtol=1e-4, atol=1e-6)
     assert "exists and is never overwritten" in refused(run(*arguments))
+
+
+def test_a_report_never_overwrites_what_was_read(run, folder):
+    err = refused(run(*CHECK, "--json", "{}/model.keras"))
+    assert "would overwrite" in err
+    assert zipfile.is_zipfile(folder / "model.keras")
+
+
+def test_a_damaged_archive_of_data_is_one_line(run, folder, tmp_path):
+    content = bytearray((folder / "data.npz").read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 8] = b"damaged!"
+    (tmp_path / "bad.npz").write_bytes(content)
+    err = refused(run("check", "{}/model.keras", "{}/right", "--data", tmp_path / "bad.npz"))
+    assert "cannot be read" in err
+
+
+def test_a_truncated_tflite_file_is_one_line(run, tmp_path):
+    (tmp_path / "cut.tflite").write_bytes(b"\x1c\x00\x00\x00TFL3" + b"\x00" * 20)
+    arguments = ("check", "{}/model.keras", tmp_path / "cut.tflite", "--data", "{}/data.npz")
+    assert "cut.tflite" in refused(run(*arguments))
+
+
+def test_a_report_can_be_read_by_others(run, tmp_path):
+    run(*CHECK, "--json", tmp_path / "r.json")
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert (tmp_path / "r.json").stat().st_mode == plain.stat().st_mode
+
+
+def test_an_interrupt_is_one_line_and_leaves_nothing(folder, tmp_path):
+    program = (
+        "import os, signal, sys, threading, keras_norm_cli\n"
+        "threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        "sys.exit(keras_norm_cli.main(sys.argv[2:]))\n"
+    )
+    target = tmp_path / "out" / "deep"
+    arguments = ["export", str(folder / "model.keras"), "--to", str(target), "--tflite"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, "6", *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert done.stderr.splitlines()[-1] == "keras-norm: interrupted"
+    assert not (tmp_path / "out").exists()

@@ -162,3 +162,22 @@ def test_exporting_changes_no_output_of_the_model(tmp_path):
     before = KerasRunner(model)(data)
     export_saved_model(model, tmp_path / "model")
     models.assert_same(KerasRunner(model)(data), before, atol=0)
+
+
+def test_a_call_back_into_python_is_refused(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    twice = keras.layers.Lambda(
+        lambda z: tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [z], tf.float32), (None, 3)),
+        output_shape=(3,),
+    )
+    model = keras.Model(inputs, twice(inputs))
+    with pytest.raises(UnsupportedOpError, match="PyFunc"):
+        export_saved_model(model, tmp_path / "saved")
+
+
+def test_no_version_is_written_into_a_saved_model(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    folder = export_saved_model(model, tmp_path / "saved")
+    with pytest.raises(FileExistsError, match="is a SavedModel itself"):
+        export_saved_model(model, folder, version=1)
