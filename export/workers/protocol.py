@@ -96,7 +96,7 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
         kind, payload = frame
         if kind == JSON:
             modules = sorted({name.partition(".")[0] for name, m in sys.modules.items() if m})
-            state = getattr(run, "state", dict)()
+            state: dict[str, str] = getattr(run, "state", dict)()
             write_frame(replies, JSON, pack_json({"modules": modules, "state": state}))
             continue
         try:

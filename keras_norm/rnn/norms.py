@@ -98,7 +98,7 @@ def keeps_statistics(layer: Any) -> bool:
     return isinstance(layer, StatisticsNormalization)
 
 
-def _template(layer: Any) -> tuple[type, dict[str, Any]]:
+def _template(layer: Any) -> tuple[Any, dict[str, Any]]:
     """The class and configuration that copies of a layer are made from.
 
     Keras' BatchNormalization becomes ours: inside a loop it would see no mask, and move its

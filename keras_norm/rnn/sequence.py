@@ -1,6 +1,7 @@
 """What every normalized recurrent layer shares."""
 
 import inspect
+import operator
 from typing import Any
 
 import keras
@@ -49,7 +50,7 @@ class NormRNN(keras.layers.RNN):
         """Let the cell's arguments read as the layer's own, as those of Keras' layers do."""
         super().__init_subclass__(**kwargs)
         for name in _arguments(cls.cell_class) - set(dir(cls)):
-            setattr(cls, name, property(lambda self, name=name: getattr(self.cell, name)))
+            setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
     def __init__(self, units: int, *args: Any, **kwargs: Any) -> None:
         use_cudnn = kwargs.pop("use_cudnn", "auto")
@@ -125,9 +126,9 @@ def _arguments(cell_class: type) -> set[str]:
         name
         for base in cell_class.__mro__
         if issubclass(base, keras.layers.Layer) and base is not keras.layers.Layer
-        for name, parameter in inspect.signature(base.__init__).parameters.items()
+        for name, parameter in inspect.signature(base).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        and name not in ("self", "slots")
+        and name != "slots"
     }
 
 
