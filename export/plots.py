@@ -79,7 +79,7 @@ def _by_index(
         ax.plot(range(len(worst)), worst, ".-", label=label, linewidth=_width(k, profiles))
     outputs = [output for result in report.artifacts for output in result.outputs]
     for atol in {output.comparisons[0].atol for output in outputs if output.output == output_name}:
-        ax.axhline(atol, color=INK, linewidth=0.8, linestyle=":", label=f"atol {atol:g}")
+        ax.axhline(atol, color=INK, linewidth=0.8, linestyle=":", label=f"atol {atol:.2g}")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_yscale("log")
     ax.set_xlabel(next(iter(profiles.values())).axis)

@@ -155,9 +155,11 @@ class Report:
     def verdict(self) -> str:
         """One line: pass or fail, and what failed."""
         if self.passed:
+            files = len({result.path or result.name for result in self.artifacts})
+            equal = "1 artefact equals" if files == 1 else f"{files} artefacts equal"
             count = len(self.artifacts)
-            runs = "artefact equals" if count == 1 else "artefacts equal"
-            return f"PASS: {count} {runs} the Keras model on {self.samples} samples"
+            runners = "1 runner" if count == 1 else f"{count} runners"
+            return f"PASS: {equal} the Keras model, in {runners}, on {self.samples} samples"
         return f"FAIL: {', '.join(dict.fromkeys(f.subject for f in self.failures))}"
 
     def to_json(self) -> str:

@@ -74,7 +74,7 @@ def printed(report, width=80):
 
 def test_a_report_is_true_when_every_check_passed(passing):
     assert passing
-    assert passing.verdict == "PASS: 2 artefacts equal the Keras model on 20 samples"
+    assert passing.verdict == "PASS: 2 artefacts equal the Keras model, in 2 runners, on 20 samples"
 
 
 def test_a_report_is_false_when_any_check_failed(failing):
