@@ -48,15 +48,15 @@ def pack_json(value: Any) -> bytes:
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Encode named arrays as .npz, never pickled.
+    """Encode named arrays as .npz.
 
-    The names stand in an array of their own: a name such as "file" is none that `np.savez` takes.
+    Arrays of objects would be pickled, and are refused by `unpack_arrays`. The names stand in an array of their own: a name such as "file" is none that `np.savez` takes.
     bfloat16, which .npz cannot hold, goes as float32 (exact).
     """
     values = [np.asarray(a) for a in arrays.values()]
     values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
     buffer = io.BytesIO()
-    np.savez(buffer, np.array(list(arrays), dtype=np.str_), *values, allow_pickle=False)
+    np.savez(buffer, np.array(list(arrays), dtype=np.str_), *values)
     return buffer.getvalue()
 
 
