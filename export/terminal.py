@@ -77,7 +77,7 @@ def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
     table.add_row(*(Text(c) if isinstance(c, str) else c for c in cells), style=style)
 
 
-def breakable(path: str, width: int = 42) -> str:
+def breakable(path: str, width: int = 38) -> str:
     """A layer's path with line breaks after its slashes, so that no name is cut in two.
 
     Args:

@@ -48,9 +48,9 @@ def pack_json(value: Any) -> bytes:
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Encode named arrays as .npz.
+    """Encode named arrays as .npz, which `unpack_arrays` reads without pickle.
 
-    Arrays of objects would be pickled, and are refused by `unpack_arrays`. The names stand in an array of their own: a name such as "file" is none that `np.savez` takes.
+    The names stand in an array of their own: a name such as "file" is none that `np.savez` takes.
     bfloat16, which .npz cannot hold, goes as float32 (exact).
     """
     values = [np.asarray(a) for a in arrays.values()]
