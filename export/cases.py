@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.compare import OutputComparison
+from keras_norm.export.signature import in_range
 
 BATCH_SIZES = (1, 2, 7, 32)
 
@@ -182,13 +183,11 @@ def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
         ) from None
     if not fits:
         raise ValueError(f"Input {name!r} takes {dtype}. Received {array.dtype}.")
-    if target.kind in "iu" and array.size:
-        limits = np.iinfo(target)
-        if array.min() < limits.min or array.max() > limits.max:
-            raise ValueError(
-                f"Input {name!r} takes {dtype}. Received values up to {np.abs(array).max()}, which "
-                "it cannot hold."
-            )
+    if not in_range(array, target):
+        raise ValueError(
+            f"Input {name!r} takes {dtype}. Received values up to {np.abs(array).max()}, which it "
+            "cannot hold."
+        )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"Input {name!r} holds NaN or infinity. Give finite data.")
     return array.astype(target)

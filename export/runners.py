@@ -268,11 +268,7 @@ def _fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
         shape = ", ".join("any" if size is None else str(size) for size in wanted)
         raise ValueError(f'input "{spec.name}" has the shape ({shape}); received {array.shape}')
     dtype = np.dtype("float32" if spec.dtype == "bfloat16" else spec.dtype)
-    fits = np.can_cast(array.dtype, dtype, "same_kind")
-    if fits and dtype.kind in "iu" and array.size:
-        limits = np.iinfo(dtype)
-        fits = limits.min <= array.min() and array.max() <= limits.max
-    if not fits:
+    if not (np.can_cast(array.dtype, dtype, "same_kind") and signature.in_range(array, dtype)):
         raise ValueError(
             f'input "{spec.name}" has the type {spec.dtype}; received {array.dtype} values that '
             "it cannot hold"

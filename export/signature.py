@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +122,14 @@ def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> 
         raise ValueError(
             f"{who} takes the inputs {_listed(names)}; received {_listed(inputs) or 'nothing'}"
         )
+
+
+def in_range(array: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether every value of an array lies within an integer type; True for any other type."""
+    if dtype.kind not in "iu" or not array.size:
+        return True
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= array.min() and array.max() <= limits.max)
 
 
 def _listed(names: Any) -> str:

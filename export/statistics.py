@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
-from keras_norm.walk import named_layers
+from keras_norm.walk import is_batch_norm, named_layers
 
 # A gap is called large beyond these: batch means one standard deviation away on average, or
 # variances that differ by a factor of four.
@@ -138,14 +138,6 @@ def measure_gap(
     )
     verdict, reason = _verdict(outputs, layers)
     return TrainInferenceGap(verdict, reason, outputs, layers, max_gap)
-
-
-def is_batch_norm(layer: Any) -> bool:
-    """Whether a layer normalizes with moving statistics at inference."""
-    return (
-        getattr(layer, "moving_mean", None) is not None
-        and getattr(layer, "moving_variance", None) is not None
-    )
 
 
 def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_norm.clone import measuring_clone
-from keras_norm.walk import named_layers
+from keras_norm.walk import is_batch_norm, named_layers
 
 BATCH = 32
 
@@ -54,7 +54,11 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
     """
     clone = measuring_clone(model)
     layers = zip(named_layers(model), named_layers(clone), strict=True)
-    pairs = [(own, _Average(copy)) for (_, own), (_, copy) in layers if _has_statistics(own)]
+    pairs = [
+        (own, _Average(copy))
+        for (_, own), (_, copy) in layers
+        if is_batch_norm(own) and own.trainable
+    ]
     if not pairs:
         raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
     run = _training_call(clone)
@@ -108,10 +112,6 @@ class _Average:
 
     def _updates(self) -> Any:
         return np.array(self.measured.update_count) if self._counted else 0
-
-
-def _has_statistics(layer: Any) -> bool:
-    return getattr(layer, "moving_mean", None) is not None and layer.trainable
 
 
 def _training_call(clone: keras.Model) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""Every layer of a model, however deeply nested, with its path."""
+"""Every layer of a model, however deeply nested, with its path, and which keep statistics."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +18,14 @@ def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         (path, layer) pairs, a layer before the layers inside it.
     """
     yield from _walk(layer, path, set())
+
+
+def is_batch_norm(layer: Any) -> bool:
+    """Whether a layer normalizes with moving statistics at inference."""
+    return (
+        getattr(layer, "moving_mean", None) is not None
+        and getattr(layer, "moving_variance", None) is not None
+    )
 
 
 def _walk(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
