@@ -42,6 +42,11 @@ def portable_loops() -> Iterator[None]:
         _portable.reset(token)
 
 
+def loops_are_portable() -> bool:
+    """Whether loops are traced in the form that TFLite converts."""
+    return _portable.get()
+
+
 def time_loop(
     step: Callable[[list[Any], list[Any], Any], tuple[list[Any], list[Any]]],
     inputs: Sequence[Any],
@@ -99,7 +104,7 @@ def _scan_form(unroll: bool) -> Callable[..., tuple[list[Any], list[Any]]]:
         return _backend_scan
     from keras_norm.ops import tensorflow_scan
 
-    return tensorflow_scan.portable if _portable.get() else tensorflow_scan.fast
+    return tensorflow_scan.portable if loops_are_portable() else tensorflow_scan.fast
 
 
 def _unrolled(step: Any, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:

@@ -1,7 +1,7 @@
 """What every normalized cell shares."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -9,6 +9,21 @@ from keras import ops
 from keras_norm.rnn import norms, step_counter
 
 Norm = Callable[[str, Any], Any]
+
+
+class FastCell(NamedTuple):
+    """What the fast sequence form needs to know of a cell.
+
+    `name` is that of one of its cells, `*_slots` the slots of x W, of h U and of the state ("" for
+    none), `*_bias` the biases of x W and of h U, or None.
+    """
+
+    name: str
+    kernel_slots: tuple[str, ...]
+    recurrent_slots: tuple[str, ...]
+    state_slot: str
+    kernel_bias: Any
+    recurrent_bias: Any
 
 
 class NormCell(keras.layers.Layer):
@@ -73,6 +88,10 @@ class NormCell(keras.layers.Layer):
             dropout_masks: of the first state, or None.
             norm: (slot, tensor) -> tensor.
         """
+        raise NotImplementedError
+
+    def fast_cell(self) -> FastCell | None:
+        """How the fast sequence form computes this cell, or None where it does not."""
         raise NotImplementedError
 
     def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[Any, Any]:

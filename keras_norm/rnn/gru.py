@@ -4,10 +4,11 @@ from typing import Any, ClassVar
 
 import keras
 from keras import ops
+from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.gru import gru_step, gru_step_reset_before
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Norm, NormCell
+from keras_norm.rnn.cell import FastCell, Norm, NormCell
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
@@ -111,6 +112,15 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             return u if self._biases[1] is None else u + self._biases[1]
 
         return [gru_step(x, states[0], recur, norm, *activations)]
+
+    def fast_cell(self) -> FastCell | None:
+        """The layout of the fast form, which resets after the product with U."""
+        usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
+        if not usual or not self.reset_after:
+            return None
+        kernel_slots = ("kernel_norm", "kernel_candidate_norm")
+        recurrent_slots = ("recurrent_norm", "recurrent_candidate_norm")
+        return FastCell("gru", kernel_slots, recurrent_slots, "", *self._biases)
 
     @property
     def _biases(self) -> tuple[Any, Any]:

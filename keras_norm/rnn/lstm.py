@@ -3,10 +3,11 @@
 from typing import Any, ClassVar
 
 import keras
+from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.lstm import GATES, lstm_step
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Norm, NormCell
+from keras_norm.rnn.cell import FastCell, Norm, NormCell
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
@@ -105,6 +106,15 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             self.recurrent_activation,
             norm_form=self.norm_form,
             normalize_carry=self.normalize_carry,
+        )
+
+    def fast_cell(self) -> FastCell | None:
+        """The layout of the fast form, which has neither the joint form nor a normalized carry."""
+        usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
+        if not usual or self.norm_form == "joint" or self.normalize_carry:
+            return None
+        return FastCell(
+            "lstm", ("kernel_norm",), ("recurrent_norm",), "state_norm", self.bias, None
         )
 
     def get_config(self) -> dict[str, Any]:

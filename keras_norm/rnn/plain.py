@@ -17,6 +17,7 @@ def plain_form(
     states: list[Any],
     mask: Any,
     training: bool,
+    dropout_masks: tuple[Any, Any],
     **loop_options: Any,
 ) -> LoopResult:
     """Run a normalized cell over whole sequences.
@@ -29,7 +30,8 @@ def plain_form(
         sequences: (batch, time, features), in the order of the loop.
         states: initial states, each (batch, units).
         mask: bool (batch, time), True where a sequence is alive; or None.
-        training: whether dropout and batch statistics are on.
+        training: whether batch statistics are on.
+        dropout_masks: of the inputs and of the first state, as `NormCell.dropout_masks` gives them.
         **loop_options: of `time_loop`.
 
     Returns:
@@ -41,7 +43,7 @@ def plain_form(
         layer = layers.get(slot)
         return x if layer is None else norms.normalize_sequence(layer, x, mask, training)
 
-    input_masks, recurrent_masks = cell.dropout_masks(sequences[:, 0, :], states[0], training)
+    input_masks, recurrent_masks = dropout_masks
     x = cell.project_inputs(sequences, input_masks, norm_all)
 
     looped = {

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_norm.rnn.cell import with_norm
-from keras_norm.rnn.plain import plain_form
+from keras_norm.rnn.forms import run
 
 # Arguments of keras.layers.RNN and keras.layers.Layer; every other one belongs to the cell.
 LAYER_ARGUMENTS = frozenset(
@@ -88,7 +88,7 @@ class NormRNN(keras.layers.RNN):
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        result = plain_form(
+        return run(
             self.cell,
             sequences,
             initial_state,
@@ -98,11 +98,6 @@ class NormRNN(keras.layers.RNN):
             zero_output_for_mask=self.zero_output_for_mask,
             unroll=self.unroll,
         )
-        if self.return_sequences:
-            outputs = ops.swapaxes(result.outputs, 0, 1)
-        else:
-            outputs = result.last_output[:, None]
-        return result.last_output, outputs, result.states
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument, the cell's among them."""

@@ -3,10 +3,11 @@
 from typing import Any, ClassVar
 
 import keras
+from keras.activations import tanh
 
 from keras_norm.ops.projection import project
 from keras_norm.ops.simple_rnn import simple_rnn_step
-from keras_norm.rnn.cell import Norm, NormCell
+from keras_norm.rnn.cell import FastCell, Norm, NormCell
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
@@ -59,6 +60,12 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
             self.activation,
         )
         return [h]
+
+    def fast_cell(self) -> FastCell | None:
+        """The layout of the fast form."""
+        if self.activation is not tanh:
+            return None
+        return FastCell("simple_rnn", ("kernel_norm",), ("recurrent_norm",), "", self.bias, None)
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -1,0 +1,115 @@
+"""The elementwise half of each cell's step, forward and backward.
+
+The products x W and h U come normalized and with their biases, in groups of columns. A cell gives
+
+- `GROUPS`: the width in units of each group of columns,
+- `STATES`: the number of its states,
+- `SAVED`: the width in units of what its backward pass needs of the step,
+- `KERNEL`, `RECURRENT`: which of the gradients that `backward` returns belongs to each group of x W
+  and of h U,
+- `forward`: (x, u, states, norm) -> the new states, and what is saved,
+- `backward`: (saved, old states, new states, gradients of the new states, norm) -> `StepGradients`.
+
+`norm` is the norm of the state: an object with `forward(c)` and `backward(c, dy)`.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+
+class StepGradients(NamedTuple):
+    """Gradients of the groups, of the old states (None for zeros), and of the norm's weights.
+
+    `norm` holds those of the state norm's gamma and beta, summed over the batch.
+    """
+
+    groups: list[Any]
+    states: list[Any]
+    norm: list[Any]
+
+
+class LSTM:
+    """i, f, g, o = x + u; c = s(f) c + s(i) tanh(g); h = s(o) tanh(norm(c))."""
+
+    GROUPS = (4,)
+    STATES = 2
+    SAVED = 4
+    KERNEL = RECURRENT = (0,)
+
+    @staticmethod
+    def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
+        """The step."""
+        i, f, g, o = tf.split(x[0] + u[0], 4, axis=1)
+        i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
+        c = f * states[1] + i * g
+        return [o * tf.tanh(norm.forward(c)), c], tf.concat([i, f, g, o], axis=1)
+
+    @staticmethod
+    def backward(
+        saved: Any, old: list[Any], new: list[Any], d: list[Any], norm: Any
+    ) -> StepGradients:
+        """Its derivative."""
+        i, f, g, o = tf.split(saved, 4, axis=1)
+        y = tf.tanh(norm.forward(new[1]))
+        dh, dc = d
+        through_norm, norm_weights = norm.backward(new[1], dh * o * (1.0 - y * y))
+        dc = dc + through_norm
+        di, df = dc * g * i * (1.0 - i), dc * old[1] * f * (1.0 - f)
+        dg, do = dc * i * (1.0 - g * g), dh * y * o * (1.0 - o)
+        return StepGradients([tf.concat([di, df, dg, do], axis=1)], [None, dc * f], norm_weights)
+
+
+class GRU:
+    """z, r = s(x_zr + u_zr); n = tanh(x_n + r u_n); h = z h + (1 - z) n."""
+
+    GROUPS = (2, 1)
+    STATES = 1
+    SAVED = 4
+    KERNEL = (0, 1)
+    RECURRENT = (0, 2)
+
+    @staticmethod
+    def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
+        """The step."""
+        z, r = tf.split(tf.sigmoid(x[0] + u[0]), 2, axis=1)
+        n = tf.tanh(x[1] + r * u[1])
+        h = z * states[0] + (1.0 - z) * n
+        return [h], tf.concat([z, r, n, u[1]], axis=1)
+
+    @staticmethod
+    def backward(
+        saved: Any, old: list[Any], new: list[Any], d: list[Any], norm: Any
+    ) -> StepGradients:
+        """Its derivative."""
+        z, r, n, u = tf.split(saved, 4, axis=1)
+        (dh,) = d
+        dn = dh * (1.0 - z) * (1.0 - n * n)
+        dz, dr = dh * (old[0] - n) * z * (1.0 - z), dn * u * r * (1.0 - r)
+        return StepGradients([tf.concat([dz, dr], axis=1), dn, dn * r], [dh * z], [])
+
+
+class SimpleRNN:
+    """h = tanh(x + u)."""
+
+    GROUPS = (1,)
+    STATES = 1
+    SAVED = 1
+    KERNEL = RECURRENT = (0,)
+
+    @staticmethod
+    def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
+        """The step."""
+        h = tf.tanh(x[0] + u[0])
+        return [h], h
+
+    @staticmethod
+    def backward(
+        saved: Any, old: list[Any], new: list[Any], d: list[Any], norm: Any
+    ) -> StepGradients:
+        """Its derivative."""
+        (dh,) = d
+        return StepGradients([dh * (1.0 - saved * saved)], [None], [])
+
+
+CELLS: dict[str, Any] = {"lstm": LSTM, "gru": GRU, "simple_rnn": SimpleRNN}

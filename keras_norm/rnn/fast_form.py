@@ -1,0 +1,244 @@
+"""The fast sequence form of a cell: what it covers, and how a cell's weights enter it.
+
+Needs the TensorFlow backend.
+"""
+
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.layers.rms_norm import RMSNormalization
+from keras_norm.ops.fast.loops import Vectors
+from keras_norm.ops.fast.norms import RowNorm
+from keras_norm.ops.fast.products import centre
+from keras_norm.ops.fast.sequence import Arguments, Setting, fast_sequence
+from keras_norm.ops.fast.spec import Spec
+from keras_norm.ops.fast.warmth import is_hot
+from keras_norm.ops.moments import statistics_dtype
+from keras_norm.rnn.cell import FastCell, NormCell
+
+# Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
+# second of two cores all but idle. So the loops took 0.55 to 0.75 of the time at all four shapes of
+# the benchmark; four parts took as long as two.
+PARTS = 2
+
+# Modules that trace a model to write it to a file, which must run without XLA.
+EXPORTERS = ("keras.src.export", "tensorflow.lite", "tensorflow.python.saved_model")
+
+
+class Sizes(NamedTuple):
+    """Batch and time of sequences, and the time that a program is compiled for: int32 scalars."""
+
+    batch: Any
+    time: Any
+    padded_time: Any
+
+
+def sizes_of(sequences: Any) -> Sizes:
+    """The sizes of (batch, time, features).
+
+    A time that the graph does not know is rounded up to a power of two, or to one and a half times
+    one: a hundred lengths of sequences are a dozen shapes.
+    """
+    batch, time = tf.unstack(tf.shape(sequences)[:2])
+    if sequences.shape[1] is not None:
+        return Sizes(batch, time, time)
+    lengths = tf.constant(sorted(n * 2**k for n in (2, 3) for k in range(28)))
+    return Sizes(batch, time, lengths[tf.searchsorted(lengths, time[None])[0]])
+
+
+def fast_spec(
+    cell: NormCell, masked: bool, dropout_masks: tuple[Any, Any], return_sequences: bool
+) -> Spec | None:
+    """The cell's recurrence as the fast form has it, or None where it does not cover the cell.
+
+    It covers LayerNorm (as `LayerNormalization` computes it by default) and RMSNorm in any slot, or
+    none, with tanh and sigmoid, in every dtype.
+    """
+    fast = cell.fast_cell()
+    if fast is None:
+        return None
+    layers = cell.slot_layers()
+    slots = [*fast.kernel_slots, *fast.recurrent_slots, fast.state_slot]
+    norms = {slot: _row_norm(layers.get(slot)) for slot in slots}
+    if False in norms.values():
+        return None
+    masks = [len(_as_list(m)) for m in dropout_masks]
+    spec = Spec(
+        fast.name,
+        cell.units,
+        tuple(norms[slot] for slot in fast.kernel_slots),
+        tuple(norms[slot] for slot in fast.recurrent_slots),
+        norms[fast.state_slot],
+        statistics_dtype(cell.compute_dtype),
+        return_sequences,
+        masked,
+        *masks,
+    )
+    # Under a mask for each gate, a centred kernel no longer makes a centred product.
+    gated = zip((spec.kernel, spec.recurrent), masks, strict=True)
+    uncentred = any(
+        norm is not None and norm.centred and len(blocks) > 1
+        for group, count in gated
+        for norm, blocks in zip(group, spec.blocks(count), strict=True)
+    )
+    return None if uncentred else spec
+
+
+def fast_form(
+    cell: NormCell,
+    spec: Spec,
+    sequences: Any,
+    states: list[Any],
+    mask: Any,
+    training: bool,
+    dropout_masks: tuple[Any, Any],
+    sizes: Sizes,
+    parts: int,
+) -> tuple[Any, list[Any]]:
+    """Run a cell over sequences.
+
+    Args:
+        cell: a built cell.
+        spec: of `fast_spec`.
+        sequences: (batch, time, features), in the order of the loop.
+        states: initial states, each (batch, units).
+        mask: bool (batch, time), or None.
+        training: whether a gradient may be asked for.
+        dropout_masks: of the inputs and of h, each None, a tensor, or a list of one for each gate.
+        sizes: of the sequences.
+        parts: into how many the batch is split.
+
+    Returns:
+        h at every timestep (batch, time, units), where a masked step repeats the state before it,
+        or None without `return_sequences`; and the last states.
+    """
+    fast = cell.fast_cell()
+    padding = [[0, 0], [0, sizes.padded_time - sizes.time]]
+    sequences = tf.pad(sequences, [*padding, [0, 0]])
+    mask = None if mask is None else tf.pad(mask, padding)
+    weights = _weights(cell, fast, spec)
+    xs = [sequences * m[:, None, :] for m in _as_list(dropout_masks[0])] or [sequences]
+    by_batch = [
+        [tf.cast(x, spec.dtype) for x in xs],
+        [tf.cast(state, spec.dtype) for state in states],
+        [] if mask is None else [mask[:, :, None]],
+        [tf.cast(m, spec.dtype) for m in _as_list(dropout_masks[1])],
+    ]
+    outputs, last = [], []
+    for xs, states, masks, dropout in _split(by_batch, sizes.batch, parts):
+        arguments = Arguments([_time_major(x) for x in xs], states, *weights)
+        setting = Setting(sizes.time, [_time_major(m) for m in masks], dropout)
+        path, state = fast_sequence(spec, training, arguments, setting)
+        outputs += [_time_major(h) for h in path]
+        last.append(state)
+    states = [tf.concat(state, axis=0) for state in zip(*last, strict=True)]
+    states = [tf.cast(state, cell.compute_dtype) for state in states]
+    output = None
+    if outputs:
+        output = tf.cast(tf.concat(outputs, axis=0), cell.compute_dtype)[:, : sizes.time]
+    return output, states
+
+
+def choose(
+    spec: Spec,
+    sequences: Any,
+    sizes: Sizes,
+    training: bool,
+    plain: Callable[[], Any],
+    fast: Callable[[int], Any],
+    *,
+    forced: bool,
+) -> Any:
+    """Run the form that is faster here.
+
+    Args:
+        spec: of `fast_spec`.
+        sequences: (batch, time, features).
+        sizes: of the sequences.
+        training: whether a gradient may be asked for.
+        plain: the plain form.
+        fast: the fast form, of the number of parts.
+        forced: whether the fast form is to run whatever it costs.
+    """
+    parts = 1 if sequences.shape[0] == 1 else PARTS
+    if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        return fast(1)
+    if forced:
+        return fast(parts)
+    if tf.config.list_logical_devices("GPU") or tf.distribute.has_strategy() or _exporting():
+        return plain()
+    name = f"{spec}, {'training' if training else 'inference'}"
+    hot = is_hot(name, sizes.batch, sizes.padded_time)
+    if tf.executing_eagerly():
+        return fast(1) if hot else plain()
+    return tf.cond(hot, lambda: fast(parts), plain)
+
+
+def _exporting() -> bool:
+    """Whether the graph at hand is traced by an exporter."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(EXPORTERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _row_norm(layer: Any) -> RowNorm | bool | None:
+    """The norm that a slot's layer computes, None for no layer, False for any other."""
+    if layer is None:
+        return None
+    if type(layer) is LayerNormalization:
+        plain = layer.epsilon_placement == "inside" and layer.ddof == 0
+        return plain and RowNorm(True, layer.epsilon)
+    return type(layer) is RMSNormalization and RowNorm(False, layer.epsilon)
+
+
+def _weights(cell: NormCell, fast: FastCell, spec: Spec) -> tuple[Any, Any, Vectors]:
+    layers = cell.slot_layers()
+
+    def cast(weight: Any) -> Any:
+        return tf.cast(tf.convert_to_tensor(weight), spec.dtype)
+
+    def affine(slots: tuple[str, ...], widths: list[int], bias: Any) -> list[Any]:
+        gammas, betas = [], []
+        for slot, width in zip(slots, widths, strict=True):
+            layer = layers.get(slot)
+            gamma = getattr(layer, "gamma", getattr(layer, "scale", None))
+            beta = getattr(layer, "beta", None)
+            gammas.append(tf.ones([width], spec.dtype) if gamma is None else cast(gamma))
+            betas.append(tf.zeros([width], spec.dtype) if beta is None else cast(beta))
+        beta = tf.concat(betas, axis=0)
+        return [tf.concat(gammas, axis=0), beta if bias is None else beta + cast(bias)]
+
+    widths = [columns.stop - columns.start for columns in spec.columns]
+    vectors = Vectors(
+        *affine(fast.kernel_slots, widths, fast.kernel_bias),
+        *affine(fast.recurrent_slots, widths, fast.recurrent_bias),
+        *affine((fast.state_slot,), [spec.units], None),
+    )
+    kernel = centre(cast(cell.kernel), spec.columns, spec.kernel)
+    recurrent = centre(cast(cell.recurrent_kernel), spec.columns, spec.recurrent)
+    return kernel, recurrent, vectors
+
+
+def _split(by_batch: Any, batch: Any, parts: int) -> list[Any]:
+    """Tensors whose first axis is the batch, in as many parts."""
+    ends = [batch * k // parts for k in range(parts + 1)]
+    return [tf.nest.map_structure(lambda x, a=a, b=b: x[a:b], by_batch) for a, b in pairwise(ends)]
+
+
+def _time_major(x: Any) -> Any:
+    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
+
+
+def _as_list(masks: Any) -> list[Any]:
+    if masks is None:
+        return []
+    return list(masks) if isinstance(masks, list | tuple) else [masks]
