@@ -118,31 +118,35 @@ def fast_form(
         h at every timestep (batch, time, units), where a masked step repeats the state before it,
         or None without `return_sequences`; and the last states.
     """
-    fast = cell.fast_cell()
-    padding = [[0, 0], [0, sizes.padded_time - sizes.time]]
-    sequences = tf.pad(sequences, [*padding, [0, 0]])
-    mask = None if mask is None else tf.pad(mask, padding)
-    weights = _weights(cell, fast, spec)
+    masks = [] if mask is None else [mask]
+    static = sequences.shape[:2]
+    if static[1] is None:
+        padding = [[0, 0], [0, sizes.padded_time - sizes.time]]
+        sequences = tf.pad(sequences, [*padding, [0, 0]])
+        masks = [tf.pad(m, padding) for m in masks]
+    weights = _weights(cell, cell.fast_cell(), spec)
     xs = [sequences * m[:, None, :] for m in _as_list(dropout_masks[0])] or [sequences]
     by_batch = [
         [tf.cast(x, spec.dtype) for x in xs],
         [tf.cast(state, spec.dtype) for state in states],
-        [] if mask is None else [mask[:, :, None]],
+        [m[:, :, None] for m in masks],
         [tf.cast(m, spec.dtype) for m in _as_list(dropout_masks[1])],
     ]
     outputs, last = [], []
-    for xs, states, masks, dropout in _split(by_batch, sizes.batch, parts):
-        arguments = Arguments([_time_major(x) for x in xs], states, *weights)
-        setting = Setting(sizes.time, [_time_major(m) for m in masks], dropout)
-        path, state = fast_sequence(spec, training, arguments, setting)
+    for xs_part, states_part, masks_part, dropout_part in _split(by_batch, sizes.batch, parts):
+        arguments = Arguments([_time_major(x) for x in xs_part], states_part, *weights)
+        setting = Setting(sizes.time, [_time_major(m) for m in masks_part], dropout_part)
+        path, after = fast_sequence(spec, training, arguments, setting)
         outputs += [_time_major(h) for h in path]
-        last.append(state)
-    states = [tf.concat(state, axis=0) for state in zip(*last, strict=True)]
-    states = [tf.cast(state, cell.compute_dtype) for state in states]
-    output = None
-    if outputs:
-        output = tf.cast(tf.concat(outputs, axis=0), cell.compute_dtype)[:, : sizes.time]
-    return output, states
+        last.append(after)
+
+    def joined(of_parts: Any, *shape: int | None) -> Any:
+        # One trace of a program serves all sizes, so that what it gives has none.
+        whole = tf.cast(tf.concat(of_parts, axis=0), cell.compute_dtype)
+        return tf.ensure_shape(whole[:, : sizes.time] if len(shape) == 3 else whole, shape)
+
+    states = [joined(of_parts, static[0], cell.units) for of_parts in zip(*last, strict=True)]
+    return joined(outputs, *static, cell.units) if outputs else None, states
 
 
 def choose(

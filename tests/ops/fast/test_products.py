@@ -1,0 +1,63 @@
+"""The gradient of a product under a norm, against TensorFlow's own of the equation."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.ops.fast.norms import RowNorm
+from keras_norm.ops.fast.products import Product, centre
+
+ROWS, FEATURES, COLUMNS = 7, 3, 6
+NORMS = {"none": None, "layer": RowNorm(True, 1e-3), "rms": RowNorm(False, 1e-3)}
+
+
+def draw(*shape, seed=0):
+    return tf.constant(np.random.default_rng([seed, *shape]).normal(size=shape))
+
+
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+def test_gradients(norm):
+    """y = gamma (a - mean) / sqrt(var + epsilon) + beta with a = x W; or without the mean."""
+    x, kernel = draw(ROWS, FEATURES), draw(FEATURES, COLUMNS)
+    gamma, beta, dy = draw(COLUMNS), draw(COLUMNS, seed=1), draw(ROWS, COLUMNS)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, kernel, gamma, beta])
+        centred = centre(kernel, [slice(0, COLUMNS)], (norm,))
+        a = x @ kernel
+        r = None
+        if norm is not None:
+            if norm.centred:
+                a = a - tf.reduce_mean(a, axis=1, keepdims=True)
+            r = tf.math.rsqrt(tf.reduce_mean(a * a, axis=1, keepdims=True) + norm.epsilon)
+            a = gamma * a * r
+        loss = tf.reduce_sum((a + beta) * dy)
+    expected = tape.gradient(loss, [x, kernel, gamma, beta], unconnected_gradients="zero")
+
+    columns = slice(0, COLUMNS)
+    product = Product(norm, columns, [(0, columns)], centred, gamma)
+    (dx,), w = product.input_gradient([x], r, dy)
+    ((dw, dgamma, dbeta),) = product.kernel_gradient([x], r, w, dy)
+    dw = tape.gradient(centred, kernel, output_gradients=dw)
+    for found, exact in zip([dx, dw, dgamma, dbeta], expected, strict=True):
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)
+
+
+def test_blocks_under_masks_of_their_own_share_the_norm():
+    """Two halves of the columns, each of another x."""
+    norm = RowNorm(False, 1e-3)
+    xs, kernel = [draw(ROWS, FEATURES, seed=s) for s in (1, 2)], draw(FEATURES, COLUMNS)
+    gamma, dy = draw(COLUMNS), draw(ROWS, COLUMNS)
+    halves = [slice(0, COLUMNS // 2), slice(COLUMNS // 2, COLUMNS)]
+    with tf.GradientTape() as tape:
+        tape.watch([xs, kernel, gamma])
+        a = tf.concat([x @ kernel[:, half] for x, half in zip(xs, halves, strict=True)], axis=1)
+        r = tf.math.rsqrt(tf.reduce_mean(a * a, axis=1, keepdims=True) + norm.epsilon)
+        loss = tf.reduce_sum(gamma * a * r * dy)
+    expected = tape.gradient(loss, [xs, kernel, gamma])
+
+    product = Product(norm, slice(0, COLUMNS), list(enumerate(halves)), kernel, gamma)
+    dxs, w = product.input_gradient(xs, r, dy)
+    blocks = product.kernel_gradient(xs, r, w, dy)
+    dw, dgamma, _ = [tf.concat(parts, axis=-1) for parts in zip(*blocks, strict=True)]
+    for found, exact in zip([*dxs, dw, dgamma], tf.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)

@@ -1,0 +1,114 @@
+"""Which sequence form runs."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.ops.fast import warmth
+from keras_norm.ops.time_loop import portable_loops
+from keras_norm.rnn import fast_form
+from tests.rnn import kinds
+
+FORM = "auto"
+
+
+@pytest.fixture
+def layer(request):
+    """A layer that is not among those of other tests, as shapes are counted for each recurrence."""
+    units = 11 + abs(hash(request.node.name)) % 1000
+    layer = keras_norm.LayerNormGRU(units)
+    layer.build((None, None, 2))
+    return layer
+
+
+@pytest.fixture
+def marked(monkeypatch):
+    """Let the fast form give NaN, so that its outputs are known."""
+
+    def nan(cell, spec, sequences, states, *args):
+        return None, [state * np.nan for state in states]
+
+    monkeypatch.setattr(fast_form, "fast_form", nan)
+
+
+def is_fast(y):
+    return bool(np.isnan(y).all())
+
+
+def draw(batch, time):
+    return tf.constant(kinds.draw(batch, time, 2), "float32")
+
+
+@pytest.mark.parametrize("graph", [True, False])
+def test_a_shape_is_compiled_for_when_it_has_come_by_often(layer, marked, monkeypatch, graph):
+    monkeypatch.setattr(warmth, "HOT", 12)
+    call = tf.function(layer, reduce_retracing=True) if graph else layer
+    forms = [is_fast(call(draw(3, 4))) for _ in range(4)]
+    assert forms == [False, False, True, True]
+    assert not is_fast(call(draw(2, 4)))
+
+
+def test_unknown_batch_and_time_are_looked_at_in_every_call(layer, marked, monkeypatch):
+    """Lengths of 5 and 6 are compiled for at once."""
+    monkeypatch.setattr(warmth, "HOT", 18)
+    call = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 2])])
+    sizes = [(3, 5), (3, 6), (3, 9), (3, 5), (3, 6)]
+    assert [is_fast(call(draw(*size))) for size in sizes] == [False, False, False, True, True]
+
+
+def test_training_through_the_choice(monkeypatch):
+    """Before and after the switch, results and gradients are those of the plain form."""
+    monkeypatch.setattr(warmth, "HOT", 12)
+    layer = kinds.build(kinds.LSTM, keras_norm.LayerNormalization())
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None, 2], "float64"),
+            tf.TensorSpec([None, None], "bool"),
+        ],
+        autograph=False,
+    )
+    def train(x, mask):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            results = layer(x, mask=mask, training=True)
+            loss = tf.add_n([tf.reduce_sum(tf.sin(result)) for result in results])
+        return results, tape.gradient(loss, [x, *[v.value for v in layer.trainable_variables]])
+
+    x, mask = kinds.cast(kinds.inputs(time=3)), tf.constant(kinds.MASK[:, :3])
+    first, *others = [train(x, mask) for _ in range(6)]
+    for other in others:
+        kinds.assert_close(other, first)
+
+
+def test_jit_compiled_callers_get_the_fast_form_at_once(layer, marked):
+    assert is_fast(tf.function(layer, jit_compile=True)(draw(3, 4)))
+
+
+def test_loops_for_tflite_are_plain(layer, marked, monkeypatch):
+    monkeypatch.setattr(warmth, "HOT", 0)
+    with portable_loops():
+        assert not is_fast(tf.function(layer)(draw(3, 4)))
+
+
+def test_unrolled_loops_are_plain(marked, monkeypatch):
+    monkeypatch.setattr(warmth, "HOT", 0)
+    assert not is_fast(keras_norm.LayerNormGRU(3, unroll=True)(draw(3, 4)))
+
+
+def test_replicas_are_plain(layer, marked, monkeypatch):
+    monkeypatch.setattr(warmth, "HOT", 0)
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    with strategy.scope():
+        assert not is_fast(layer(draw(3, 4)))
+
+
+def test_saved_models_hold_the_plain_form(layer, tmp_path):
+    """Keras' own exporter, too, writes a model that needs no XLA and no memory of shapes."""
+    model = keras.Sequential([keras.Input((None, 2)), layer])
+    model.export(str(tmp_path / "model"), verbose=False)
+    graph = (tmp_path / "model" / "saved_model.pb").read_bytes()
+    assert b"XlaMustCompile" not in graph
+    assert b"keras_norm/Spec" not in graph
