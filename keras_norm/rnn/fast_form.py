@@ -185,10 +185,14 @@ def choose(
 
 
 def _exporting() -> bool:
-    """Whether the graph at hand is traced by an exporter."""
+    """Whether the graph at hand is traced by an exporter, or for one by `get_concrete_function`."""
     frame: Any = sys._getframe()
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(EXPORTERS):
+        module = frame.f_globals.get("__name__", "")
+        traced = module.startswith("tensorflow") and (
+            frame.f_code.co_name == "get_concrete_function"
+        )
+        if traced or module.startswith(EXPORTERS):
             return True
         frame = frame.f_back
     return False

@@ -105,6 +105,13 @@ def test_replicas_are_plain(layer, marked, monkeypatch):
         assert not is_fast(layer(draw(3, 4)))
 
 
+def test_concrete_functions_are_plain(layer, marked, monkeypatch):
+    """They are what converters take."""
+    monkeypatch.setattr(warmth, "HOT", 0)
+    call = tf.function(layer).get_concrete_function(tf.TensorSpec([3, 4, 2]))
+    assert not is_fast(call(draw(3, 4)))
+
+
 def test_saved_models_hold_the_plain_form(layer, tmp_path):
     """Keras' own exporter, too, writes a model that needs no XLA and no memory of shapes."""
     model = keras.Sequential([keras.Input((None, 2)), layer])
