@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench bench-quick clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.digits
@@ -25,8 +25,14 @@ lint: $(STAMP)
 	ln -s $(CURDIR)/keras_norm_cli.py build/mypy/
 	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -m keras_norm_cli
 
+# Writes benchmarks/results.json and docs/benchmark.png, and prints the README's tables.
 bench: $(STAMP)
-	@echo "There is no benchmark yet: the fast sequence form that it is to measure comes with the speed issue."
+	$(BIN)/python -m benchmarks run
+	$(BIN)/python -m benchmarks plot
+	$(BIN)/python -m benchmarks table
+
+bench-quick: $(STAMP)
+	$(BIN)/python -m benchmarks run --quick
 
 clean:
 	rm -rf build .venv

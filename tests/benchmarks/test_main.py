@@ -1,0 +1,71 @@
+"""The command line, with suites that measure nothing."""
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import settings, suites
+from benchmarks.results import Results
+from tests.benchmarks import made
+
+
+@pytest.fixture(autouse=True)
+def measured(monkeypatch):
+    """Suites that give what is known at once."""
+    for suite in settings.SUITES:
+        found = made.results().of(suite)
+        monkeypatch.setitem(suites.RUN, suite, lambda config, found=found: iter(found))
+
+
+def run(path, *options):
+    assert command.main(["run", "--json", str(path), *options]) == 0
+    return Results.load(path)
+
+
+def test_a_run_prints_tables_and_writes_every_round(tmp_path, capsys):
+    results = run(tmp_path / "results.json")
+    for suite in settings.SUITES:
+        assert results.of(suite) == made.results().of(suite)
+    assert results.settings["rounds"] == settings.FULL.rounds
+    assert "Goals" in capsys.readouterr().out
+
+
+def test_a_quick_run_measures_less(tmp_path):
+    results = run(tmp_path / "results.json", "--quick", "--rounds", "3")
+    assert {m.suite for m in results.measurements} == {"recurrent", "layers"}
+    assert results.settings["rounds"] == 3
+
+
+def test_a_quick_run_leaves_the_full_runs_file_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert command.main(["run", "--quick"]) == 0
+    assert [str(path) for path in tmp_path.iterdir()] == [str(tmp_path / "build")]
+
+
+def test_a_run_of_some_suites_keeps_the_others(tmp_path):
+    path = tmp_path / "results.json"
+    assert not run(path, "--only", "layers").of("fit")
+    both = run(path, "--only", "fit,growth")
+    assert {m.suite for m in both.measurements} == {"layers", "fit", "growth"}
+
+
+def test_a_file_of_other_settings_is_not_gone_on_with(tmp_path):
+    path = tmp_path / "results.json"
+    run(path, "--only", "layers")
+    with pytest.raises(SystemExit, match="other settings"):
+        run(path, "--only", "fit", "--rounds", "3")
+
+
+def test_table_and_plot_read_the_file(tmp_path, capsys):
+    path = tmp_path / "results.json"
+    run(path)
+    capsys.readouterr()
+    assert command.main(["table", "--json", str(path)]) == 0
+    assert "| (32, 64, 64, 128) |" in capsys.readouterr().out
+    assert command.main(["plot", "--json", str(path), "--to", str(tmp_path / "a.png")]) == 0
+    assert (tmp_path / "a.png").is_file()
+
+
+def test_an_unknown_suite_is_refused(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["run", "--only", "speed"])
+    assert "no such suite: speed" in capsys.readouterr().err

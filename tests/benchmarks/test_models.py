@@ -1,0 +1,73 @@
+"""The layers that are measured, their steps, and the products alone."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import floor, models, settings
+from benchmarks.settings import INFERENCE, TRAINING, Shape
+from tests import oracles
+
+SHAPE = Shape(4, 5, 3, 6)
+
+
+def test_the_reference_cell_computes_the_papers_equations():
+    cell = models.LayerNormCell(SHAPE.units)
+    layer = keras.layers.RNN(cell, return_sequences=True)
+    x = models.normal(4, 5, 3)
+    layer.build(x.shape)
+    rng = np.random.default_rng(1)
+    for weight in layer.trainable_variables:
+        weight.assign(rng.normal(size=weight.shape))
+    W, U, b = (w.numpy().astype("float64") for w in (cell.W, cell.U, cell.b))
+
+    def norm(layer):
+        gamma, beta = layer.gamma.numpy(), layer.beta.numpy()
+        return lambda z: oracles.layer_norm(z, gamma, beta, epsilon=1e-5)
+
+    norms = {n: norm(getattr(cell, n)) for n in ("kernel_norm", "recurrent_norm", "state_norm")}
+    expected, _ = oracles.run_sequence(
+        lambda x, states, t, alive: oracles.lstm_step(x, states, W, U, b, **norms),
+        x.numpy().astype("float64"),
+        [np.zeros((4, 6)), np.zeros((4, 6))],
+    )
+    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", [TRAINING, INFERENCE])
+@pytest.mark.parametrize("name", [settings.LN_LSTM, settings.KERAS_JIT, settings.RNN_CELL])
+def test_a_step_fetches_a_finite_number(name, mode):
+    assert np.isfinite(models.recurrent_step(name, SHAPE, mode).run())
+
+
+def test_ours_are_called_until_their_fast_form_is_compiled():
+    assert models.warm_calls(settings.LN_LSTM, Shape(32, 64, 64, 128)) == 79  # 5,056 timesteps
+    assert models.warm_calls(settings.LN_LSTM, Shape(32, 1024, 64, 128)) == 25
+    assert models.warm_calls(settings.KERAS_LSTM, Shape(32, 64, 64, 128)) == 0
+
+
+@pytest.mark.parametrize("mode", [TRAINING, INFERENCE])
+@pytest.mark.parametrize(("layout", "parts"), settings.FLOORS.values(), ids=settings.FLOORS)
+def test_the_products_alone_run(layout, parts, mode):
+    assert np.isfinite(floor.gemm_step(SHAPE, mode, layout, parts).run())
+
+
+def test_xla_computes_whole_products():
+    """No entry of a product is unused, so that none may be left out."""
+    chain = floor.product_chain(lambda z: tf.add_n(tf.split(z, 4, axis=1)), "rows", SHAPE.time)
+    h, U = models.normal(4, 6), models.normal(6, 24)
+    program = chain.experimental_get_compiler_ir(h, U)(stage="hlo")
+    (product,) = [line for line in program.splitlines() if " dot(" in line]
+    assert "f32[4,24]" in product
+    z, expected = None, h.numpy()
+    for _ in range(SHAPE.time):
+        z = expected @ U.numpy()
+        expected = floor.SHRINK * sum(np.split(z, 4, axis=1))
+    np.testing.assert_allclose(chain(h, U), expected, rtol=1e-4)
+
+
+def test_a_training_step_has_three_times_the_products_of_inference():
+    forward = 2 * 4 * 5 * (3 + 6) * 24
+    assert floor.gemm_flops(SHAPE, INFERENCE) == forward
+    assert floor.gemm_flops(SHAPE, TRAINING) == 3 * forward

@@ -1,0 +1,89 @@
+"""Rounds, warm-up and statistics of the benchmarks."""
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from benchmarks import timing
+from benchmarks.timing import Spread, Variant
+
+
+def test_every_round_runs_every_variant_once_and_starts_at_another():
+    calls = []
+    variants = {name: Variant(lambda name=name: calls.append(name)) for name in "abc"}
+    seconds = timing.run_rounds(variants, 4)
+    assert "".join(calls) == "abcbcacababc"
+    assert {name: len(times) for name, times in seconds.items()} == {"a": 4, "b": 4, "c": 4}
+
+
+def clock(monkeypatch, durations):
+    """Let the variants take these seconds."""
+    monkeypatch.setattr(timing, "_seconds", lambda run: (run(), next(durations))[1])
+
+
+def test_warm_up_lasts_until_the_time_falls_no_more(monkeypatch):
+    calls = []
+    clock(monkeypatch, itertools.chain([9.0, 8, 7, 6, 5, 4, 3, 2], itertools.repeat(1.0)))
+    assert timing.warm(Variant(lambda: calls.append(1))) == 9.0
+    assert len(calls) == 12  # the best of the last three is that of the three before
+
+
+def test_warm_up_makes_the_calls_that_a_variant_asks_for(monkeypatch):
+    calls = []
+    clock(monkeypatch, itertools.repeat(1.0))
+    timing.warm(Variant(lambda: calls.append(1), warmup=25))
+    assert len(calls) == 25
+
+
+def test_rounds_with_a_compilation_are_run_again(monkeypatch):
+    clock(monkeypatch, itertools.repeat(1.0))
+    code = itertools.chain([0] * 8, itertools.repeat(1))  # 7 in the warm-up, 1 before the rounds
+    monkeypatch.setattr(timing, "machine_code", lambda: next(code))
+    calls = []
+    timings = timing.measure({"a": Variant(lambda: calls.append(1))}, 5)
+    assert not timings.compiled
+    assert len(timings.rounds["a"]) == 5
+    assert len(calls) == 6 + 1 + 2 * 5
+
+
+def test_rounds_that_always_compile_are_told(monkeypatch):
+    clock(monkeypatch, itertools.repeat(1.0))
+    monkeypatch.setattr(timing, "warm", lambda variant: 0.0)
+    code = itertools.count()
+    monkeypatch.setattr(timing, "machine_code", lambda: next(code))
+    assert timing.measure({"a": Variant(lambda: None)}, 5).compiled
+
+
+def test_short_variants_are_timed_more_often(monkeypatch):
+    clock(monkeypatch, itertools.repeat(0.25))
+    timings = timing.measure({"a": Variant(lambda: None)}, 2)
+    assert len(timings.rounds["a"]) == 8  # two seconds
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not list its pages")
+def test_a_compilation_grows_the_machine_code():
+    double = tf.function(lambda x: 2 * x + 1, jit_compile=True)
+    before = timing.machine_code()
+    double(tf.ones(7))
+    compiled = timing.machine_code()
+    double(tf.ones(7))
+    assert before < compiled == timing.machine_code()
+
+
+def test_ratios_are_taken_within_each_round():
+    spread = timing.ratio([2.0, 6, 30, 4, 50], [1.0, 2, 10, 1, 10])
+    assert spread == Spread(3.0, 3.0, 4.0)
+    assert str(spread) == "3.00 ±0.50"
+
+
+def test_geometric_mean_of_a_ratio_and_its_inverse_is_one():
+    assert timing.geometric_mean([4.0, 0.25]) == pytest.approx(1)
+
+
+def test_fits_find_the_line_and_the_power_that_made_the_times():
+    sizes = np.array([32, 128, 512, 1024])
+    assert timing.linear_fit(sizes, 3 + 0.5 * sizes) == pytest.approx((3, 0.5))
+    assert timing.growth_exponent(sizes, 7 * sizes**1.5) == pytest.approx(1.5)
