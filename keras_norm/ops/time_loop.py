@@ -32,8 +32,8 @@ class LoopResult(NamedTuple):
 def portable_loops() -> Iterator[None]:
     """Trace loops in the form that TFLite converts, with dynamic batch and time.
 
-    It writes outputs by scatter in place of a TensorArray, which TFLite lacks, and takes about
-    three times as long in TensorFlow itself.
+    Outputs are written by an operation of XLA's, in place of a TensorArray, which TFLite lacks. It
+    is slow in TensorFlow itself, and has no gradient.
     """
     token = _portable.set(True)
     try:

@@ -10,7 +10,8 @@ with XLA for each shape: 2 to 5 s for one pair of batch and time. It runs
   holds in `fit`, where batch and time may be unknown. An unknown time is rounded up to one of few
   lengths (`fast_form.sizes_of`): a hundred lengths of sequences are a dozen shapes.
 
-A graph that is traced for export has the plain form alone.
+A graph that is traced for export has the plain form alone; one for TFLite has a form of its own
+(`exported_form`).
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from keras import ops
 
 from keras_norm.ops.time_loop import loops_are_portable
 from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.exported_form import exported_form
 from keras_norm.rnn.plain import plain_form
 
 _form: ContextVar[str] = ContextVar("form", default="auto")
@@ -66,19 +68,17 @@ def run(
         states.
     """
     dropout_masks = cell.dropout_masks(sequences[:, 0, :], states[0], training)
+    options = {
+        "return_sequences": return_sequences,
+        "zero_output_for_mask": zero_output_for_mask,
+        "unroll": unroll,
+    }
 
     def plain() -> Any:
-        result = plain_form(
-            cell,
-            sequences,
-            states,
-            mask,
-            training,
-            dropout_masks,
-            return_sequences=return_sequences,
-            zero_output_for_mask=zero_output_for_mask,
-            unroll=unroll,
-        )
+        if loops_are_portable() and not training:
+            result = exported_form(cell, sequences, states, mask, **options)
+        else:
+            result = plain_form(cell, sequences, states, mask, training, dropout_masks, **options)
         if return_sequences:
             return result.last_output, ops.swapaxes(result.outputs, 0, 1), result.states
         return result.last_output, result.last_output[:, None], result.states

@@ -5,6 +5,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
 
 import keras_norm
 from keras_norm.export import (
@@ -31,6 +32,8 @@ LAYERS = {
     "BatchNormLSTM": lambda: keras_norm.BatchNormLSTM(3, max_timesteps=5),
     "both ways": lambda: keras.layers.Bidirectional(keras_norm.LayerNormGRU(3)),
     "no norm": lambda: keras_norm.NormSimpleRNN(3, return_sequences=True),
+    "joint form": lambda: keras_norm.LayerNormLSTM(8, norm_form="joint", return_sequences=True),
+    "RMSNorm": lambda: keras_norm.NormGRU(3, keras_norm.RMSNormalization(), return_sequences=True),
 }
 
 
@@ -38,9 +41,11 @@ LAYERS = {
 def test_recurrent_layers_run_at_any_batch_and_length_and_heed_the_mask(tmp_path, layer):
     model = embedded(LAYERS[layer]())
     rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign_add(0.3 * rng.normal(size=weight.shape))
     keras_runner = KerasRunner(model)
     with TFLiteRunner(export_tflite(model, tmp_path / "model.tflite")) as run:
-        for shape in ((1, 4), (5, 11), (1, 4)):
+        for shape in ((1, 4), (5, 70), (1, 4)):
             data = {"ids": rng.integers(0, 9, shape)}
             models.assert_same(run(data), keras_runner(data))
 
@@ -51,6 +56,33 @@ def test_layer_norm_lstm_needs_builtins_only_and_has_a_loop(tmp_path):
     assert "WHILE" in ops
     assert "BATCH_MATMUL" in ops or "FULLY_CONNECTED" in ops
     assert not any(op.startswith("Flex") for op in ops)
+
+
+def test_a_step_is_one_product_with_a_constant_kernel_and_one_written_row(tmp_path):
+    path = export_tflite(models.layer_norm_lstm(), tmp_path / "m.tflite")
+    body = next(ops for ops in subgraphs(path) if "TANH" in ops)
+    assert body.count("FULLY_CONNECTED") == body.count("GATHER") == 1
+    assert body.count("DYNAMIC_UPDATE_SLICE") == 1
+    # Of h U the mean square alone; of c two means, as the second repairs the first, and the square.
+    assert body.count("MEAN") == 1 + 3
+    # Whatever depends on the run's shapes has TFLite plan the rest of the step at every step.
+    assert not {"SHAPE", "TRANSPOSE", "BATCH_MATMUL", "SCATTER_ND", "BROADCAST_TO"} & set(body)
+
+
+def test_a_loop_for_the_last_output_writes_no_sequence(tmp_path):
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, keras_norm.LayerNormGRU(4)(inputs))
+    graphs = subgraphs(export_tflite(model, tmp_path / "m.tflite"))
+    assert not any("DYNAMIC_UPDATE_SLICE" in ops for ops in graphs)
+    assert sum(ops.count("WHILE") for ops in graphs) == 1
+
+
+def subgraphs(path):
+    """The operations of each subgraph, in their order."""
+    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    codes = [names[max(c.builtinCode, c.deprecatedBuiltinCode)] for c in model.operatorCodes]
+    return [[codes[op.opcodeIndex] for op in graph.operators or ()] for graph in model.subgraphs]
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_norm.ops.tensorflow_scan import BLOCK
 from keras_norm.ops.time_loop import portable_loops, time_loop
 
 X = np.arange(1.0, 9.0).reshape(4, 2, 1)  # (time, batch, 1): 1 3 5 7 and 2 4 6 8
@@ -92,7 +93,7 @@ def test_steps_see_the_mask(form, monkeypatch):
     assert result.collected[0][:, 0].numpy().tolist() == [1, 1, 0, 2]
 
 
-@every_form
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "portable"])
 @pytest.mark.parametrize("mask", [None, MASK], ids=["unmasked", "masked"])
 def test_gradients(form, mask, monkeypatch):
     """Of the sum of all outputs: x at t counts in every output from t on."""
@@ -130,6 +131,25 @@ def test_unknown_time_and_batch(form):
     for time, batch in [(4, 2), (1, 1), (3, 1)]:
         x = X[:time, :batch]
         np.testing.assert_array_equal(graph(tf.constant(x)), np.cumsum(x, axis=0))
+
+
+@pytest.mark.parametrize("time", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 4 * BLOCK - 5])
+@pytest.mark.parametrize("known", [True, False])
+def test_portable_loop_writes_block_by_block(time, known):
+    x = np.random.default_rng(0).normal(size=(time, 2, 3))
+
+    def loop(x):
+        states = [tf.zeros((2, 3), "float64"), tf.zeros((2, 3), "float64")]
+        result = time_loop(running_sum, [x], states, collected_like=[x[0, 0]])
+        return result.outputs, result.states[0], result.collected[0]
+
+    shape = tf.TensorSpec((time if known else None, 2, 3), "float64")
+    with portable_loops():
+        graph = tf.function(loop, input_signature=[shape]).get_concrete_function()
+    outputs, last, collected = graph(tf.constant(x))
+    np.testing.assert_allclose(outputs, np.cumsum(x, axis=0), atol=1e-12)
+    np.testing.assert_array_equal(last, outputs[-1])
+    np.testing.assert_allclose(collected, (x * x).sum(axis=1), atol=1e-12)
 
 
 def operations(form):

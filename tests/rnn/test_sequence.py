@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.ops.time_loop import portable_loops
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
@@ -78,7 +77,7 @@ def test_masks_of_numbers(kind, mask):
     kinds.assert_close(layer(x, mask=mask), layer(x, mask=MASK), 0)
 
 
-# The three loop forms ---------------------------------------------------------------------------
+# The loop forms ---------------------------------------------------------------------------------
 
 
 @every_kind
@@ -98,8 +97,6 @@ def test_loop_forms_agree(kind, norm, mask, training):
 
     fast = run(build(kind, norm))
     kinds.assert_close(run(build(kind, norm, unroll=True)), fast)
-    with portable_loops():
-        kinds.assert_close(run(build(kind, norm)), fast)
 
 
 def test_unrolling_an_unknown_length_is_refused():
