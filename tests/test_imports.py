@@ -19,6 +19,7 @@ TENSORFLOW = {
     "keras_norm.ops.fast.sequence",
     "keras_norm.ops.fast.warmth",
     "keras_norm.ops.replicas",
+    "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",
     "keras_norm.rnn.fast_form",
     "keras_norm.recalibrate",

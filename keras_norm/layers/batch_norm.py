@@ -6,10 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.affine import broadcastable
+from keras_norm.layers.batch_statistics import BatchStatistics, StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, is_int, require_floating
 from keras_norm.layers.renorm import Renorm
-from keras_norm.ops import ghosts
+from keras_norm.ops import ghosts, kernels
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import identity, statistics_dtype
 
@@ -141,18 +142,11 @@ class BatchNormalization(StatisticsNormalization):
         require_floating(inputs, self)
         if mask is not None:
             mask = align_mask(mask, inputs, self._axis)
-        moving = self._moving(len(inputs.shape), statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
-            return self.normalize_moving(inputs, self._axis, *moving)
+            return self._infer(inputs)
         if self.virtual_batch_size is not None:
-            return self._normalize_ghosts(inputs, moving, mask, self.virtual_batch_size)
-        reduced = [a for a in range(len(inputs.shape)) if a != self._axis]
-        all_reduce = identity
-        if self.synchronized:
-            from keras_norm.ops.replicas import sum_over_replicas as all_reduce
-        y, batch = self.normalize_batch(
-            inputs, self._axis, reduced, moving, mask, all_reduce, self._renorm
-        )
+            return self._normalize_ghosts(inputs, mask, self.virtual_batch_size)
+        y, batch = self._train(inputs, mask)
         mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
         if self._renorm is None:
             self.statistics.update(mean, variance, valid)
@@ -160,12 +154,33 @@ class BatchNormalization(StatisticsNormalization):
             self._renorm.update(self, mean, variance, valid)
         return y
 
-    def _normalize_ghosts(
-        self, inputs: Any, moving: tuple[Any, Any], mask: Any, virtual_batch_size: int
-    ) -> Any:
+    def _infer(self, inputs: Any) -> Any:
+        """Normalize with the moving statistics."""
+        if not kernels.has_batch_norm(inputs, self._axis, "inference"):
+            return self.normalize_moving(inputs, self._axis, *self._moving(inputs))
+        from keras_norm.ops.tensorflow_batch_norm import normalize_with
+
+        moving = (self.moving_mean, self.moving_variance)
+        y = normalize_with(inputs, *moving, self.gamma, self.beta, self.epsilon)
+        return ops.cast(y, self.compute_dtype)
+
+    def _train(self, inputs: Any, mask: Any) -> tuple[Any, BatchStatistics]:
+        """Normalize with the batch's statistics."""
+        plain = mask is None and not (self.renorm or self.synchronized)
+        if plain and kernels.has_batch_norm(inputs, self._axis, "training"):
+            return self.normalize_fused(inputs)
+        all_reduce = identity
+        if self.synchronized:
+            from keras_norm.ops.replicas import sum_over_replicas as all_reduce
+        reduced = [a for a in range(len(inputs.shape)) if a != self._axis]
+        return self.normalize_batch(
+            inputs, self._axis, reduced, self._moving(inputs), mask, all_reduce, self._renorm
+        )
+
+    def _normalize_ghosts(self, inputs: Any, mask: Any, virtual_batch_size: int) -> Any:
         x, alive = ghosts.split(inputs, mask, virtual_batch_size)
         reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
-        y, batch = self.normalize_batch(x, self._axis + 1, reduced, moving, alive)
+        y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), alive)
         ghost_count = ops.shape(x)[0]
         mean, variance, valid = (
             ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch
@@ -173,12 +188,12 @@ class BatchNormalization(StatisticsNormalization):
         self.statistics.update_steps(mean, variance, valid)
         return ghosts.merge(y, ops.shape(inputs)[0])
 
-    def _moving(self, rank: int, dtype: str) -> tuple[Any, Any]:
-        """The moving statistics, shaped to broadcast to inputs of `rank`."""
-        shape = [1] * rank
-        shape[self._axis] = self.moving_mean.shape[0]
+    def _moving(self, inputs: Any) -> tuple[Any, Any]:
+        """The moving statistics, shaped to broadcast to `inputs`."""
+        dtype = statistics_dtype(inputs.dtype)
         return tuple(
-            ops.reshape(ops.cast(s, dtype), shape) for s in (self.moving_mean, self.moving_variance)
+            broadcastable(ops.cast(s, dtype), len(inputs.shape), [self._axis])
+            for s in (self.moving_mean, self.moving_variance)
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from keras import initializers, ops
 from keras_norm.layers.affine import AffineNormalization
 from keras_norm.layers.moving_statistics import MovingStatistics
 from keras_norm.layers.renorm import Renorm
-from keras_norm.ops.moments import identity, moments, normalize, statistics_dtype
+from keras_norm.ops.moments import identity, moments, statistics_dtype
+from keras_norm.ops.normalize import normalize
 
 
 class BatchStatistics(NamedTuple):
@@ -118,18 +119,41 @@ class StatisticsNormalization(AffineNormalization):
         Returns:
             The normalized tensor, and the statistics to move towards.
         """
-        m = moments(x, reduced, mask, all_reduce)
-        valid = m.count >= fewest
-        centred = ops.where(valid, m.centred, ops.cast(x, m.mean.dtype) - moving[0])
-        variance = ops.where(valid, m.variance, moving[1])
+        m = moments(x, reduced, mask, all_reduce, fewest, moving)
         affine = self.affine_weights(len(x.shape), [axis])
         if renorm is not None:
-            mean = ops.where(valid, m.mean, moving[0])
-            affine = renorm.correct(affine, mean, variance, self.epsilon)
-        y = normalize(centred, variance, self.epsilon, **affine)
-        unbias = m.count / ops.maximum(m.count - 1.0, 1.0) if self.unbiased_variance else 1.0
-        return ops.cast(y, self.compute_dtype), BatchStatistics(
-            ops.stop_gradient(m.mean), ops.stop_gradient(m.variance * unbias), valid
+            affine = renorm.correct(affine, m.mean, m.variance, self.epsilon)
+        y = normalize(m.centred, m.variance, self.epsilon, **affine)
+        batch = self._batch_statistics(m.mean, m.variance, m.count, fewest)
+        return ops.cast(y, self.compute_dtype), batch
+
+    def normalize_fused(
+        self,
+        x: Any,
+        kept: int = 1,
+        fewest: int = 1,
+        moving: tuple[Any, Any] | None = None,
+    ) -> tuple[Any, BatchStatistics]:
+        """Normalize with the batch's own statistics, as `normalize_batch` does, by a fused kernel.
+
+        Args:
+            x: floating tensor (..., features), which `kernels.has_batch_norm` is true of.
+            kept: how many of the last axes have statistics of their own.
+            fewest: positions that statistics need.
+            moving: mean and variance that serve where there are fewer; None where there cannot be.
+        """
+        from keras_norm.ops.tensorflow_batch_norm import normalize_batch
+
+        y, *batch = normalize_batch(x, self.gamma, self.beta, self.epsilon, kept, fewest, moving)
+        return ops.cast(y, self.compute_dtype), self._batch_statistics(*batch, fewest)
+
+    def _batch_statistics(
+        self, mean: Any, variance: Any, count: Any, fewest: int
+    ) -> BatchStatistics:
+        """What the moving statistics move towards."""
+        unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
+        return BatchStatistics(
+            ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count >= fewest
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
 from keras_norm.layers.inputs import as_axis, canonical_axes, feature_axes, require_floating
-from keras_norm.ops.moments import moments, normalize
+from keras_norm.ops.moments import moments
+from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -96,16 +96,15 @@ class MovingStatistics:
         """Move towards one batch's statistics, where they are valid.
 
         Args:
-            mean: of the shape of the moving mean.
-            variance: of the shape of the moving variance.
-            valid: bool that broadcasts to them; False leaves a statistic as it was.
+            mean: broadcasts to the moving mean.
+            variance: broadcasts to the moving variance.
+            valid: bool of their rank, that broadcasts to them; False leaves a statistic as it was.
         """
         n = None
         if self.update_count is not None:
-            moved = ops.any(ops.broadcast_to(valid, ops.shape(mean)), axis=-1)
             count = ops.convert_to_tensor(self.update_count)
             n = count + 1
-            self.update_count.assign(ops.where(moved, n, count))
+            self.update_count.assign(ops.where(ops.any(valid, axis=-1), n, count))
             n = ops.expand_dims(n, -1)
         w = update_weight(self.momentum, self.debias, n, mean.dtype)
         for moving, batch in ((self.mean, mean), (self.variance, variance)):
@@ -113,7 +112,20 @@ class MovingStatistics:
             after = ops.where(valid, (1.0 - w) * before + w * batch, before)
             moving.assign(ops.cast(after, moving.dtype))
 
-    def update_steps(self, mean: Any, variance: Any, valid: Any, first: Any = 0) -> None:
+    def update_step(self, mean: Any, variance: Any, valid: Any, step: Any) -> None:
+        """Move the row of one timestep, the last row for a timestep beyond it.
+
+        Args:
+            mean: (1, features).
+            variance: (1, features).
+            valid: bool (1, 1), whether the timestep counts.
+            step: int, from 0 on.
+        """
+        rows = self.mean.shape[0]
+        row = ops.expand_dims(ops.arange(rows), -1)
+        self.update(mean, variance, ops.logical_and(valid, row == ops.minimum(step, rows - 1)))
+
+    def update_steps(self, mean: Any, variance: Any, valid: Any) -> None:
         """Move each row towards the statistics of its timesteps, in one update a row.
 
         Timestep t belongs to row t, and every later one to the last row. A row with several
@@ -122,21 +134,29 @@ class MovingStatistics:
         Args:
             mean: (time, features).
             variance: (time, features).
-            valid: bool that broadcasts to them, which timesteps count.
-            first: the first of these timesteps.
+            valid: bool of rank 2 that broadcasts to them, which timesteps count.
         """
+        valid = ops.broadcast_to(valid, (ops.shape(mean)[0], valid.shape[1]))
+        n = self._total_by_row(ops.cast(valid, mean.dtype))
+        mean, variance = (
+            self._total_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
+            for s in (mean, variance)
+        )
+        self.update(mean, variance, n > 0)
+
+    def _total_by_row(self, per_step: Any) -> Any:
+        """Sum (time, features) over the timesteps of each row."""
         per_timestep = len(self.mean.shape) == 2
-        rows = self.mean.shape[0] if per_timestep else 1
-        row = ops.minimum(first + ops.arange(ops.shape(mean)[0]), rows - 1)
-        valid = ops.broadcast_to(valid, ops.shape(mean))
-
-        def total(per_step: Any) -> Any:
-            per_row = ops.segment_sum(ops.where(valid, per_step, 0.0), row, num_segments=rows)
-            return per_row if per_timestep else per_row[0]
-
-        n = total(ops.ones_like(mean))
-        counted = ops.maximum(n, 1.0)
-        self.update(total(mean) / counted, total(variance) / counted, n > 0)
+        last = self.mean.shape[0] - 1 if per_timestep else 0
+        time = ops.shape(per_step)[0]
+        missing = max(last - time, 0) if isinstance(time, int) else ops.maximum(last - time, 0)
+        rows = [
+            per_step[:last],
+            ops.zeros((missing, per_step.shape[1]), per_step.dtype),
+            ops.sum(per_step[last:], axis=0, keepdims=True),
+        ]
+        by_row = ops.concatenate(rows, axis=0)
+        return by_row if per_timestep else by_row[0]
 
     def at(self, steps: Any, dtype: Any) -> tuple[Any, Any]:
         """The statistics that stand for given timesteps at inference.

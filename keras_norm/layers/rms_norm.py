@@ -14,7 +14,8 @@ from keras_norm.layers.inputs import (
     require_epsilon,
     require_floating,
 )
-from keras_norm.ops.moments import normalize, statistics_dtype
+from keras_norm.ops.moments import mean_square, statistics_dtype
+from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -68,9 +69,8 @@ class RMSNormalization(keras.layers.Layer):
         require_floating(inputs, self)
         axes = feature_axes(self.axis, inputs, self.scale.shape)
         x = ops.cast(inputs, statistics_dtype(inputs.dtype))
-        mean_square = ops.mean(ops.square(x), axes, keepdims=True)
         gamma = broadcastable(self.scale, len(x.shape), axes)
-        y = normalize(x, mean_square, self.epsilon, gamma=gamma)
+        y = normalize(x, mean_square(x, axes), self.epsilon, gamma=gamma)
         return ops.cast(y, self.compute_dtype)
 
     def compute_output_shape(self, input_shape: Any) -> Any:

@@ -7,8 +7,11 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, feature_axes, is_int, require_floating
+from keras_norm.ops import kernels
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
+
+FEWEST = 2  # sequences that have a variance
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -114,15 +117,17 @@ class TimestepBatchNormalization(StatisticsNormalization):
         moving = self.statistics.at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
-        first = 0 if step is None else ops.max(steps)
-        y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask, fewest=2)
-        features = inputs.shape[-1]
-        self.statistics.update_steps(
-            ops.reshape(batch.mean, (-1, features)),
-            ops.reshape(batch.variance, (-1, features)),
-            ops.reshape(batch.valid, (-1, 1)),
-            first=first,
-        )
+        if step is None and mask is None and kernels.has_batch_norm(inputs, 2, "training"):
+            surely = inputs.shape[0] is not None and inputs.shape[0] >= FEWEST
+            y, batch = self.normalize_fused(inputs, 2, FEWEST, None if surely else moving)
+        else:
+            y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask, fewest=FEWEST)
+        mean, variance, valid = batch
+        if step is None:
+            self.statistics.update_steps(mean[0], variance[0], valid[0])
+        else:
+            # A batch too small for statistics has those of the rows of its steps.
+            self.statistics.update_step(mean[:1], variance[:1], valid, ops.max(steps))
         return y
 
     def get_config(self) -> dict[str, Any]:

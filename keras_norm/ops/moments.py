@@ -1,10 +1,15 @@
-"""Mean and variance in float32 or wider, with a mask, and the normalization that uses them."""
+"""Mean and variance in float32 or wider, with a mask."""
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+
+from keras_norm.ops.gradients import Gradient, with_gradient
+from keras_norm.ops.sums import total
 
 
 class Moments(NamedTuple):
@@ -35,82 +40,107 @@ def moments(
     axes: Sequence[int],
     mask: Any = None,
     all_reduce: Callable[[Any], Any] = identity,
+    fewest: int = 0,
+    otherwise: tuple[Any, Any] | None = None,
 ) -> Moments:
     """Mean and biased variance of `x` over `axes`, of the positions that `mask` keeps.
 
     Three passes, after Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance"
     (1983): a first mean to shift by, the mean of what is left, then the squares::
 
-        s = sum(x) / n        r = sum(x - s) / n        mean = s + r
-        variance = sum((x - s - r)^2) / n
+        s = sum(x) / n        r = sum(x - s) / n        mean = s + r        centred = (x - s) - r
+        variance = sum(centred^2) / n
 
     `s` is exact enough only to shift by; `r` repairs its rounding, so that a mean of 1e7 costs
-    float32 inputs nothing. As mean = s + r for every s, `s` needs no gradient.
+    float32 inputs nothing. As sum(centred) = 0, the gradient is::
+
+        dx = dcentred + (dmean - sum(dcentred) + 2 * centred * dvariance) / n
+
+    of which a position that the mask drops, but which is centred too, has the first term alone.
 
     Args:
         x: tensor of any rank and floating dtype.
-        axes: axes to reduce, each in [0, rank).
+        axes: axes to reduce, sorted, each in [0, rank).
         mask: bool tensor that broadcasts to `x`, True where a position counts; None for all.
         all_reduce: sums a tensor over the replicas of a distributed step.
+        fewest: positions that statistics need, at least.
+        otherwise: mean and variance that stand where fewer positions count, and have no gradient.
 
     Returns:
-        `Moments` in float32 or wider. Where nothing counts, mean and variance are 0.
+        `Moments` in float32 or wider. Where nothing counts, and there are none to stand in, mean
+        and variance are 0.
     """
     x = ops.cast(x, statistics_dtype(x.dtype))
     axes = list(axes)
     n = all_reduce(_count(x, axes, mask))
-
-    def average(values: Any) -> Any:
-        if mask is not None:
-            values = ops.where(mask, values, 0.0)
-        return all_reduce(ops.sum(values, axes, keepdims=True)) / ops.maximum(n, 1.0)
-
     # A NaN that the mask hides must not reach a gradient: 0 * NaN is NaN.
     if mask is not None:
         x = ops.where(ops.logical_or(mask, ops.isfinite(x)), x, 0.0)
-    shift = ops.stop_gradient(average(x))
-    residual = average(x - shift)
-    centred = (x - shift) - residual
-    variance = average(ops.square(centred))
-    return Moments(centred, shift + residual, variance, n)
+    centred, mean, variance = with_gradient(
+        partial(_moments, axes, all_reduce, fewest), x, n, mask, *(otherwise or ())
+    )
+    return Moments(centred, mean, variance, n)
 
 
-def normalize(
-    centred: Any,
-    variance: Any,
-    epsilon: float,
-    gamma: Any = None,
-    beta: Any = None,
-    epsilon_placement: str = "inside",
-) -> Any:
-    """Scale centred values by their deviation, then by gamma, and add beta.
+def mean_square(x: Any, axes: Sequence[int]) -> Any:
+    """Mean of x^2 over `axes`, which are kept at size one.
 
     ::
 
-        inside:    y = gamma * centred / sqrt(variance + epsilon) + beta
-        outside:   y = gamma * centred / (sqrt(variance) + epsilon) + beta
+        m = sum(x^2) / n        dx = 2 * x * dm / n
 
     Args:
-        centred: x - mean.
-        variance: broadcasts to `centred`.
-        epsilon: added under the root ("inside") or to the root ("outside").
-        gamma: gain that broadcasts to `centred`, or None for 1.
-        beta: bias that broadcasts to `centred`, or None for 0.
-        epsilon_placement: "inside" or "outside".
+        x: floating tensor, whose sizes along `axes` are known.
+        axes: axes to reduce, sorted, each in [0, rank).
     """
-    if epsilon_placement == "inside":
-        scale = ops.rsqrt(variance + epsilon)
-    else:
-        # The root's slope at 0 is infinite; a constant row (padding) would get a NaN gradient.
-        positive = variance > 0
-        deviation = ops.where(positive, ops.sqrt(ops.where(positive, variance, 1.0)), 0.0)
-        scale = 1.0 / (deviation + epsilon)
-    if gamma is not None:
-        scale = scale * ops.cast(gamma, scale.dtype)
-    y = centred * scale
-    if beta is not None:
-        y = y + ops.cast(beta, y.dtype)
-    return y
+    n = math.prod(x.shape[a] for a in axes)
+
+    def function(x: Any) -> tuple[Any, Gradient]:
+        return total(ops.square(x), axes) / n, lambda dm: [x * (dm * (2.0 / n))]
+
+    return with_gradient(function, x)
+
+
+def _moments(
+    axes: list[int],
+    all_reduce: Callable[[Any], Any],
+    fewest: int,
+    x: Any,
+    n: Any,
+    mask: Any,
+    *otherwise: Any,
+) -> tuple[Any, Gradient]:
+    """Centred values, mean and variance, with their gradient."""
+    valid = n >= fewest
+    share = 1.0 / ops.maximum(n, 1.0)
+
+    def kept(values: Any) -> Any:
+        return values if mask is None else ops.where(mask, values, 0.0)
+
+    def average(values: Any) -> Any:
+        return all_reduce(total(kept(values), axes)) * share
+
+    shift = average(x)
+    shifted = x - shift
+    residual = average(shifted)
+    if otherwise:
+        residual = ops.where(valid, residual, otherwise[0] - shift)
+    centred = shifted - residual
+    variance = average(ops.square(centred))
+    if otherwise:
+        variance = ops.where(valid, variance, otherwise[1])
+
+    def gradient(d_centred: Any, d_mean: Any, d_variance: Any) -> list[Any]:
+        learned = ops.where(valid, share, 0.0) if otherwise else share
+        # What stands in may differ along the reduced axes.
+        d_mean, d_variance = (
+            total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
+        )
+        offset = all_reduce(d_mean - total(d_centred, axes)) * learned
+        slope = all_reduce(2.0 * d_variance) * learned
+        return [d_centred + kept(centred * slope + offset)]
+
+    return (centred, shift + residual, variance), gradient
 
 
 def _count(x: Any, axes: list[int], mask: Any) -> Any:

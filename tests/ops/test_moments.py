@@ -1,10 +1,10 @@
-"""Mean, variance and normalization of tensors, against NumPy and the oracles."""
+"""Mean and variance of tensors, against NumPy and the oracles."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.ops.moments import moments, normalize, statistics_dtype
+from keras_norm.ops.moments import mean_square, moments, statistics_dtype
 from tests import oracles
 
 RNG = np.random.default_rng(0)
@@ -112,25 +112,74 @@ def test_sums_over_replicas_are_used():
     np.testing.assert_allclose(m.variance, alone.variance, atol=1e-12)
 
 
-@pytest.mark.parametrize(("placement", "expected"), [("inside", 6.0 / 5.0), ("outside", 6.0 / 5.0)])
-def test_normalize_by_hand(placement, expected):
-    """sqrt(16 + 9) inside; sqrt(16) + 1 outside; both are 5."""
-    epsilon = 9.0 if placement == "inside" else 1.0
-    y = normalize(tf.constant([3.0]), tf.constant([16.0]), epsilon, epsilon_placement=placement)
-    np.testing.assert_allclose(y * 2.0, [expected], rtol=1e-6)
+def test_a_constant_far_from_0_is_centred_exactly():
+    m = moments(tf.fill((3, 100), 12345.678), [1])
+    np.testing.assert_array_equal(m.centred, np.zeros((3, 100)))
+    np.testing.assert_array_equal(m.variance, np.zeros((3, 1)))
 
 
-def test_gain_and_offset():
-    y = normalize(
-        tf.constant([3.0]), 16.0 * tf.ones(1), 0.0, tf.constant([8.0]), tf.constant([1.0])
-    )
-    np.testing.assert_allclose(y, [7.0], rtol=1e-6)
-
-
-def test_constant_rows_have_finite_gradients_with_epsilon_outside():
-    x = tf.ones((2, 3))
+def test_masked_values_of_any_size_have_no_say():
+    """The square of the greatest float32 is infinite."""
+    mask = MASKS["batch"]
+    x = tf.constant(np.where(mask, X, 3e38).astype("float32"))
     with tf.GradientTape() as tape:
         tape.watch(x)
-        m = moments(x, [1])
-        y = normalize(m.centred, m.variance, 1e-3, epsilon_placement="outside")
-    assert np.isfinite(tape.gradient(y, x)).all()
+        m = moments(x, [0, 1], mask)
+        loss = tf.reduce_sum(tf.where(mask, m.centred, 0.0) + m.variance)
+    alone = moments(tf.boolean_mask(x, mask[:, 0, 0]), [0, 1])
+    np.testing.assert_allclose(m.variance, alone.variance, rtol=1e-6)
+    assert np.isfinite(tape.gradient(loss, x)).all()
+
+
+# Too few positions ------------------------------------------------------------------------------
+
+ALIVE = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)[..., None]  # 1, 2 and 4 of 4
+
+
+def test_given_statistics_stand_where_too_few_positions_count():
+    otherwise = (tf.constant(RNG.normal(size=(3, 5))), tf.constant(RNG.uniform(1, 2, size=(3, 5))))
+    m = moments(tf.constant(X), [0], ALIVE, fewest=2, otherwise=otherwise)
+    batch = moments(tf.constant(X), [0], ALIVE)
+    for actual, own, given in zip((m.mean, m.variance), batch[1:3], otherwise, strict=True):
+        np.testing.assert_allclose(actual[:, :1], given[None, :1], rtol=1e-12)
+        np.testing.assert_array_equal(actual[:, 1:], own[:, 1:])
+    np.testing.assert_allclose(m.centred, X - m.mean, atol=1e-12)
+
+
+def test_given_statistics_have_no_gradient():
+    otherwise = (tf.constant(RNG.normal(size=(3, 5))), tf.ones((3, 5), "float64"))
+    x = tf.constant(X)
+    weights = RNG.normal(size=(2, *X.shape))
+    with tf.GradientTape() as tape:
+        tape.watch([x, *otherwise])
+        m = moments(x, [0], ALIVE, fewest=2, otherwise=otherwise)
+        loss = tf.reduce_sum(weights[0] * m.centred) + tf.reduce_sum(weights[1, :1] * m.variance)
+    dx, *others = tape.gradient(loss, [x, *otherwise])
+    np.testing.assert_allclose(dx[:, 0], weights[0][:, 0], rtol=1e-12)
+    assert others == [None, None]
+
+
+def test_given_statistics_may_differ_along_the_reduced_axis():
+    """So do those of sequences that are at different timesteps."""
+    x = X[:1, 0]
+    rows = RNG.normal(size=(4, 5))
+    m = moments(tf.constant(np.repeat(x, 4, axis=0)), [0], fewest=5, otherwise=(rows, rows**2))
+    np.testing.assert_allclose(m.centred, x - rows, atol=1e-12)
+    np.testing.assert_allclose(m.variance, rows**2)
+
+
+# The mean square --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axes", [[0], [0, 1], [2], [1, 2]], ids=str)
+def test_mean_square_and_its_gradient(axes):
+    x, kept = tf.constant(X), np.mean(X, tuple(axes), keepdims=True)
+    weights = RNG.normal(size=kept.shape)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        m = mean_square(x, axes)
+        loss = tf.reduce_sum(weights * m)
+    np.testing.assert_allclose(m, np.mean(X**2, tuple(axes), keepdims=True), rtol=1e-12)
+    np.testing.assert_allclose(
+        tape.gradient(loss, x), 2 * X * weights * kept.size / X.size, rtol=1e-12
+    )

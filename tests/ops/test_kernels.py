@@ -1,0 +1,61 @@
+"""Where the fused kernel of batch normalization is used."""
+
+import keras
+import pytest
+
+from keras_norm.ops import kernels, tensorflow_batch_norm
+from keras_norm.ops.kernels import has_batch_norm
+from keras_norm.ops.time_loop import portable_loops
+
+
+def given(shape, dtype="float32"):
+    return keras.KerasTensor(shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(64, 128, 256), (8192, 512), (2**17, 1)], ids=str)
+def test_large_inputs_have_a_kernel(shape, dtype):
+    for mode in ("training", "inference"):
+        assert has_batch_norm(given(shape, dtype), len(shape) - 1, mode)
+
+
+@pytest.mark.parametrize(
+    ("shape", "modes"),
+    [
+        ((None, 64), []),
+        ((None, 512), ["inference"]),
+        ((None, 128, 256), ["training", "inference"]),
+        ((None, None, 32), ["training", "inference"]),
+    ],
+    ids=str,
+)
+def test_unknown_sizes_count_as_typical_ones(shape, modes):
+    """The kernel's start takes longer in training."""
+    inputs = given(shape)
+    assert modes == [
+        mode for mode in kernels.UNKNOWN if has_batch_norm(inputs, len(shape) - 1, mode)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "axis"),
+    [(given((32, 64)), 1), (given((64, 128, 256)), 1), (given((64, 128, 256), "float64"), 2)],
+    ids=["small", "channels first", "float64"],
+)
+def test_what_has_none(inputs, axis):
+    assert not has_batch_norm(inputs, axis, "training")
+
+
+def test_what_is_traced_for_tflite_has_none():
+    with portable_loops():
+        assert not has_batch_norm(given((64, 128, 256)), 2, "inference")
+
+
+def test_other_backends_have_none(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    assert not has_batch_norm(given((64, 128, 256)), 2, "training")
+
+
+def test_a_gpu_has_its_own(monkeypatch):
+    monkeypatch.setattr(tensorflow_batch_norm, "has_gpu", lambda: True)
+    assert not has_batch_norm(given((64, 128, 256)), 2, "training")

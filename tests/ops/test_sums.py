@@ -1,0 +1,69 @@
+"""Weighted sums over axes, against NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.ops import sums
+from keras_norm.ops.sums import broadcast_axes, total
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(4, 3, 5))
+AXES = [axes for n in range(4) for axes in itertools.combinations(range(3), n)]
+WEIGHTS = [None, *itertools.product((1, 4), (1, 3), (1, 5))]
+every_axes = pytest.mark.parametrize("axes", AXES, ids=str)
+every_weights = pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+
+
+def draw(shape):
+    return None if shape is None else RNG.normal(size=shape)
+
+
+def expected(x, axes, weights):
+    weights = 1.0 if weights is None else weights
+    return np.sum(np.broadcast_to(x * weights, x.shape), axis=tuple(axes), keepdims=True)
+
+
+@every_axes
+@every_weights
+def test_sum_over_any_axes_with_any_weights(axes, weights):
+    weights = draw(weights)
+    actual = total(tf.constant(X), axes, None if weights is None else tf.constant(weights))
+    np.testing.assert_allclose(actual, expected(X, axes, weights), atol=1e-12)
+
+
+@every_axes
+@pytest.mark.parametrize("weights", [None, (4, 1, 1), (1, 3, 5), (1, 1, 5)], ids=str)
+def test_sizes_may_be_unknown(axes, weights):
+    weights = draw(weights)
+    run = tf.function(
+        lambda x: total(x, axes, None if weights is None else tf.constant(weights)),
+        input_signature=[tf.TensorSpec((None, None, 5), "float64")],
+        autograph=False,
+    )
+    np.testing.assert_allclose(run(X), expected(X, axes, weights), atol=1e-12)
+
+
+@every_axes
+def test_sum_of_nothing_is_0(axes):
+    x = tf.zeros((0, 3, 5))
+    assert np.array_equal(total(x, axes), np.sum(x, axis=axes, keepdims=True))
+
+
+def test_without_exact_products_the_sum_is_the_backends_own(monkeypatch):
+    monkeypatch.setattr(sums, "computes_on_cpu", lambda: False)
+    np.testing.assert_allclose(total(tf.constant(X), [0, 1]), expected(X, [0, 1], None), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("like", "axes"),
+    [((4, 3, 1), [2]), ((1, 1, 5), [0, 1]), ((4, 3, 5), []), ((1, 1, 1), [0, 1, 2])],
+)
+def test_broadcast_axes(like, axes):
+    assert broadcast_axes(X, np.zeros(like)) == axes
+
+
+def test_axes_of_size_one_are_not_broadcast():
+    assert broadcast_axes(np.zeros((1, 3)), np.zeros((1, 1))) == [1]

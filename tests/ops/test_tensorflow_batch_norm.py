@@ -1,0 +1,222 @@
+"""Batch normalization by the fused kernel, against the oracles."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.ops.moments import moments
+from keras_norm.ops.normalize import normalize
+from keras_norm.ops.tensorflow_batch_norm import normalize_batch, normalize_with
+from tests import oracles
+
+RNG = np.random.default_rng(0)
+EPSILON = 1e-2
+SHAPES = [(8, 5), (6, 4, 5), (4, 3, 2, 5)]
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def draw(shape, dtype="float32"):
+    return RNG.normal(1.0, 2.0, size=shape).astype(dtype)
+
+
+def composed(x, gamma, beta, kept, otherwise=None):
+    """The same in float64, by `moments` and `normalize`, which have tests of their own."""
+    x = tf.cast(x, "float64")
+    m = moments(x, list(range(len(x.shape) - kept)), fewest=2, otherwise=otherwise)
+    gamma, beta = (
+        None if w is None else tf.reshape(w, [1] * (len(x.shape) - 1) + [-1]) for w in (gamma, beta)
+    )
+    return normalize(m.centred, m.variance, EPSILON, gamma, beta)
+
+
+def gradients(function, *arrays, dtype):
+    arrays = [tf.constant(a, dtype) for a in arrays]
+    with tf.GradientTape() as tape:
+        tape.watch(arrays)
+        loss = function(*arrays)
+    return tape.gradient(loss, arrays)
+
+
+def assert_all_close(actual, expected, **tolerance):
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, e, **tolerance)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_output_and_statistics_are_the_papers(shape):
+    x, gamma, beta = draw(shape), draw(5), draw(5)
+    y, mean, variance, count = normalize_batch(x, gamma, beta, EPSILON)
+    expected, *statistics = oracles.batch_norm_train(
+        x.astype("float64"), gamma, beta, epsilon=EPSILON
+    )
+    np.testing.assert_allclose(y, expected, **CLOSE)
+    assert_all_close([np.ravel(mean), np.ravel(variance)], statistics, **CLOSE)
+    assert mean.shape == variance.shape == (*[1] * (len(shape) - 1), 5)
+    assert count.shape == (1,) * len(shape)
+    assert float(tf.squeeze(count)) == np.prod(shape[:-1])
+
+
+def test_each_timestep_has_its_own_statistics():
+    x, gamma, beta = draw((6, 4, 5)), draw(5), draw(5)
+    y, mean, variance, count = normalize_batch(x, gamma, beta, EPSILON, kept=2)
+    steps = [
+        oracles.batch_norm_train(x[:, t].astype("float64"), gamma, beta, epsilon=EPSILON)
+        for t in range(4)
+    ]
+    for t, expected in enumerate(steps):
+        assert_all_close([y[:, t], mean[0, t], variance[0, t]], expected, **CLOSE)
+    assert float(tf.squeeze(count)) == 6
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("affine", [(True, True), (False, True), (True, False), (False, False)])
+def test_gradients(affine, kept):
+    x, weights = draw((6, 4, 5)), draw((6, 4, 5))
+    given = [draw(5) for there in affine if there]
+
+    def loss(normalized):
+        def of(x, *given):
+            left = list(given)
+            gamma, beta = (left.pop(0) if there else None for there in affine)
+            return tf.reduce_sum(tf.cast(weights, x.dtype) * normalized(x, gamma, beta))
+
+        return of
+
+    fused = loss(lambda x, gamma, beta: normalize_batch(x, gamma, beta, EPSILON, kept)[0])
+    exact = loss(lambda x, gamma, beta: composed(x, gamma, beta, kept))
+    assert_all_close(
+        gradients(fused, x, *given, dtype="float32"),
+        gradients(exact, x, *given, dtype="float64"),
+        **CLOSE,
+    )
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_second_derivatives(kept):
+    x, gamma, u, v, weights = draw((5, 6, 4, 5))
+    gamma = gamma[0, 0]
+
+    def slope(function):
+        def of(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = function(x, tf.cast(gamma, x.dtype), None)
+                loss = tf.reduce_sum(tf.cast(weights, x.dtype) * y * y)
+            return tf.reduce_sum(tf.cast(u, x.dtype) * tape.gradient(loss, x))
+
+        return of
+
+    (actual,) = gradients(
+        slope(lambda *args: normalize_batch(*args, EPSILON, kept)[0]), x, dtype="float32"
+    )
+    (expected,) = gradients(slope(lambda *args: composed(*args, kept)), x, dtype="float64")
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 6])
+def test_given_statistics_stand_where_there_are_too_few_sequences(batch):
+    x, gamma, beta, weights = draw((batch, 4, 5)), draw(5), draw(5), draw((batch, 4, 5))
+    mean, variance = draw((4, 5)), draw((4, 5)) ** 2
+
+    def loss(normalized):
+        return lambda x, *affine: tf.reduce_sum(tf.cast(weights, x.dtype) * normalized(x, *affine))
+
+    def fused(x, gamma, beta):
+        return normalize_batch(x, gamma, beta, EPSILON, 2, fewest=2, otherwise=(mean, variance))[0]
+
+    def exact(x, gamma, beta):
+        otherwise = (tf.cast(mean, x.dtype), tf.cast(variance, x.dtype))
+        return composed(x, gamma, beta, 2, otherwise)
+
+    tensors = [tf.constant(a) for a in (x, gamma, beta)]
+    np.testing.assert_allclose(
+        fused(*tensors), exact(*(tf.cast(t, "float64") for t in tensors)), rtol=1e-4, atol=1e-4
+    )
+    assert_all_close(
+        gradients(loss(fused), x, gamma, beta, dtype="float32"),
+        gradients(loss(exact), x, gamma, beta, dtype="float64"),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_sizes_may_be_unknown(kept):
+    run = tf.function(
+        lambda x: normalize_batch(x, None, None, EPSILON, kept),
+        input_signature=[tf.TensorSpec((None, None, 5))],
+        autograph=False,
+    )
+    for shape in [(6, 4, 5), (3, 7, 5), (0, 4, 5)]:
+        x = draw(shape)
+        y, mean, _, count = run(x)
+        assert y.shape == shape
+        assert mean.shape == ((1, 1, 5) if kept == 1 else (1, shape[1], 5))
+        if shape[0]:
+            np.testing.assert_allclose(y, composed(x, None, None, kept), **CLOSE)
+        assert float(tf.squeeze(count)) == np.prod(shape[:-kept])
+
+
+def test_large_mean_costs_no_digits():
+    x = (1e7 + 10 * RNG.normal(size=(64, 32, 5))).astype("float32")
+    y, mean, variance, _ = normalize_batch(x, None, None, EPSILON)
+    expected = oracles.batch_norm_train(x.astype("float64"), epsilon=EPSILON)
+    np.testing.assert_allclose(y, expected[0], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(np.ravel(mean), expected[1], rtol=1e-7)
+    np.testing.assert_allclose(np.ravel(variance), expected[2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 12345.678, 1e7])
+def test_a_constant_feature_gives_beta(value):
+    y, *_ = normalize_batch(np.full((64, 5), value, "float32"), None, tf.ones(5), 1e-5)
+    np.testing.assert_allclose(y, np.ones((64, 5)), rtol=1e-6)
+
+
+def test_narrow_inputs_are_normalized_in_float32():
+    x = np.clip(60000 + 1500 * RNG.normal(size=(64, 5)), 0, 65500).astype("float16")
+    y, *_ = normalize_batch(x, None, None, EPSILON)
+    assert y.dtype == "float32"
+    expected, *_ = oracles.batch_norm_train(x.astype("float64"), epsilon=EPSILON)
+    np.testing.assert_allclose(y, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_output_with_given_statistics_is_the_papers(shape):
+    x, mean, variance, gamma, beta = draw(shape), *draw((4, 5))
+    variance = variance**2
+    y = normalize_with(x, mean, variance, gamma, beta, EPSILON)
+    expected = oracles.batch_norm_inference(x, mean, variance, gamma, beta, epsilon=EPSILON)
+    np.testing.assert_allclose(y, expected, **CLOSE)
+
+
+def test_gradients_with_given_statistics():
+    x, weights = draw((2, 6, 4, 5))
+    mean, variance, gamma, beta = draw((4, 5))
+    variance = variance**2
+
+    def loss(x, gamma, beta):
+        y = oracles.batch_norm_inference(x, mean, variance, gamma, beta, epsilon=EPSILON)
+        return (weights * y).sum()
+
+    actual = gradients(
+        lambda x, *affine: tf.reduce_sum(
+            weights * normalize_with(x, mean, variance, *affine, EPSILON)
+        ),
+        x,
+        gamma,
+        beta,
+        dtype="float32",
+    )
+    expected = [
+        oracles.gradient(lambda v: loss(v, gamma, beta), x),
+        oracles.gradient(lambda v: loss(x, v, beta), gamma),
+        oracles.gradient(lambda v: loss(x, gamma, v), beta),
+    ]
+    assert_all_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_given_statistics_keep_the_digits_of_a_large_mean():
+    mean = np.full(5, 1e7, "float32")
+    x = (mean + np.round(10 * RNG.normal(size=(64, 5)))).astype("float32")
+    y = normalize_with(x, mean, np.full(5, 100, "float32"), None, None, 0.0)
+    np.testing.assert_allclose(y, (x.astype("float64") - mean) / 10, rtol=1e-6)
