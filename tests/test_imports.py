@@ -12,16 +12,20 @@ ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", "examples"]
 
 # Modules below export that need TensorFlow itself, whatever the backend.
 TENSORFLOW = {
+    "keras_norm.ops.fast.backward",
     "keras_norm.ops.fast.cells",
-    "keras_norm.ops.fast.loops",
+    "keras_norm.ops.fast.columns",
+    "keras_norm.ops.fast.forward",
     "keras_norm.ops.fast.norms",
     "keras_norm.ops.fast.products",
+    "keras_norm.ops.fast.programs",
     "keras_norm.ops.fast.sequence",
     "keras_norm.ops.fast.warmth",
     "keras_norm.ops.replicas",
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",
     "keras_norm.rnn.fast_form",
+    "keras_norm.rnn.fast_norms",
     "keras_norm.recalibrate",
 }
 

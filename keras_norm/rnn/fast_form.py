@@ -11,16 +11,21 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
-from keras_norm.layers.layer_norm import LayerNormalization
-from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.ops.fast.loops import Vectors
+from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.ops.fast.norms import RowNorm
 from keras_norm.ops.fast.products import centre
+from keras_norm.ops.fast.programs import Vectors
 from keras_norm.ops.fast.sequence import Arguments, Setting, fast_sequence
 from keras_norm.ops.fast.spec import Spec
 from keras_norm.ops.fast.warmth import is_hot
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import FastCell, NormCell
+from keras_norm.rnn.fast_norms import (
+    batch_statistics,
+    fast_norm,
+    moving_statistics,
+    slots_by_place,
+)
 
 # Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
 # second of two cores all but idle. So the loops took 0.55 to 0.75 of the time at all four shapes of
@@ -53,19 +58,23 @@ def sizes_of(sequences: Any) -> Sizes:
 
 
 def fast_spec(
-    cell: NormCell, masked: bool, dropout_masks: tuple[Any, Any], return_sequences: bool
+    cell: NormCell,
+    masked: bool,
+    training: bool,
+    dropout_masks: tuple[Any, Any],
+    return_sequences: bool,
 ) -> Spec | None:
     """The cell's recurrence as the fast form has it, or None where it does not cover the cell.
 
-    It covers LayerNorm (as `LayerNormalization` computes it by default) and RMSNorm in any slot, or
-    none, with tanh and sigmoid, in every dtype.
+    It covers LayerNorm (as `LayerNormalization` computes it by default), RMSNorm and per-timestep
+    BatchNorm in any slot, or none, with tanh and sigmoid, in every dtype.
     """
     fast = cell.fast_cell()
     if fast is None:
         return None
     layers = cell.slot_layers()
     slots = [*fast.kernel_slots, *fast.recurrent_slots, fast.state_slot]
-    norms = {slot: _row_norm(layers.get(slot)) for slot in slots}
+    norms: dict[str, Any] = {slot: fast_norm(layers.get(slot), training) for slot in slots}
     if False in norms.values():
         return None
     masks = [len(_as_list(m)) for m in dropout_masks]
@@ -83,7 +92,7 @@ def fast_spec(
     # Under a mask for each gate, a centred kernel no longer makes a centred product.
     gated = zip((spec.kernel, spec.recurrent), masks, strict=True)
     uncentred = any(
-        norm is not None and norm.centred and len(blocks) > 1
+        isinstance(norm, RowNorm) and norm.centred and len(blocks) > 1
         for group, count in gated
         for norm, blocks in zip(group, spec.blocks(count), strict=True)
     )
@@ -100,7 +109,7 @@ def fast_form(
     dropout_masks: tuple[Any, Any],
     sizes: Sizes,
     parts: int,
-) -> tuple[Any, list[Any]]:
+) -> tuple[Any, list[Any], dict[str, BatchStatistics]]:
     """Run a cell over sequences.
 
     Args:
@@ -116,15 +125,20 @@ def fast_form(
 
     Returns:
         h at every timestep (batch, time, units), where a masked step repeats the state before it,
-        or None without `return_sequences`; and the last states.
+        or None without `return_sequences`; the last states; and by slot the statistics (time,
+        features) that the batch has at each timestep, as `plain_form` gives them.
     """
+    fast: Any = cell.fast_cell()
+    slots = slots_by_place(fast)
+    layers = {place: cell.slot_layers()[slots[place]] for place in spec.batch_norms}
+    moving = [moving_statistics(layer, sizes.padded_time, spec.dtype) for layer in layers.values()]
     masks = [] if mask is None else [mask]
     static = sequences.shape[:2]
     if static[1] is None:
         padding = [[0, 0], [0, sizes.padded_time - sizes.time]]
         sequences = tf.pad(sequences, [*padding, [0, 0]])
         masks = [tf.pad(m, padding) for m in masks]
-    weights = _weights(cell, cell.fast_cell(), spec)
+    weights = _weights(cell, fast, spec)
     xs = [sequences * m[:, None, :] for m in _as_list(dropout_masks[0])] or [sequences]
     by_batch = [
         [tf.cast(x, spec.dtype) for x in xs],
@@ -135,8 +149,8 @@ def fast_form(
     outputs, last = [], []
     for xs_part, states_part, masks_part, dropout_part in _split(by_batch, sizes.batch, parts):
         arguments = Arguments([_time_major(x) for x in xs_part], states_part, *weights)
-        setting = Setting(sizes.time, [_time_major(m) for m in masks_part], dropout_part)
-        path, after = fast_sequence(spec, training, arguments, setting)
+        setting = Setting(sizes.time, moving, [_time_major(m) for m in masks_part], dropout_part)
+        path, after, statistics = fast_sequence(spec, training, arguments, setting)
         outputs += [_time_major(h) for h in path]
         last.append(after)
 
@@ -146,7 +160,11 @@ def fast_form(
         return tf.ensure_shape(whole[:, : sizes.time] if len(shape) == 3 else whole, shape)
 
     states = [joined(of_parts, static[0], cell.units) for of_parts in zip(*last, strict=True)]
-    return joined(outputs, *static, cell.units) if outputs else None, states
+    learned = {}
+    for place, batch in zip(spec.learning, statistics, strict=True):
+        mean, variance = [s[: sizes.time] for s in batch]
+        learned[slots[place]] = batch_statistics(layers[place], mean, variance, mask, sizes.batch)
+    return joined(outputs, *static, cell.units) if outputs else None, states, learned
 
 
 def choose(
@@ -170,7 +188,8 @@ def choose(
         fast: the fast form, of the number of parts.
         forced: whether the fast form is to run whatever it costs.
     """
-    parts = 1 if sequences.shape[0] == 1 else PARTS
+    # What is normalized over the batch cannot be split.
+    parts = 1 if sequences.shape[0] == 1 or spec.learning else PARTS
     if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
         return fast(1)
     if forced:
@@ -196,16 +215,6 @@ def _exporting() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _row_norm(layer: Any) -> RowNorm | bool | None:
-    """The norm that a slot's layer computes, None for no layer, False for any other."""
-    if layer is None:
-        return None
-    if type(layer) is LayerNormalization:
-        plain = layer.epsilon_placement == "inside" and layer.ddof == 0
-        return plain and RowNorm(True, layer.epsilon)
-    return type(layer) is RMSNormalization and RowNorm(False, layer.epsilon)
 
 
 def _weights(cell: NormCell, fast: FastCell, spec: Spec) -> tuple[Any, Any, Vectors]:

@@ -1,8 +1,9 @@
 """The two sequence forms, and the one place that chooses between them.
 
 The plain form runs anywhere and covers everything. The fast form (`keras_norm.ops.fast`) covers
-LayerNorm, RMSNorm or no norm with tanh and sigmoid, on TensorFlow on a CPU, and compiles its loops
-with XLA for each shape: 2 to 5 s for one pair of batch and time. It runs
+LayerNorm, RMSNorm, BatchNorm of every timestep or no norm with tanh and sigmoid, on TensorFlow on a
+CPU, and compiles its loops with XLA for each shape: 2 to 5 s for one pair of batch and time. It
+runs
 
 - where the user compiles with XLA anyway (`jit_compile=True`);
 - else from the time on that a shape has come by often enough to be worth the compile (`warmth`),
@@ -76,37 +77,46 @@ def run(
 
     def plain() -> Any:
         if loops_are_portable() and not training:
-            result = exported_form(cell, sequences, states, mask, **options)
+            result, learned = exported_form(cell, sequences, states, mask, **options), {}
         else:
-            result = plain_form(cell, sequences, states, mask, training, dropout_masks, **options)
-        if return_sequences:
-            return result.last_output, ops.swapaxes(result.outputs, 0, 1), result.states
-        return result.last_output, result.last_output[:, None], result.states
+            result, learned = plain_form(
+                cell, sequences, states, mask, training, dropout_masks, **options
+            )
+        last = result.last_output
+        outputs = ops.swapaxes(result.outputs, 0, 1) if return_sequences else last[:, None]
+        return last, outputs, result.states, learned
 
-    if (
-        keras.backend.backend() != "tensorflow"
-        or unroll
-        or loops_are_portable()
-        or _form.get() == "plain"
-    ):
-        return plain()
+    fast_form = None if unroll else _fast_form()
+    spec = fast_form and fast_form.fast_spec(
+        cell, mask is not None, training, dropout_masks, return_sequences
+    )
+    if fast_form is None or spec is None:
+        last_output, outputs, states, learned = plain()
+    else:
+        sizes = fast_form.sizes_of(sequences)
+
+        def fast(parts: int) -> Any:
+            path, last, learned = fast_form.fast_form(
+                cell, spec, sequences, states, mask, training, dropout_masks, sizes, parts
+            )
+            return *_as_outputs(path, last, mask, zero_output_for_mask), learned
+
+        last_output, outputs, states, learned = fast_form.choose(
+            spec, sequences, sizes, training, plain, fast, forced=_form.get() == "fast"
+        )
+    # Not in the forms: what they assigned could not be read outside the conditional they stand in.
+    for slot, batch in learned.items():
+        cell.slot_layers()[slot].statistics.update_steps(*batch)
+    return last_output, outputs, states
+
+
+def _fast_form() -> Any:
+    """The module of the fast form, or None where only the plain form runs."""
+    if keras.backend.backend() != "tensorflow" or loops_are_portable() or _form.get() == "plain":
+        return None
     from keras_norm.rnn import fast_form
 
-    spec = fast_form.fast_spec(cell, mask is not None, dropout_masks, return_sequences)
-    if spec is None:
-        return plain()
-
-    sizes = fast_form.sizes_of(sequences)
-
-    def fast(parts: int) -> Any:
-        path, last = fast_form.fast_form(
-            cell, spec, sequences, states, mask, training, dropout_masks, sizes, parts
-        )
-        return _as_outputs(path, last, mask, zero_output_for_mask)
-
-    return fast_form.choose(
-        spec, sequences, sizes, training, plain, fast, forced=_form.get() == "fast"
-    )
+    return fast_form
 
 
 def _as_outputs(path: Any, states: list[Any], mask: Any, zero: bool) -> tuple[Any, Any, list[Any]]:

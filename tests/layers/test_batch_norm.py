@@ -29,6 +29,7 @@ SHAPES_AND_AXES = [
     ((4, 3, 2, 5), 1),
     ((4, 3, 2, 5), -2),
 ]
+every_form = pytest.mark.usefixtures("form")
 
 
 def draw(shape, dtype="float64"):
@@ -61,6 +62,7 @@ def assert_all_close(actual, expected, **tolerance):
 # The contract -----------------------------------------------------------------------------------
 
 
+@every_form
 @pytest.mark.parametrize(
     ("kwargs", "non_trainable"),
     [
@@ -116,6 +118,7 @@ def test_initializers_regularizers_and_constraints_reach_the_weights():
 # Outputs and gradients --------------------------------------------------------------------------
 
 
+@every_form
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES_AND_AXES, ids=str)
 def test_training_output_and_statistics_are_the_papers(shape, axis, dtype):
@@ -131,6 +134,7 @@ def test_training_output_and_statistics_are_the_papers(shape, axis, dtype):
     )
 
 
+@every_form
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES_AND_AXES, ids=str)
 def test_inference_output_is_the_papers(shape, axis, dtype):
@@ -229,6 +233,7 @@ def test_constant_feature_has_a_finite_gradient():
 # Numerics ---------------------------------------------------------------------------------------
 
 
+@every_form
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
 def test_float16_inputs_near_60000(policy):
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 4)), 0, 65500).astype("float16")
@@ -239,6 +244,7 @@ def test_float16_inputs_near_60000(policy):
         np.testing.assert_allclose(layer(x, training=False), expected, rtol=0, atol=1e-2)
 
 
+@every_form
 @pytest.mark.parametrize("masked", [False, True])
 def test_float32_inputs_with_a_mean_near_1e7(masked):
     x = (1e7 + 10 * RNG.normal(size=(32, 5, 3))).astype("float32")
@@ -254,6 +260,7 @@ def test_float32_inputs_with_a_mean_near_1e7(masked):
 # Keras' layer -----------------------------------------------------------------------------------
 
 
+@every_form
 @pytest.mark.parametrize(
     "kwargs",
     [
@@ -436,6 +443,7 @@ def test_feature_without_an_unmasked_value_keeps_its_statistics():
     assert np.isfinite(y).all()
 
 
+@every_form
 @pytest.mark.parametrize("kwargs", [{}, {"virtual_batch_size": 4}], ids=str)
 def test_empty_batch_changes_nothing(kwargs):
     layer, _, _ = layer_and_weights(draw((4, 3)), **kwargs)
@@ -504,6 +512,7 @@ def test_inference_ignores_the_virtual_batch_size():
 # Training ---------------------------------------------------------------------------------------
 
 
+@every_form
 def test_frozen_layer_runs_in_inference_form_and_does_not_update():
     x = draw((6, 3))
     layer, _, _ = layer_and_weights(x)
@@ -516,6 +525,7 @@ def test_frozen_layer_runs_in_inference_form_and_does_not_update():
     assert layer.trainable_weights == []
 
 
+@every_form
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
     "kwargs", [{}, {"momentum": None}, {"debias": True}, {"renorm": True}], ids=str

@@ -24,6 +24,7 @@ MASKS = {
     ),
     "one alive": np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]] + [[0] * 4] * 2, bool),
 }
+every_form = pytest.mark.usefixtures("form")
 
 
 def draw(time, batch=5):
@@ -62,6 +63,7 @@ def state(layer):
 # The contract -----------------------------------------------------------------------------------
 
 
+@every_form
 @pytest.mark.parametrize(
     "kwargs",
     [
@@ -119,6 +121,7 @@ def test_initializers_regularizers_and_constraints_reach_the_weights():
     np.testing.assert_array_equal(layer.moving_variance, np.full((2, 5), 5))
 
 
+@every_form
 def test_operations_do_not_grow_with_time():
     def operations(time):
         layer = TimestepBatchNormalization(time)
@@ -136,6 +139,7 @@ def test_operations_do_not_grow_with_time():
 # Training ---------------------------------------------------------------------------------------
 
 
+@every_form
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_each_step_is_normalised_by_the_sequences_alive_at_it(mask, dtype):
@@ -214,6 +218,7 @@ def test_batch_of_one_sequence_updates_nothing():
     np.testing.assert_allclose(y, layer(x, training=False), rtol=0, atol=1e-12)
 
 
+@every_form
 def test_statistics_that_do_not_count_cannot_poison_a_row():
     layer, _ = layer_and_oracle()
     before = state(layer)
@@ -409,6 +414,7 @@ def test_mask_of_a_masking_layer_reaches_the_statistics():
     np.testing.assert_allclose(norm.moving_mean[3], x[2:, 3].mean(axis=0), atol=1e-6)
 
 
+@every_form
 def test_float16_inputs_near_60000():
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 3, 2)), 0, 65500).astype("float16")
     y = TimestepBatchNormalization(3, dtype="mixed_float16")(x, training=True)
@@ -417,6 +423,7 @@ def test_float16_inputs_near_60000():
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-2)
 
 
+@every_form
 def test_float32_inputs_with_a_mean_near_1e7():
     x = (1e7 + 10 * RNG.normal(size=(64, 3, 2))).astype("float32")
     y = TimestepBatchNormalization(3)(x, training=True)

@@ -26,7 +26,7 @@ every_mask = pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MAS
 
 def spec_of(layer, masked=False):
     dropout_masks = layer.cell.dropout_masks(tf.ones([2, 2]), tf.ones([2, UNITS]), True)
-    return fast_spec(layer.cell, masked, dropout_masks, layer.return_sequences)
+    return fast_spec(layer.cell, masked, True, dropout_masks, layer.return_sequences)
 
 
 def both_forms(run, *args):

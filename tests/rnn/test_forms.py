@@ -28,7 +28,7 @@ def marked(monkeypatch):
     """Let the fast form give NaN, so that its outputs are known."""
 
     def nan(cell, spec, sequences, states, *args):
-        return None, [state * np.nan for state in states]
+        return None, [state * np.nan for state in states], {}
 
     monkeypatch.setattr(fast_form, "fast_form", nan)
 

@@ -12,6 +12,11 @@ class RowNorm(NamedTuple):
     epsilon: float
 
 
+def of_rows(norm: Any) -> RowNorm | None:
+    """The norm, where it is one of rows; None for one of columns."""
+    return norm if isinstance(norm, RowNorm) else None
+
+
 class StateNorm:
     """y = gamma (c - mean) scale + beta, with scale = 1 / sqrt(var + epsilon), of rows c.
 

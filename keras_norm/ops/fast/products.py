@@ -113,12 +113,12 @@ def gram(kernel: Any) -> Any:
     return tf.matmul(kernel, kernel, transpose_b=True)
 
 
-def centre(kernel: Any, columns: list[slice], norms: tuple[RowNorm | None, ...]) -> Any:
-    """The kernel less the mean of each row, in each group of columns whose norm centres."""
+def centre(kernel: Any, columns: list[slice], norms: tuple[Any, ...]) -> Any:
+    """The kernel less the mean of each row, in each group of columns whose norm centres rows."""
     groups = []
     for group, norm in zip(columns, norms, strict=True):
         part = kernel[:, group]
-        if norm is not None and norm.centred:
+        if isinstance(norm, RowNorm) and norm.centred:
             part = part - tf.reduce_mean(part, axis=1, keepdims=True)
         groups.append(part)
     return tf.concat(groups, axis=1)

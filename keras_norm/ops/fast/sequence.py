@@ -5,17 +5,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_norm.ops.fast.backward import backward_program
 from keras_norm.ops.fast.cells import CELLS
-from keras_norm.ops.fast.loops import (
-    Forward,
-    Vectors,
-    backward_program,
-    forward,
-    forward_program,
-    under,
-)
+from keras_norm.ops.fast.columns import Statistics
+from keras_norm.ops.fast.forward import Forward, forward, forward_program
 from keras_norm.ops.fast.products import gram
-from keras_norm.ops.fast.spec import Spec
+from keras_norm.ops.fast.programs import Vectors, under
+from keras_norm.ops.fast.spec import STATE, Place, Spec
 
 
 class Arguments(NamedTuple):
@@ -37,18 +33,20 @@ class Setting(NamedTuple):
     """What a recurrence has besides: no gradient goes there.
 
     `steps` is the number of timesteps, at most the length of the inputs, the rest of which is
-    padding; `mask` [] or [bool (time, batch, 1)]; `dropout` the factors of h (batch, units), none,
-    one, or one for each gate.
+    padding; `moving` the moving statistics of each batch norm, in the order of `Spec.batch_norms`;
+    `mask` [] or [bool (time, batch, 1)]; `dropout` the factors of h (batch, units), none, one, or
+    one for each gate.
     """
 
     steps: Any
+    moving: list[Statistics]
     mask: list[Any]
     dropout: list[Any]
 
 
 def fast_sequence(
     spec: Spec, training: bool, arguments: Arguments, setting: Setting
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[Any], list[Any], list[tuple[Any, Any]]]:
     """Run a recurrence whose gradient is written by hand.
 
     Only the chain of states stands in the loops. The gradients of the kernels are single products
@@ -61,42 +59,50 @@ def fast_sequence(
         setting: the rest.
 
     Returns:
-        [h at every timestep (time, batch, units)], or [] without `return_sequences`; and the last
-        states.
+        [h at every timestep (time, batch, units)], or [] without `return_sequences`; the last
+        states; and the mean and variance (time, n) of the batch for each learning batch norm.
     """
 
     @tf.custom_gradient
     def run(*flat: Any) -> Any:
         # A tape that watches the programs would have XLA differentiate them.
         given = tf.nest.map_structure(tf.stop_gradient, tf.nest.pack_sequence_as(arguments, flat))
-        left = _forward(spec, forward_program(spec, training), given, setting)
+        projected, left = _forward(spec, forward_program(spec, training), given, setting)
 
         def gradient(*d_results: Any) -> list[Any]:
             complete = left
             if not training:
-                complete = _forward(spec, forward_program(spec, True), given, setting)
+                _, complete = _forward(spec, forward_program(spec, True), given, setting)
             at = tf.nest.pack_sequence_as(arguments, flat)
-            return _gradient(spec, at, setting, complete, d_results)
+            d_results = d_results[: len(_results(spec, left))]
+            return _gradient(spec, at, setting, projected, complete, d_results)
 
-        return _results(spec, left), gradient
+        means = [statistics.mean for statistics in left.statistics]
+        return [*_results(spec, left), *means, *left.variances], gradient
 
     results = tf.nest.flatten(run(*tf.nest.flatten(arguments)))
     outputs = int(spec.return_sequences)
-    return results[:outputs], results[outputs:]
+    states = outputs + CELLS[spec.cell].STATES
+    statistics = [tf.stop_gradient(s) for s in results[states:]]
+    norms = len(spec.learning)
+    batch = list(zip(statistics[:norms], statistics[norms:], strict=True))
+    return results[:outputs], results[outputs:states], batch
 
 
-def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> Forward:
+def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple[Any, Forward]:
+    """X W, and what the loop makes of it."""
     products = [
         tf.matmul(_rows(given.xs[mask]), given.kernel[:, columns])
         for group in spec.blocks(spec.kernel_masks)
         for mask, columns in group
     ]
     projected = _over_time(tf.concat(products, axis=1), given.xs[0])
-    return loop(
+    return projected, loop(
         setting.steps,
         projected,
         list(given.states),
         given.recurrent,
+        setting.moving,
         given.vectors,
         setting.mask,
         setting.dropout,
@@ -104,12 +110,17 @@ def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> Forwa
 
 
 def _results(spec: Spec, left: Forward) -> list[Any]:
-    """What the caller sees of a forward loop, in one list."""
+    """What a forward loop gives that has a gradient, in one list."""
     return [path[1:] for path in left.path[: spec.return_sequences]] + list(left.states)
 
 
 def _gradient(
-    spec: Spec, given: Arguments, setting: Setting, left: Forward, d_results: Sequence[Any]
+    spec: Spec,
+    given: Arguments,
+    setting: Setting,
+    projected: Any,
+    left: Forward,
+    d_results: Sequence[Any],
 ) -> list[Any]:
     """The gradient by hand. Its own is that of the loop as TensorFlow differentiates it."""
     flat = tf.nest.flatten(given)
@@ -118,7 +129,7 @@ def _gradient(
     def first(*both: Any) -> Any:
         still = [tf.stop_gradient(tensor) for tensor in both]
         at = tf.nest.pack_sequence_as(given, still[: len(flat)])
-        gradients = _gradients(spec, at, setting, left, still[len(flat) :])
+        gradients = _gradients(spec, at, setting, projected, left, still[len(flat) :])
 
         def second(*dd: Any) -> Any:
             with tf.GradientTape() as outer:
@@ -126,7 +137,7 @@ def _gradient(
                 with tf.GradientTape() as inner:
                     inner.watch(both[: len(flat)])
                     at = tf.nest.pack_sequence_as(given, both[: len(flat)])
-                    again = _forward(spec, lambda *a: forward(spec, True, *a), at, setting)
+                    _, again = _forward(spec, lambda *a: forward(spec, True, *a), at, setting)
                     results = _results(spec, again)
                 gradients = inner.gradient(results, both[: len(flat)], both[len(flat) :], "zero")
             return outer.gradient(gradients, both, dd, "zero")
@@ -137,10 +148,15 @@ def _gradient(
 
 
 def _gradients(
-    spec: Spec, given: Arguments, setting: Setting, left: Forward, d_results: Sequence[Any]
+    spec: Spec,
+    given: Arguments,
+    setting: Setting,
+    projected: Any,
+    left: Forward,
+    d_results: Sequence[Any],
 ) -> Arguments:
     """The gradients of all arguments."""
-    cell, vectors = CELLS[spec.cell], given.vectors
+    vectors = given.vectors
     hs = under(setting.dropout, left.path[0][:-1])
     xs, rows = [_rows(x) for x in given.xs], [_rows(h) for h in hs]
     kernel = spec.products(spec.kernel, spec.kernel_masks, given.kernel, vectors.kernel_gamma)
@@ -154,44 +170,59 @@ def _gradients(
         for (mask, _), u in zip(product.blocks, product.kernels, strict=True)
     ]
     outputs = int(spec.return_sequences)
+    learned = dict(zip(spec.learning, left.statistics, strict=True))
+    moving = dict(zip(spec.batch_norms, setting.moving, strict=True))
     back = backward_program(spec)(
         setting.steps,
         list(d_results[:outputs]),
         list(d_results[outputs:]),
         left.path,
-        left.saved[0],
-        left.scales,
+        left.kept,
+        [projected] * spec.keeps_projected,
         grams,
         [tf.transpose(u) for product in recurrent for u in product.scaled_kernels],
+        [learned.get(place, moving[place]) for place in spec.batch_norms],
         vectors,
         setting.mask,
         setting.dropout,
     )
 
-    scales = iter(tf.split(_rows(left.scales[0][1:]), spec.scales, axis=1) if spec.scales else [])
+    scales = iter(
+        tf.split(_rows(left.kept["scales"][1:]), spec.scales, axis=1) if spec.scales else []
+    )
     second_terms = (_rows(w) for w in back.second_terms)
     dxs = [tf.zeros([], spec.dtype) for _ in xs]
     d_kernel, d_recurrent = [], []
-    for product, group in zip(kernel, cell.KERNEL, strict=True):
-        dy = _rows(back.groups[group])
+    for group, product in enumerate(kernel):
+        place = Place("kernel", group)
+        dy = _rows(back.groups[spec.gradients[place]])
         r = None if product.norm is None else next(scales)
         parts, w = product.input_gradient(xs, r, dy)
         for (mask, _), part in zip(product.blocks, parts, strict=True):
             dxs[mask] = dxs[mask] + part
-        d_kernel += product.kernel_gradient(xs, r, w, dy)
-    for product, group in zip(recurrent, cell.RECURRENT, strict=True):
+        blocks = product.kernel_gradient(xs, r, w, dy)
+        d_kernel += _with_vectors(blocks, back.norms.get(place))
+    for group, product in enumerate(recurrent):
+        place = Place("recurrent", group)
+        dy = _rows(back.groups[spec.gradients[place]])
         r, w = (None, None) if product.norm is None else (next(scales), next(second_terms))
-        d_recurrent += product.kernel_gradient(rows, r, w, _rows(back.groups[group]))
+        blocks = product.kernel_gradient(rows, r, w, dy)
+        d_recurrent += _with_vectors(blocks, back.norms.get(place))
     dw, *d_kernel_vectors = _side_by_side(d_kernel)
     du, *d_recurrent_vectors = _side_by_side(d_recurrent)
-    d_norm = back.norm or [tf.zeros_like(v) for v in (vectors.state_gamma, vectors.state_beta)]
+    d_state_norm = back.norms[STATE] or [tf.zeros_like(v) for v in vectors.of("state")]
     return Arguments(
         [tf.reshape(dx, tf.shape(x)) for dx, x in zip(dxs, given.xs, strict=True)],
         back.states,
         dw,
         du,
-        Vectors(*d_kernel_vectors, *d_recurrent_vectors, *d_norm),
+        Vectors(*d_kernel_vectors, *d_recurrent_vectors, *d_state_norm),
     )
+
+
+def _with_vectors(blocks: list[list[Any]], vectors: list[Any] | None) -> list[list[Any]]:
+    """The gradients of a product's blocks, with those of gamma and beta from the loop, if any."""
+    return blocks if vectors is None else [[_side_by_side(blocks)[0], *vectors]]
 
 
 def _side_by_side(blocks: list[list[Any]]) -> list[Any]:

@@ -4,8 +4,21 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from keras_norm.ops.fast.cells import CELLS
-from keras_norm.ops.fast.norms import RowNorm, statistics_count
+from keras_norm.ops.fast.columns import BatchNorm
+from keras_norm.ops.fast.norms import RowNorm, of_rows, statistics_count
 from keras_norm.ops.fast.products import Product
+
+Norm = RowNorm | BatchNorm | None
+
+
+class Place(NamedTuple):
+    """Where a norm stands: on a group of x W ("kernel") or h U ("recurrent"), or on the "state"."""
+
+    side: str
+    group: int = 0
+
+
+STATE = Place("state")
 
 
 class Spec(NamedTuple):
@@ -18,9 +31,9 @@ class Spec(NamedTuple):
 
     cell: str
     units: int
-    kernel: tuple[RowNorm | None, ...]
-    recurrent: tuple[RowNorm | None, ...]
-    state: RowNorm | None
+    kernel: tuple[Norm, ...]
+    recurrent: tuple[Norm, ...]
+    state: Norm
     dtype: str
     return_sequences: bool
     masked: bool
@@ -50,12 +63,72 @@ class Spec(NamedTuple):
     @property
     def scales(self) -> int:
         """How many numbers the norms leave for each row and timestep."""
-        products = [norm for norm in (*self.kernel, *self.recurrent) if norm is not None]
-        return len(products) + statistics_count(self.state)
+        products = [norm for norm in (*self.kernel, *self.recurrent) if of_rows(norm)]
+        return len(products) + statistics_count(of_rows(self.state))
+
+    def norms(self, side: str) -> tuple[Norm, ...]:
+        """The norms of one side, named as in a `Place`."""
+        return (self.state,) if side == "state" else getattr(self, side)
+
+    @property
+    def batch_norms(self) -> dict[Place, BatchNorm]:
+        """The batch norms, by their places: those of x W, of h U, then that of the state."""
+        return {
+            Place(side, group): norm
+            for side in ("kernel", "recurrent", "state")
+            for group, norm in enumerate(self.norms(side))
+            if isinstance(norm, BatchNorm)
+        }
+
+    @property
+    def learning(self) -> list[Place]:
+        """Where batch norms stand that take the statistics of the batch."""
+        return [place for place, norm in self.batch_norms.items() if norm.learning]
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """What the forward loop keeps of a timestep for the backward one, and its width.
+
+        "saved" is the cell's own; "scales" those of the norms of rows: of the groups of x W, then
+        of h U, then the statistics of the state norm; "product" is h U, which batch norms need.
+        """
+        kept = {"saved": CELLS[self.cell].SAVED * self.units}
+        if self.scales:
+            kept["scales"] = self.scales
+        if any(place.side == "recurrent" for place in self.batch_norms):
+            kept["product"] = self.columns[-1].stop
+        return kept
+
+    @property
+    def keeps_projected(self) -> bool:
+        """Whether the backward loop needs x W too, for batch norms."""
+        return any(place.side == "kernel" for place in self.batch_norms)
+
+    def width(self, place: Place) -> int:
+        """The number of columns that the norm at a place has."""
+        if place == STATE:
+            return self.units
+        columns = self.columns[place.group]
+        return columns.stop - columns.start
+
+    @property
+    def gradients(self) -> dict[Place, int]:
+        """Which array has the gradient of each group of x W and of h U.
+
+        Groups that are added share it, as far as no batch norm stands between.
+        """
+        cell = CELLS[self.cell]
+        shared: dict[Place, Any] = {}
+        for side, groups in (("kernel", cell.KERNEL), ("recurrent", cell.RECURRENT)):
+            for group, gradient in enumerate(groups):
+                place = Place(side, group)
+                shared[place] = place if place in self.batch_norms else gradient
+        arrays = list(dict.fromkeys(shared.values()))
+        return {place: arrays.index(gradient) for place, gradient in shared.items()}
 
     def products(
-        self, norms: tuple[RowNorm | None, ...], masks: int, kernel: Any, gamma: Any
+        self, norms: tuple[Norm, ...], masks: int, kernel: Any, gamma: Any
     ) -> list[Product]:
-        """The groups of x W, or of h U, with their kernels."""
-        groups = zip(norms, self.columns, self.blocks(masks), strict=True)
+        """The groups of x W, or of h U, with their kernels and their norms of rows."""
+        groups = zip(map(of_rows, norms), self.columns, self.blocks(masks), strict=True)
         return [Product(*group, kernel, gamma) for group in groups]

@@ -1,0 +1,111 @@
+"""What the programs of the two loops share: vectors, norms at a timestep, arrays, compilation.
+
+Batch and time may be of any size: XLA compiles a program for each pair that comes by.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_norm.ops.fast.columns import ColumnNorm, Statistics
+from keras_norm.ops.fast.spec import STATE, Place, Spec
+
+
+class Vectors(NamedTuple):
+    """The gains and biases of all groups of x W, of h U, and of the state norm."""
+
+    kernel_gamma: Any
+    kernel_beta: Any
+    recurrent_gamma: Any
+    recurrent_beta: Any
+    state_gamma: Any
+    state_beta: Any
+
+    def of(self, side: str) -> tuple[Any, Any]:
+        """The gain and the bias of one side, named as in a `Place`."""
+        return getattr(self, f"{side}_gamma"), getattr(self, f"{side}_beta")
+
+
+def column_norms(
+    spec: Spec, vectors: Vectors, alive: list[Any], **statistics: list[Statistics]
+) -> dict[Place, ColumnNorm]:
+    """The batch norms at one timestep.
+
+    Args:
+        spec: of the recurrence.
+        vectors: gains and biases.
+        alive: [], or [bool (batch, 1)].
+        **statistics: `moving` or `statistics` of `ColumnNorm`, for each of them.
+    """
+    norms = {}
+    for k, (place, norm) in enumerate(spec.batch_norms.items()):
+        gamma, beta = vectors.of(place.side)
+        if place != STATE:
+            columns = spec.columns[place.group]
+            gamma, beta = gamma[columns], beta[columns]
+        given = {name: rows[k] for name, rows in statistics.items()}
+        norms[place] = ColumnNorm(norm, gamma, beta, alive, **given)
+    return norms
+
+
+def under(dropout: list[Any], h: Any) -> list[Any]:
+    """H under each dropout mask, or as it is."""
+    return [h * mask for mask in dropout] if dropout else [h]
+
+
+def array(dtype: Any, time: Any, *shape: int | None) -> Any:
+    """An array to be written in a loop, of `time` tensors of a shape."""
+    return tf.TensorArray(dtype, time, element_shape=shape)
+
+
+def unstack(tensors: Any) -> Any:
+    """Arrays to be read in a loop, of any structure of tensors."""
+    return tf.nest.map_structure(
+        lambda x: array(x.dtype, tf.shape(x)[0], *x.shape[1:]).unstack(x), tensors
+    )
+
+
+def read(arrays: Any, t: Any) -> Any:
+    """The elements of a structure of arrays."""
+    return tf.nest.map_structure(lambda a: a.read(t), arrays)
+
+
+def stack(arrays: Any) -> Any:
+    """A structure of arrays as tensors."""
+    return tf.nest.map_structure(lambda a: a.stack(), arrays)
+
+
+def compiled(function: Callable[..., Any], *signature: Any) -> Callable[..., Any]:
+    """The function as an XLA program.
+
+    A concrete function: calling a `tf.function` with jit_compile puts its caller into the context
+    of XLA for as long as it takes, in which TensorFlow cannot differentiate a conditional.
+    """
+    program = tf.function(function, jit_compile=True, autograph=False, input_signature=signature)
+    with tf.init_scope():
+        return program.get_concrete_function()
+
+
+def shared(spec: Spec) -> list[Any]:
+    """The signature of what both programs take: vectors, mask and dropout."""
+    columns = spec.columns[-1].stop
+    vectors = Vectors(*[tf.TensorSpec([n], spec.dtype) for n in [columns] * 4 + [spec.units] * 2])
+    mask = [tf.TensorSpec([None, None, 1], "bool")] * spec.masked
+    return [vectors, mask, [rows(spec)] * spec.recurrent_masks]
+
+
+def rows(spec: Spec) -> Any:
+    """The signature of a state."""
+    return tf.TensorSpec([None, spec.units], spec.dtype)
+
+
+def over_time(spec: Spec, width: int) -> Any:
+    """The signature of so many columns at every timestep."""
+    return tf.TensorSpec([None, None, width], spec.dtype)
+
+
+def statistics_over_time(spec: Spec) -> list[Any]:
+    """The signature of the statistics of the batch norms."""
+    shapes = [[None, spec.width(place)] for place in spec.batch_norms]
+    return [Statistics(*[tf.TensorSpec(shape, spec.dtype)] * 2) for shape in shapes]
