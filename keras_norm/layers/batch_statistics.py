@@ -144,8 +144,11 @@ class StatisticsNormalization(AffineNormalization):
         """
         from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
-        y, *batch = normalize_batch(x, self.gamma, self.beta, self.epsilon, kept, fewest, moving)
-        return ops.cast(y, self.compute_dtype), self._batch_statistics(*batch, fewest)
+        y, mean, variance, count = normalize_batch(
+            x, self.gamma, self.beta, self.epsilon, kept, fewest, moving
+        )
+        batch = self._batch_statistics(mean, variance, count, fewest)
+        return ops.cast(y, self.compute_dtype), batch
 
     def _batch_statistics(
         self, mean: Any, variance: Any, count: Any, fewest: int

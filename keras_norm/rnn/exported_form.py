@@ -158,7 +158,7 @@ def _replaced(cell: NormCell) -> tuple[dict[str, Any], list[tuple[Any, Any]]]:
             if slot in centred:
                 block = block - ops.mean(block, axis=1, keepdims=True)
                 layers[slot] = layers[slot]._replace(centre=False)
-            norm = layers.get(slot) if slot in ADDED_SLOTS and bias is not None else None
+            norm: Any = layers.get(slot) if slot in ADDED_SLOTS and bias is not None else None
             if _replaces(norm) and norm.beta is not None:
                 beta, layers[slot] = norm.beta, norm._replace(beta=None)
             blocks.append(block)

@@ -23,6 +23,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.ops.time_loop import loops_are_portable
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.exported_form import exported_form
@@ -77,7 +78,8 @@ def run(
 
     def plain() -> Any:
         if loops_are_portable() and not training:
-            result, learned = exported_form(cell, sequences, states, mask, **options), {}
+            result = exported_form(cell, sequences, states, mask, **options)
+            learned: dict[str, BatchStatistics] = {}
         else:
             result, learned = plain_form(
                 cell, sequences, states, mask, training, dropout_masks, **options
