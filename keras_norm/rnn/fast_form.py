@@ -9,7 +9,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from tensorflow.python.eager.forwardprop_util import pack_tangents
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+from tensorflow.python.ops.gradients_util import (
+    POSSIBLE_GRADIENT_TYPES_HIGHER_ORDER,
+    PossibleTapeGradientTypes,
+)
 
 from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.ops.fast.norms import RowNorm
@@ -70,7 +75,7 @@ def fast_spec(
     BatchNorm in any slot, or none, with tanh and sigmoid, in every dtype.
     """
     fast = cell.fast_cell()
-    if fast is None:
+    if fast is None or _is_overridden(type(cell)):
         return None
     layers = cell.slot_layers()
     slots = [*fast.kernel_slots, *fast.recurrent_slots, fast.state_slot]
@@ -171,6 +176,7 @@ def choose(
     spec: Spec,
     sequences: Any,
     sizes: Sizes,
+    tensors: list[Any],
     training: bool,
     plain: Callable[[], Any],
     fast: Callable[[int], Any],
@@ -183,6 +189,7 @@ def choose(
         spec: of `fast_spec`.
         sequences: (batch, time, features).
         sizes: of the sequences.
+        tensors: what a gradient may be asked of: tensors and variables.
         training: whether a gradient may be asked for.
         plain: the plain form.
         fast: the fast form, of the number of parts.
@@ -190,10 +197,12 @@ def choose(
     """
     # What is normalized over the batch cannot be split.
     parts = 1 if sequences.shape[0] == 1 or spec.learning else PARTS
-    if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-        return fast(1)
     if forced:
         return fast(parts)
+    if _is_beyond_first_order([tf.convert_to_tensor(tensor) for tensor in tensors]):
+        return plain()
+    if GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        return fast(1)
     if tf.config.list_logical_devices("GPU") or tf.distribute.has_strategy() or _exporting():
         return plain()
     name = f"{spec}, {'training' if training else 'inference'}"
@@ -201,6 +210,24 @@ def choose(
     if tf.executing_eagerly():
         return fast(1) if hot else plain()
     return tf.cond(hot, lambda: fast(parts), plain)
+
+
+def _is_beyond_first_order(tensors: list[Any]) -> bool:
+    """Whether two tapes, or a persistent one, or an accumulator of tangents watch.
+
+    TensorFlow cannot differentiate twice a conditional that holds a gradient by hand, and has no
+    tangent of one.
+    """
+    types = PossibleTapeGradientTypes(tensors)
+    return types == POSSIBLE_GRADIENT_TYPES_HIGHER_ORDER or bool(pack_tangents(tensors).tangents)
+
+
+def _is_overridden(cell: type[NormCell]) -> bool:
+    """Whether a subclass computes a step of its own, which the fast form knows nothing of."""
+    methods = ("fast_cell", "project_inputs", "step", "dropout_masks")
+    owners = [next(c for c in cell.__mro__ if method in vars(c)) for method in methods]
+    known = next(c for c in cell.__mro__ if "fast_cell" in vars(c)).__mro__
+    return any(owner not in known for owner in owners)
 
 
 def _exporting() -> bool:

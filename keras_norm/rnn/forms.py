@@ -103,8 +103,9 @@ def run(
             )
             return *_as_outputs(path, last, mask, zero_output_for_mask), learned
 
+        tensors = [sequences, *states, *cell.trainable_variables]
         last_output, outputs, states, learned = fast_form.choose(
-            spec, sequences, sizes, training, plain, fast, forced=_form.get() == "fast"
+            spec, sequences, sizes, tensors, training, plain, fast, forced=_form.get() == "fast"
         )
     # Not in the forms: what they assigned could not be read outside the conditional they stand in.
     for slot, batch in learned.items():

@@ -42,10 +42,10 @@ def test_recurrent_layers_run_at_any_batch_and_length_and_heed_the_mask(tmp_path
     model = embedded(LAYERS[layer]())
     rng = np.random.default_rng(0)
     for weight in model.trainable_weights:
-        weight.assign_add(0.3 * rng.normal(size=weight.shape))
+        weight.assign(0.5 * rng.normal(size=weight.shape))
     keras_runner = KerasRunner(model)
     with TFLiteRunner(export_tflite(model, tmp_path / "model.tflite")) as run:
-        for shape in ((1, 4), (5, 70), (1, 4)):
+        for shape in ((1, 4), (5, 40), (1, 4)):
             data = {"ids": rng.integers(0, 9, shape)}
             models.assert_same(run(data), keras_runner(data))
 

@@ -9,6 +9,7 @@ import keras_norm
 from keras_norm.ops.fast import warmth
 from keras_norm.ops.time_loop import portable_loops
 from keras_norm.rnn import fast_form
+from keras_norm.rnn.forms import use_form
 from tests.rnn import kinds
 
 FORM = "auto"
@@ -83,23 +84,86 @@ def test_training_through_the_choice(monkeypatch):
         kinds.assert_close(other, first)
 
 
+@pytest.mark.parametrize("hot", [False, True])
+def test_gradients_of_higher_order(layer, monkeypatch, hot):
+    """The plain form gives them, under the choice as it stands: two tapes, and forward mode."""
+    monkeypatch.setattr(warmth, "HOT", 1 if hot else 4000)
+
+    @tf.function
+    def penalty(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                loss = tf.reduce_sum(layer(x, training=True) ** 2)
+            norm = tf.reduce_sum(inner.gradient(loss, x) ** 2)
+        return outer.gradient(norm, x)
+
+    def tangent(x):
+        with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as accumulator:
+            y = layer(x)
+        return accumulator.jvp(y)
+
+    x = draw(3, 4)
+    with use_form("plain"):
+        expected = penalty.python_function(x), tangent(x)
+    np.testing.assert_allclose(penalty(x), expected[0], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(tangent(x), expected[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("hot", [False, True])
+def test_a_loop_of_the_graph_around_a_layer(monkeypatch, hot):
+    monkeypatch.setattr(warmth, "HOT", 1 if hot else 4000)
+    layer = keras_norm.LayerNormGRU(2, return_sequences=True)
+    layer.build((None, None, 2))
+
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in tf.range(3):
+                y = layer(y, mask=tf.ones([3, 4], "bool"), training=True)
+            loss = tf.reduce_sum(y**2)
+        return tape.gradient(loss, x)
+
+    x = draw(3, 4)
+    with use_form("plain"):
+        expected = tf.function(gradient.python_function)(x)
+    np.testing.assert_allclose(gradient(x), expected, rtol=1e-3, atol=1e-5)
+
+
 def test_jit_compiled_callers_get_the_fast_form_at_once(layer, marked):
     assert is_fast(tf.function(layer, jit_compile=True)(draw(3, 4)))
 
 
 def test_loops_for_tflite_are_plain(layer, marked, monkeypatch):
-    monkeypatch.setattr(warmth, "HOT", 0)
+    monkeypatch.setattr(warmth, "HOT", 1)
     with portable_loops():
         assert not is_fast(tf.function(layer)(draw(3, 4)))
 
 
 def test_unrolled_loops_are_plain(marked, monkeypatch):
-    monkeypatch.setattr(warmth, "HOT", 0)
+    monkeypatch.setattr(warmth, "HOT", 1)
     assert not is_fast(keras_norm.LayerNormGRU(3, unroll=True)(draw(3, 4)))
 
 
+def test_a_cell_with_a_step_of_its_own_is_plain(marked, monkeypatch):
+    monkeypatch.setattr(warmth, "HOT", 1)
+
+    class Halved(keras_norm.NormGRUCell):
+        def step(self, *args):
+            return [0.5 * h for h in super().step(*args)]
+
+    class HalvedGRU(keras_norm.NormGRU):
+        cell_class = Halved
+
+    assert is_fast(keras_norm.NormGRU(3)(draw(3, 4)))
+    assert not is_fast(HalvedGRU(3)(draw(3, 4)))
+
+
 def test_replicas_are_plain(layer, marked, monkeypatch):
-    monkeypatch.setattr(warmth, "HOT", 0)
+    monkeypatch.setattr(warmth, "HOT", 1)
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     with strategy.scope():
         assert not is_fast(layer(draw(3, 4)))
@@ -107,7 +171,7 @@ def test_replicas_are_plain(layer, marked, monkeypatch):
 
 def test_concrete_functions_are_plain(layer, marked, monkeypatch):
     """They are what converters take."""
-    monkeypatch.setattr(warmth, "HOT", 0)
+    monkeypatch.setattr(warmth, "HOT", 1)
     call = tf.function(layer).get_concrete_function(tf.TensorSpec([3, 4, 2]))
     assert not is_fast(call(draw(3, 4)))
 

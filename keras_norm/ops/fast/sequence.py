@@ -62,6 +62,8 @@ def fast_sequence(
         [h at every timestep (time, batch, units)], or [] without `return_sequences`; the last
         states; and the mean and variance (time, n) of the batch for each learning batch norm.
     """
+    # A gradient may ask only for what is made where its conditional is.
+    setting = tf.nest.map_structure(tf.identity, setting)
 
     @tf.custom_gradient
     def run(*flat: Any) -> Any:
