@@ -555,6 +555,7 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 rng = np.random.default_rng(0)
 x = rng.normal(1, 2, size=(2, 3, 4, 2)).astype("float32")
 x[1] += 3
+weights = rng.normal(size=x.shape).astype("float32")
 masks = np.array([[[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]], [[1, 0, 0, 0]] * 3], bool)
 
 empty = masks * [[[1]], [[0]]]
@@ -568,23 +569,34 @@ for name, mask in [("plain", None), ("masked", masks), ("one empty replica", emp
             lambda context: tf.constant(values[context.replica_id_in_sync_group])
         )
 
-    def run(x, mask=None):
-        return layer(x, training=True, mask=mask)
+    def run(x, weights, mask=None):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x, training=True, mask=mask)
+            loss = tf.reduce_sum(weights * y)
+        return y, tape.gradient(loss, x)
 
-    args = [spread(x)] if mask is None else [spread(x), spread(mask.astype(bool))]
-    y = strategy.experimental_local_results(tf.function(strategy.run)(run, args))
+    kept = np.ones_like(masks) if mask is None else mask.astype(bool)
+    counted = weights * kept[..., None]
+    args = [spread(x), spread(counted), *([] if mask is None else [spread(kept)])]
+    y, dx = (
+        strategy.experimental_local_results(result)
+        for result in tf.function(strategy.run)(run, args)
+    )
     print(json.dumps({
         "name": name,
         "x": x.tolist(),
-        "mask": (np.ones_like(masks) if mask is None else mask).astype(int).tolist(),
+        "mask": kept.astype(int).tolist(),
+        "weights": counted.tolist(),
         "y": [replica.numpy().tolist() for replica in y],
+        "dx": [replica.numpy().tolist() for replica in dx],
         "mean": layer.moving_mean.numpy().tolist(),
         "variance": layer.moving_variance.numpy().tolist(),
     }))
 """
 
 
-def test_synchronized_statistics_are_those_of_the_global_batch():
+def test_synchronized_statistics_and_gradients_are_those_of_the_global_batch():
     root = pathlib.Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     run = subprocess.run(
@@ -602,6 +614,11 @@ def test_synchronized_statistics_are_those_of_the_global_batch():
         np.testing.assert_allclose(y[mask], expected[mask], **tolerance)
         np.testing.assert_allclose(result["mean"], mean, **tolerance)
         np.testing.assert_allclose(result["variance"], variance, **tolerance)
+        weights = np.concatenate(result["weights"])
+        gradient = oracles.gradient(
+            lambda x, w=weights, m=mask: (w * oracles.batch_norm_train(x, mask=m)[0]).sum(), x
+        )
+        np.testing.assert_allclose(np.concatenate(result["dx"]), gradient, **tolerance)
 
 
 # Refusals ---------------------------------------------------------------------------------------
