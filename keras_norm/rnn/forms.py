@@ -1,4 +1,4 @@
-"""The two sequence forms, and the one place that chooses between them.
+"""The two sequence forms, and where one of them is chosen (`fast_choice`).
 
 The plain form runs anywhere and covers everything. The fast form (`keras_norm.ops.fast`) covers
 LayerNorm, RMSNorm, BatchNorm of every timestep or no norm with tanh and sigmoid, on TensorFlow on a
@@ -88,11 +88,14 @@ def run(
         outputs = ops.swapaxes(result.outputs, 0, 1) if return_sequences else last[:, None]
         return last, outputs, result.states, learned
 
-    fast_form = None if unroll else _fast_form()
-    spec = fast_form and fast_form.fast_spec(
-        cell, mask is not None, training, dropout_masks, return_sequences
-    )
-    if fast_form is None or spec is None:
+    spec = None
+    if _fast_form_runs() and not unroll:
+        from keras_norm.rnn import fast_choice, fast_form
+
+        spec = fast_form.fast_spec(
+            cell, mask is not None, training, dropout_masks, return_sequences
+        )
+    if spec is None:
         last_output, outputs, states, learned = plain()
     else:
         sizes = fast_form.sizes_of(sequences)
@@ -104,7 +107,7 @@ def run(
             return *_as_outputs(path, last, mask, zero_output_for_mask), learned
 
         tensors = [sequences, *states, *cell.trainable_variables]
-        last_output, outputs, states, learned = fast_form.choose(
+        last_output, outputs, states, learned = fast_choice.choose(
             spec, sequences, sizes, tensors, training, plain, fast, forced=_form.get() == "fast"
         )
     # Not in the forms: what they assigned could not be read outside the conditional they stand in.
@@ -113,13 +116,10 @@ def run(
     return last_output, outputs, states
 
 
-def _fast_form() -> Any:
-    """The module of the fast form, or None where only the plain form runs."""
-    if keras.backend.backend() != "tensorflow" or loops_are_portable() or _form.get() == "plain":
-        return None
-    from keras_norm.rnn import fast_form
-
-    return fast_form
+def _fast_form_runs() -> bool:
+    """Whether the fast form may run at all; if not, its modules need not even be imported."""
+    on_tensorflow = keras.backend.backend() == "tensorflow"
+    return on_tensorflow and not loops_are_portable() and _form.get() != "plain"
 
 
 def _as_outputs(path: Any, states: list[Any], mask: Any, zero: bool) -> tuple[Any, Any, list[Any]]:
