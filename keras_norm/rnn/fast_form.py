@@ -145,7 +145,8 @@ def fast_form(
     def joined(of_parts: Any, *shape: int | None) -> Any:
         # One trace of a program serves all sizes, so that what it gives has none.
         whole = tf.cast(tf.concat(of_parts, axis=0), cell.compute_dtype)
-        return tf.ensure_shape(whole[:, : sizes.time] if len(shape) == 3 else whole, shape)
+        padded = static[1] is None and len(shape) == 3
+        return tf.ensure_shape(whole[:, : sizes.time] if padded else whole, shape)
 
     states = [joined(of_parts, static[0], cell.units) for of_parts in zip(*last, strict=True)]
     learned = {}
@@ -193,8 +194,12 @@ def _weights(cell: NormCell, fast: FastCell, spec: Spec) -> tuple[Any, Any, Vect
 
 def _split(by_batch: Any, batch: Any, parts: int) -> list[Any]:
     """Tensors whose first axis is the batch, in as many parts."""
+    if parts == 1:
+        return [by_batch]
     ends = [batch * k // parts for k in range(parts + 1)]
-    return [tf.nest.map_structure(lambda x, a=a, b=b: x[a:b], by_batch) for a, b in pairwise(ends)]
+    sizes = tf.stack([b - a for a, b in pairwise(ends)])
+    split = [tf.split(x, sizes, num=parts) for x in tf.nest.flatten(by_batch)]
+    return [tf.nest.pack_sequence_as(by_batch, part) for part in zip(*split, strict=True)]
 
 
 def _time_major(x: Any) -> Any:

@@ -48,7 +48,7 @@ def backward(
     d_outputs: list[Any],
     d_states: list[Any],
     path: list[Any],
-    kept: dict[str, Any],
+    kept: dict[str, list[Any]],
     projected: list[Any],
     grams: list[Any],
     recurrent: list[Any],
@@ -75,10 +75,10 @@ def backward(
         mask: as for `forward`.
         dropout: as for `forward`.
     """
-    cell, units, dtype = CELLS[spec.cell], spec.units, kept["saved"].dtype
-    time = tf.shape(kept["saved"])[0] - 1
-    path_arrays, kept_arrays = unstack(path), unstack(kept)
-    arrays = unstack((d_outputs, projected, grams, statistics, mask))
+    cell, units, dtype = CELLS[spec.cell], spec.units, kept["saved"][0].dtype
+    time = tf.shape(kept["saved"][0])[0]
+    path_arrays = unstack(path)
+    arrays = unstack((d_outputs, kept, projected, grams, statistics, mask))
     sides = {"kernel": cell.KERNEL, "recurrent": cell.RECURRENT}
     places = [Place(side, group) for side in sides for group in range(len(spec.columns))]
     array_of = spec.gradients
@@ -87,9 +87,9 @@ def backward(
 
     def body(k: Any, d_states: Any, groups: Any, second_terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
-        old, new, kept = read(path_arrays, t), read(path_arrays, t + 1), read(kept_arrays, t + 1)
-        d_outputs, projected, grams, statistics, alive = read(arrays, t)
-        scale = [kept["scales"][:, i : i + 1] for i in range(spec.scales)]
+        old, new = read(path_arrays, t), read(path_arrays, t + 1)
+        d_outputs, kept, projected, grams, statistics, alive = read(arrays, t)
+        scale = kept["scales"]
         batch_norms = column_norms(spec, vectors, alive, statistics=statistics)
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), scale[first_statistic:])
         d = list(d_states)
@@ -105,7 +105,7 @@ def backward(
         for place in places:
             dy = step.groups[sides[place.side][place.group]]
             if place in batch_norms:
-                product = projected[0] if place.side == "kernel" else kept["product"]
+                product = projected[0] if place.side == "kernel" else kept["product"][0]
                 a = product[:, spec.columns[place.group]]
                 dy, d_vectors[place] = batch_norms[place].backward(a, dy)
             d_groups[place] = dy
@@ -159,7 +159,7 @@ def backward_program(spec: Spec) -> Callable[..., Backward]:
         [over_time(spec, units)] * spec.return_sequences,
         [rows(spec)] * cell.STATES,
         [over_time(spec, units)] * cell.STATES,
-        {name: over_time(spec, width) for name, width in spec.kept.items()},
+        tf.nest.map_structure(functools.partial(over_time, spec), spec.kept),
         [over_time(spec, spec.columns[-1].stop)] * spec.keeps_projected,
         [over_time(spec, units)] * len(normalized),
         [

@@ -4,10 +4,10 @@ The products x W and h U come normalized and with their biases, in groups of col
 
 - `GROUPS`: the width in units of each group of columns,
 - `STATES`: the number of its states,
-- `SAVED`: the width in units of what its backward pass needs of the step,
+- `SAVED`: the number of arrays, as wide as a state, that its backward pass needs of the step,
 - `KERNEL`, `RECURRENT`: which of the gradients that `backward` returns belongs to each group of x W
   and of h U,
-- `forward`: (x, u, states, norm) -> the new states, and what is saved,
+- `forward`: (x, u, states, norm) -> the new states, and what is saved, a list of arrays,
 - `backward`: (saved, old states, new states, gradients of the new states, norm) -> `StepGradients`.
 
 `norm` is the norm of the state: an object with `forward(c)` and `backward(c, dy)`.
@@ -43,14 +43,14 @@ class LSTM:
         i, f, g, o = tf.split(x[0] + u[0], 4, axis=1)
         i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
         c = f * states[1] + i * g
-        return [o * tf.tanh(norm.forward(c)), c], tf.concat([i, f, g, o], axis=1)
+        return [o * tf.tanh(norm.forward(c)), c], [i, f, g, o]
 
     @staticmethod
     def backward(
-        saved: Any, old: list[Any], new: list[Any], d: list[Any], norm: Any
+        saved: list[Any], old: list[Any], new: list[Any], d: list[Any], norm: Any
     ) -> StepGradients:
         """Its derivative."""
-        i, f, g, o = tf.split(saved, 4, axis=1)
+        i, f, g, o = saved
         y = tf.tanh(norm.forward(new[1]))
         dh, dc = d
         through_norm, norm_weights = norm.backward(new[1], dh * o * (1.0 - y * y))
@@ -75,14 +75,14 @@ class GRU:
         z, r = tf.split(tf.sigmoid(x[0] + u[0]), 2, axis=1)
         n = tf.tanh(x[1] + r * u[1])
         h = z * states[0] + (1.0 - z) * n
-        return [h], tf.concat([z, r, n, u[1]], axis=1)
+        return [h], [z, r, n, u[1]]
 
     @staticmethod
     def backward(
-        saved: Any, old: list[Any], new: list[Any], d: list[Any], norm: Any
+        saved: list[Any], old: list[Any], new: list[Any], d: list[Any], norm: Any
     ) -> StepGradients:
         """Its derivative."""
-        z, r, n, u = tf.split(saved, 4, axis=1)
+        z, r, n, u = saved
         (dh,) = d
         dn = dh * (1.0 - z) * (1.0 - n * n)
         dz, dr = dh * (old[0] - n) * z * (1.0 - z), dn * u * r * (1.0 - r)
@@ -101,15 +101,16 @@ class SimpleRNN:
     def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
         """The step."""
         h = tf.tanh(x[0] + u[0])
-        return [h], h
+        return [h], [h]
 
     @staticmethod
     def backward(
-        saved: Any, old: list[Any], new: list[Any], d: list[Any], norm: Any
+        saved: list[Any], old: list[Any], new: list[Any], d: list[Any], norm: Any
     ) -> StepGradients:
         """Its derivative."""
         (dh,) = d
-        return StepGradients([dh * (1.0 - saved * saved)], [None], [])
+        (h,) = saved
+        return StepGradients([dh * (1.0 - h * h)], [None], [])
 
 
 CELLS: dict[str, Any] = {"lstm": LSTM, "gru": GRU, "simple_rnn": SimpleRNN}

@@ -27,7 +27,7 @@ from keras_norm.ops.fast.spec import STATE, Place, Spec
 
 
 class Forward(NamedTuple):
-    """What the forward loop leaves; row t + 1 of `path` and `kept` belongs to timestep t.
+    """What the forward loop leaves; row t of `kept` belongs to timestep t, row t + 1 of `path`.
 
     `states` are the last ones. `path` has an array (time + 1, batch, units) for each state, from
     the initial one on: for all of them where a backward pass follows, for h where its path is the
@@ -38,7 +38,7 @@ class Forward(NamedTuple):
 
     states: list[Any]
     path: list[Any]
-    kept: dict[str, Any]
+    kept: dict[str, list[Any]]
     statistics: list[Statistics]
     variances: list[Any]
     scratch: Any
@@ -77,7 +77,7 @@ def forward(
     paths = len(states) if training else int(spec.return_sequences)
     path = [array(dtype, time + 1, None, units).write(0, state) for state in states[:paths]]
     widths = spec.kept if training else {}
-    kept = {name: array(dtype, time + 1, None, width) for name, width in widths.items()}
+    kept = tf.nest.map_structure(lambda width: array(dtype, time, None, width), widths)
     learned = [[array(dtype, time, spec.width(place)) for _ in range(3)] for place in spec.learning]
 
     def body(t: Any, states: Any, path: Any, kept: Any, learned: Any, _: Any) -> Any:
@@ -94,10 +94,10 @@ def forward(
             new = [tf.where(alive[0], n, o) for n, o in zip(new, states, strict=True)]
         path = [a.write(t + 1, state) for a, state in zip(path, new, strict=False)]
         if training:
-            row = {"saved": saved, "product": product}
-            if spec.scales:
-                row["scales"] = tf.concat([*x_scales, *u_scales, *row_norm.statistics], axis=1)
-            kept = {name: a.write(t + 1, row[name]) for name, a in kept.items()}
+            scales = [*x_scales, *u_scales, *row_norm.statistics]
+            products = [product] * len(kept["product"])
+            row = {"saved": saved, "scales": scales, "product": products}
+            kept = tf.nest.map_structure(lambda a, x: a.write(t, x), kept, row)
         of_batch = [batch_norms[place] for place in spec.learning]
         learned = [
             [a.write(t, s) for a, s in zip(arrays, [*norm.statistics, norm.variance], strict=True)]
@@ -107,7 +107,7 @@ def forward(
 
     # The last step's `saved` leaves the loop although nobody reads it: XLA would merge all that is
     # elementwise into one kernel otherwise, which it does not vectorize, at three times the time.
-    scratch = tf.zeros([batch, cell.SAVED * units], dtype)
+    scratch = [tf.zeros([batch, units], dtype)] * cell.SAVED
     _, states, *arrays, scratch = tf.while_loop(
         lambda t, *_: t < steps, body, (0, states, path, kept, learned, scratch)
     )

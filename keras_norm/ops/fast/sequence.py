@@ -189,9 +189,7 @@ def _gradients(
         setting.dropout,
     )
 
-    scales = iter(
-        tf.split(_rows(left.kept["scales"][1:]), spec.scales, axis=1) if spec.scales else []
-    )
+    scales = (_rows(r) for r in left.kept["scales"])
     second_terms = (_rows(w) for w in back.second_terms)
     dxs = [tf.zeros([], spec.dtype) for _ in xs]
     d_kernel, d_recurrent = [], []

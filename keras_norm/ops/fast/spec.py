@@ -86,18 +86,19 @@ class Spec(NamedTuple):
         return [place for place, norm in self.batch_norms.items() if norm.learning]
 
     @property
-    def kept(self) -> dict[str, int]:
-        """What the forward loop keeps of a timestep for the backward one, and its width.
+    def kept(self) -> dict[str, list[int]]:
+        """The arrays that the forward loop keeps for the backward one, by their widths.
 
-        "saved" is the cell's own; "scales" those of the norms of rows: of the groups of x W, then
+        "saved" are the cell's own; "scales" those of the norms of rows: of the groups of x W, then
         of h U, then the statistics of the state norm; "product" is h U, which batch norms need.
+        Each is an array of its own: XLA does not vectorize what reads one array in two places.
         """
-        kept = {"saved": CELLS[self.cell].SAVED * self.units}
-        if self.scales:
-            kept["scales"] = self.scales
-        if any(place.side == "recurrent" for place in self.batch_norms):
-            kept["product"] = self.columns[-1].stop
-        return kept
+        product = any(place.side == "recurrent" for place in self.batch_norms)
+        return {
+            "saved": [self.units] * CELLS[self.cell].SAVED,
+            "scales": [1] * self.scales,
+            "product": [self.columns[-1].stop] * product,
+        }
 
     @property
     def keeps_projected(self) -> bool:
