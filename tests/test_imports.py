@@ -24,6 +24,7 @@ TENSORFLOW = {
     "keras_norm.ops.replicas",
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",
+    "keras_norm.rnn.fast_choice",
     "keras_norm.rnn.fast_form",
     "keras_norm.rnn.fast_norms",
     "keras_norm.recalibrate",

@@ -20,7 +20,7 @@ from keras_norm.rnn.fast_norms import (
     batch_statistics,
     fast_norm,
     moving_statistics,
-    slots_by_place,
+    places_of_batch_norms,
 )
 
 
@@ -117,9 +117,12 @@ def fast_form(
         features) that the batch has at each timestep, as `plain_form` gives them.
     """
     fast: Any = cell.fast_cell()
-    slots = slots_by_place(fast)
-    layers = {place: cell.slot_layers()[slots[place]] for place in spec.batch_norms}
-    moving = [moving_statistics(layer, sizes.padded_time, spec.dtype) for layer in layers.values()]
+    layers, places = cell.slot_layers(), places_of_batch_norms(fast, spec)
+    moving = [
+        statistics
+        for slot, there in places.items()
+        for statistics in moving_statistics(layers[slot], there, sizes.padded_time, spec.dtype)
+    ]
     masks = [] if mask is None else [mask]
     static = sequences.shape[:2]
     if static[1] is None:
@@ -149,10 +152,13 @@ def fast_form(
         return tf.ensure_shape(whole[:, : sizes.time] if padded else whole, shape)
 
     states = [joined(of_parts, static[0], cell.units) for of_parts in zip(*last, strict=True)]
+    of_place = dict(zip(spec.learning, statistics, strict=True))
     learned = {}
-    for place, batch in zip(spec.learning, statistics, strict=True):
-        mean, variance = [s[: sizes.time] for s in batch]
-        learned[slots[place]] = batch_statistics(layers[place], mean, variance, mask, sizes.batch)
+    for slot, there in places.items():
+        if there[0] in of_place:
+            gates = zip(*(of_place[place] for place in there), strict=True)
+            mean, variance = [tf.concat(parts, axis=1)[: sizes.time] for parts in gates]
+            learned[slot] = batch_statistics(layers[slot], mean, variance, mask, sizes.batch)
     return joined(outputs, *static, cell.units) if outputs else None, states, learned
 
 

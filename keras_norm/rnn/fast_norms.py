@@ -13,7 +13,7 @@ from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.fast.columns import BatchNorm, Statistics
 from keras_norm.ops.fast.norms import RowNorm
-from keras_norm.ops.fast.spec import STATE, Norm, Place
+from keras_norm.ops.fast.spec import STATE, Norm, Place, Spec
 from keras_norm.rnn.cell import FastCell
 
 
@@ -29,23 +29,31 @@ def fast_norm(layer: Any, training: bool) -> Norm | bool:
     return type(layer) is RMSNormalization and RowNorm(False, layer.epsilon)
 
 
-def slots_by_place(fast: FastCell) -> dict[Place, str]:
-    """The slot at each place."""
+def places_of_batch_norms(fast: FastCell, spec: Spec) -> dict[str, list[Place]]:
+    """The places, of one gate each, that the batch norm in each slot has."""
     sides = {"kernel": fast.kernel_slots, "recurrent": fast.recurrent_slots}
-    slots = {Place(side, i): slot for side in sides for i, slot in enumerate(sides[side])}
-    return {**slots, STATE: fast.state_slot}
+    places = {
+        slot: [Place(side, gate) for gate, _ in gates]
+        for side, slots in sides.items()
+        for slot, gates in zip(slots, spec.gates, strict=True)
+    }
+    places[fast.state_slot] = [STATE]
+    return {slot: there for slot, there in places.items() if there[0] in spec.batch_norms}
 
 
-def moving_statistics(layer: Any, time: Any, dtype: str) -> Statistics:
-    """The moving statistics (time, features) that stand for each timestep.
+def moving_statistics(layer: Any, places: list[Place], time: Any, dtype: str) -> list[Statistics]:
+    """The moving statistics (time, units) that stand for each timestep, for each place.
 
     Args:
         layer: a `TimestepBatchNormalization`.
+        places: of `places_of_batch_norms`.
         time: number of timesteps.
         dtype: of the result.
     """
     mean, variance = layer.statistics.at(tf.range(time), dtype)
-    return Statistics(mean, tf.math.rsqrt(variance + layer.epsilon))
+    r = tf.math.rsqrt(variance + layer.epsilon)
+    gates = [tf.split(s, len(places), axis=1) for s in (mean, r)]
+    return list(map(Statistics, *gates))
 
 
 def batch_statistics(

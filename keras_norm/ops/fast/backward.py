@@ -17,6 +17,7 @@ from keras_norm.ops.fast.programs import (
     compiled,
     over_time,
     read,
+    read_gates,
     rows,
     shared,
     stack,
@@ -78,9 +79,8 @@ def backward(
     cell, units, dtype = CELLS[spec.cell], spec.units, kept["saved"][0].dtype
     time = tf.shape(kept["saved"][0])[0]
     path_arrays = unstack(path)
-    arrays = unstack((d_outputs, kept, projected, grams, statistics, mask))
+    arrays = unstack((d_outputs, kept, grams, statistics, mask))
     sides = {"kernel": cell.KERNEL, "recurrent": cell.RECURRENT}
-    places = [Place(side, group) for side in sides for group in range(len(spec.columns))]
     array_of = spec.gradients
     first_recurrent = sum(of_rows(norm) is not None for norm in spec.kernel)
     first_statistic = spec.scales - statistics_count(of_rows(spec.state))
@@ -88,7 +88,7 @@ def backward(
     def body(k: Any, d_states: Any, groups: Any, second_terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
         old, new = read(path_arrays, t), read(path_arrays, t + 1)
-        d_outputs, kept, projected, grams, statistics, alive = read(arrays, t)
+        d_outputs, kept, grams, statistics, alive = read(arrays, t)
         scale = kept["scales"]
         batch_norms = column_norms(spec, vectors, alive, statistics=statistics)
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), scale[first_statistic:])
@@ -101,21 +101,29 @@ def backward(
             d = [tf.where(alive[0], x, zero) for x in d]
         step = cell.backward(kept["saved"], old, new, d, batch_norms.get(STATE, row_norm))
 
-        d_groups, d_vectors = {}, {STATE: step.norm}
-        for place in places:
-            dy = step.groups[sides[place.side][place.group]]
-            if place in batch_norms:
-                product = projected[0] if place.side == "kernel" else kept["product"][0]
-                a = product[:, spec.columns[place.group]]
-                dy, d_vectors[place] = batch_norms[place].backward(a, dy)
-            d_groups[place] = dy
+        products = {
+            "kernel": read_gates(spec, projected[0], t) if projected else [],
+            "recurrent": kept["product"],
+        }
+        by_array: dict[int, Any] = {}
+        d_vectors = {STATE: step.norm}
+        for side, gradient_of in sides.items():
+            for group, gates in enumerate(spec.gates):
+                dys = []
+                for (gate, _), dy in zip(gates, step.groups[gradient_of[group]], strict=True):
+                    norm = batch_norms.get(Place(side, gate))
+                    if norm is not None:
+                        a = products[side][gate]
+                        dy, d_vectors[Place(side, gate)] = norm.backward(a, dy)
+                    dys.append(dy)
+                by_array[array_of[side][group]] = tf.concat(dys, axis=1)
 
         hs = under(dropout, old[0])
         dh, terms = 0.0, []
         scale_of_group = iter(scale[first_recurrent:first_statistic])
         kernels, grams_at = iter(recurrent), iter(grams)
         for group, blocks in enumerate(spec.blocks(spec.recurrent_masks)):
-            dy, columns = d_groups[Place("recurrent", group)], spec.columns[group]
+            dy, columns = by_array[array_of["recurrent"][group]], spec.columns[group]
             es = [block_of(dy, columns, block) @ next(kernels) for _, block in blocks]
             if of_rows(spec.recurrent[group]):
                 r = next(scale_of_group)
@@ -130,16 +138,19 @@ def backward(
             before[0] = before[0] + step.states[0]
         if alive:
             before = [x + y for x, y in zip(before, held, strict=True)]
-        by_array = {array_of[place]: dy for place, dy in d_groups.items()}
         groups = [a.write(t, by_array[i]) for i, a in enumerate(groups)]
         second_terms = [a.write(t, x) for a, x in zip(second_terms, terms, strict=True)]
         d_norms = tf.nest.map_structure(tf.add, d_norms, d_vectors)
         return k + 1, before, groups, second_terms, d_norms
 
-    widths = {array_of[place]: spec.width(place) for place in places}
+    widths = {
+        i: columns.stop - columns.start
+        for side in sides
+        for i, columns in zip(array_of[side], spec.columns, strict=True)
+    }
     groups = [array(dtype, time, None, widths[i]) for i in range(len(widths))]
     second_terms = [array(dtype, time, None, 1) for norm in spec.recurrent if of_rows(norm)]
-    d_norms = {place: [tf.zeros([spec.width(place)], dtype)] * 2 for place in spec.batch_norms}
+    d_norms = {place: [tf.zeros([units], dtype)] * 2 for place in spec.batch_norms}
     d_norms[STATE] = [tf.zeros([units], dtype)] * (0 if spec.state is None else 2)
     _, d_states, groups, second_terms, d_norms = tf.while_loop(
         lambda k, *_: k < steps, body, (0, d_states, groups, second_terms, d_norms)

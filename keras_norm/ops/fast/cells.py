@@ -1,8 +1,8 @@
 """The elementwise half of each cell's step, forward and backward.
 
-The products x W and h U come normalized and with their biases, in groups of columns. A cell gives
+The products x W and h U come normalized and with their biases, gate by gate. A cell gives
 
-- `GROUPS`: the width in units of each group of columns,
+- `GROUPS`: the number of gates in each group of columns, which have a norm in common,
 - `STATES`: the number of its states,
 - `SAVED`: the number of arrays, as wide as a state, that its backward pass needs of the step,
 - `KERNEL`, `RECURRENT`: which of the gradients that `backward` returns belongs to each group of x W
@@ -21,10 +21,11 @@ import tensorflow as tf
 class StepGradients(NamedTuple):
     """Gradients of the groups, of the old states (None for zeros), and of the norm's weights.
 
-    `norm` holds those of the state norm's gamma and beta, summed over the batch.
+    Those of a group are a list of one for each gate. `norm` holds those of the state norm's gamma
+    and beta, summed over the batch.
     """
 
-    groups: list[Any]
+    groups: list[list[Any]]
     states: list[Any]
     norm: list[Any]
 
@@ -40,7 +41,7 @@ class LSTM:
     @staticmethod
     def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
         """The step."""
-        i, f, g, o = tf.split(x[0] + u[0], 4, axis=1)
+        i, f, g, o = map(tf.add, x, u)
         i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
         c = f * states[1] + i * g
         return [o * tf.tanh(norm.forward(c)), c], [i, f, g, o]
@@ -57,7 +58,7 @@ class LSTM:
         dc = dc + through_norm
         di, df = dc * g * i * (1.0 - i), dc * old[1] * f * (1.0 - f)
         dg, do = dc * i * (1.0 - g * g), dh * y * o * (1.0 - o)
-        return StepGradients([tf.concat([di, df, dg, do], axis=1)], [None, dc * f], norm_weights)
+        return StepGradients([[di, df, dg, do]], [None, dc * f], norm_weights)
 
 
 class GRU:
@@ -72,10 +73,10 @@ class GRU:
     @staticmethod
     def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
         """The step."""
-        z, r = tf.split(tf.sigmoid(x[0] + u[0]), 2, axis=1)
-        n = tf.tanh(x[1] + r * u[1])
+        z, r = tf.sigmoid(x[0] + u[0]), tf.sigmoid(x[1] + u[1])
+        n = tf.tanh(x[2] + r * u[2])
         h = z * states[0] + (1.0 - z) * n
-        return [h], [z, r, n, u[1]]
+        return [h], [z, r, n, u[2]]
 
     @staticmethod
     def backward(
@@ -86,7 +87,7 @@ class GRU:
         (dh,) = d
         dn = dh * (1.0 - z) * (1.0 - n * n)
         dz, dr = dh * (old[0] - n) * z * (1.0 - z), dn * u * r * (1.0 - r)
-        return StepGradients([tf.concat([dz, dr], axis=1), dn, dn * r], [dh * z], [])
+        return StepGradients([[dz, dr], [dn], [dn * r]], [dh * z], [])
 
 
 class SimpleRNN:
@@ -110,7 +111,7 @@ class SimpleRNN:
         """Its derivative."""
         (dh,) = d
         (h,) = saved
-        return StepGradients([dh * (1.0 - h * h)], [None], [])
+        return StepGradients([[dh * (1.0 - h * h)]], [None], [])
 
 
 CELLS: dict[str, Any] = {"lstm": LSTM, "gru": GRU, "simple_rnn": SimpleRNN}

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_norm.ops.fast.cells import CELLS
 from keras_norm.ops.fast.columns import ColumnNorm, Statistics
-from keras_norm.ops.fast.norms import StateNorm, normalize_product, of_rows
+from keras_norm.ops.fast.norms import StateNorm, of_rows, scale_of
 from keras_norm.ops.fast.programs import (
     Vectors,
     array,
@@ -16,6 +16,7 @@ from keras_norm.ops.fast.programs import (
     compiled,
     over_time,
     read,
+    read_gates,
     rows,
     shared,
     stack,
@@ -32,8 +33,7 @@ class Forward(NamedTuple):
     `states` are the last ones. `path` has an array (time + 1, batch, units) for each state, from
     the initial one on: for all of them where a backward pass follows, for h where its path is the
     output. `kept` is what a backward pass needs besides, as `Spec.kept` names it. `statistics` are
-    those that each learning batch norm used, and `variances` (time, n) those of the batch.
-    `scratch` is nothing.
+    those that each learning batch norm used, and `variances` (time, units) those of the batch.
     """
 
     states: list[Any]
@@ -41,7 +41,6 @@ class Forward(NamedTuple):
     kept: dict[str, list[Any]]
     statistics: list[Statistics]
     variances: list[Any]
-    scratch: Any
 
 
 def forward(
@@ -72,48 +71,46 @@ def forward(
     """
     cell, units, dtype = CELLS[spec.cell], spec.units, projected.dtype
     blocks = [block for group in spec.blocks(spec.recurrent_masks) for block in group]
-    time, batch = tf.shape(projected)[0], tf.shape(projected)[1]
+    time = tf.shape(projected)[0]
     given = unstack((projected, moving, mask))
     paths = len(states) if training else int(spec.return_sequences)
     path = [array(dtype, time + 1, None, units).write(0, state) for state in states[:paths]]
     widths = spec.kept if training else {}
     kept = tf.nest.map_structure(lambda width: array(dtype, time, None, width), widths)
-    learned = [[array(dtype, time, spec.width(place)) for _ in range(3)] for place in spec.learning]
+    learned = [[array(dtype, time, units) for _ in range(3)] for _ in spec.learning]
 
-    def body(t: Any, states: Any, path: Any, kept: Any, learned: Any, _: Any) -> Any:
-        projected, moving, alive = read(given, t)
+    def body(t: Any, states: Any, path: Any, kept: Any, learned: Any) -> Any:
+        x, moving, alive = read(given, t)
         batch_norms = column_norms(spec, vectors, alive, moving=moving)
         hs = under(dropout, states[0])
         products = [hs[mask] @ recurrent[:, columns] for mask, columns in blocks]
-        product = products[0] if len(products) == 1 else tf.concat(products, axis=1)
-        x, x_scales = _normalize(spec, "kernel", projected, vectors, batch_norms)
-        u, u_scales = _normalize(spec, "recurrent", product, vectors, batch_norms)
+        u = products[0] if len(products) == 1 else tf.concat(products, axis=1)
+        x_gates, u_gates = read_gates(spec, projected, t), tf.split(u, u.shape[1] // units, axis=1)
+        x_normed, x_scales = _normalize(spec, "kernel", x, x_gates, vectors, batch_norms)
+        u_normed, u_scales = _normalize(spec, "recurrent", u, u_gates, vectors, batch_norms)
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), [])
-        new, saved = cell.forward(x, u, states, batch_norms.get(STATE, row_norm))
+        new, saved = cell.forward(x_normed, u_normed, states, batch_norms.get(STATE, row_norm))
         if alive:
             new = [tf.where(alive[0], n, o) for n, o in zip(new, states, strict=True)]
         path = [a.write(t + 1, state) for a, state in zip(path, new, strict=False)]
         if training:
             scales = [*x_scales, *u_scales, *row_norm.statistics]
-            products = [product] * len(kept["product"])
-            row = {"saved": saved, "scales": scales, "product": products}
+            product = u_gates[: len(kept["product"])]
+            row = {"saved": saved, "scales": scales, "product": product}
             kept = tf.nest.map_structure(lambda a, x: a.write(t, x), kept, row)
         of_batch = [batch_norms[place] for place in spec.learning]
         learned = [
             [a.write(t, s) for a, s in zip(arrays, [*norm.statistics, norm.variance], strict=True)]
             for arrays, norm in zip(learned, of_batch, strict=True)
         ]
-        return t + 1, new, path, kept, learned, saved
+        return t + 1, new, path, kept, learned
 
-    # The last step's `saved` leaves the loop although nobody reads it: XLA would merge all that is
-    # elementwise into one kernel otherwise, which it does not vectorize, at three times the time.
-    scratch = [tf.zeros([batch, units], dtype)] * cell.SAVED
-    _, states, *arrays, scratch = tf.while_loop(
-        lambda t, *_: t < steps, body, (0, states, path, kept, learned, scratch)
+    _, states, *arrays = tf.while_loop(
+        lambda t, *_: t < steps, body, (0, states, path, kept, learned)
     )
     path, kept, learned = stack(arrays)
     statistics = [Statistics(mean, r) for mean, r, _ in learned]
-    return Forward(states, path, kept, statistics, [variance for *_, variance in learned], scratch)
+    return Forward(states, path, kept, statistics, [variance for *_, variance in learned])
 
 
 @functools.cache
@@ -132,17 +129,36 @@ def forward_program(spec: Spec, training: bool) -> Callable[..., Forward]:
 
 
 def _normalize(
-    spec: Spec, side: str, a: Any, vectors: Vectors, batch_norms: dict[Place, ColumnNorm]
+    spec: Spec,
+    side: str,
+    a: Any,
+    gates: list[Any],
+    vectors: Vectors,
+    batch_norms: dict[Place, ColumnNorm],
 ) -> tuple[list[Any], list[Any]]:
-    """Each group of a product under its norm, and the scales of those that norm rows."""
+    """The gates of a product under their norms, and the scales of those that norm rows.
+
+    Args:
+        spec: of the recurrence.
+        side: "kernel" or "recurrent".
+        a: the product, (batch, columns).
+        gates: the same, gate by gate.
+        vectors: gains and biases.
+        batch_norms: at this timestep.
+    """
     gamma, beta = vectors.of(side)
-    groups, scales = [], []
-    for group, (columns, norm) in enumerate(zip(spec.columns, spec.norms(side), strict=True)):
-        place = Place(side, group)
-        if place in batch_norms:
-            groups.append(batch_norms[place].forward(a[:, columns]))
-            continue
-        y, scale = normalize_product(a[:, columns], of_rows(norm), gamma[columns], beta[columns])
-        groups.append(y)
-        scales += scale
-    return groups, scales
+    normed, scales = [], []
+    for group, columns, norm in zip(spec.gates, spec.columns, spec.norms(side), strict=True):
+        row_norm = of_rows(norm)
+        r = [] if row_norm is None else [scale_of(a[:, columns], row_norm)]
+        scales += r
+        for gate, columns_of_gate in group:
+            y = gates[gate]
+            batch_norm = batch_norms.get(Place(side, gate))
+            if batch_norm is not None:
+                normed.append(batch_norm.forward(y))
+                continue
+            if r:
+                y = y * r[0] * gamma[columns_of_gate]
+            normed.append(y + beta[columns_of_gate])
+    return normed, scales

@@ -78,8 +78,8 @@ def row_mean(a: Any) -> Any:
     return tf.matmul(a, tf.ones([n, 1], a.dtype)) / n
 
 
-def normalize_product(a: Any, norm: RowNorm | None, gamma: Any, beta: Any) -> tuple[Any, list[Any]]:
-    """The norm of a product a = x W, and its scale r; without a norm the bias alone.
+def scale_of(a: Any, norm: RowNorm) -> Any:
+    """The scale r (batch, 1) of the norm of a product a = x W.
 
     ::
 
@@ -87,7 +87,4 @@ def normalize_product(a: Any, norm: RowNorm | None, gamma: Any, beta: Any) -> tu
 
     It serves LayerNorm as well, where the rows of W are centred: the rows of x W then are.
     """
-    if norm is None:
-        return a + beta, []
-    r = tf.math.rsqrt(row_mean(a * a) + norm.epsilon)
-    return a * r * gamma + beta, [r]
+    return tf.math.rsqrt(row_mean(a * a) + norm.epsilon)

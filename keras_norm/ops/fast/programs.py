@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.ops.fast.columns import ColumnNorm, Statistics
-from keras_norm.ops.fast.spec import STATE, Place, Spec
+from keras_norm.ops.fast.spec import Place, Spec
 
 
 class Vectors(NamedTuple):
@@ -40,10 +40,8 @@ def column_norms(
     """
     norms = {}
     for k, (place, norm) in enumerate(spec.batch_norms.items()):
-        gamma, beta = vectors.of(place.side)
-        if place != STATE:
-            columns = spec.columns[place.group]
-            gamma, beta = gamma[columns], beta[columns]
+        start = place.gate * spec.units
+        gamma, beta = [vector[start : start + spec.units] for vector in vectors.of(place.side)]
         given = {name: rows[k] for name, rows in statistics.items()}
         norms[place] = ColumnNorm(norm, gamma, beta, alive, **given)
     return norms
@@ -69,6 +67,16 @@ def unstack(tensors: Any) -> Any:
 def read(arrays: Any, t: Any) -> Any:
     """The elements of a structure of arrays."""
     return tf.nest.map_structure(lambda a: a.read(t), arrays)
+
+
+def read_gates(spec: Spec, a: Any, t: Any) -> list[Any]:
+    """The gates of (time, batch, columns) at one timestep.
+
+    Each is a slice of the whole: XLA does not vectorize what takes gates from one slice.
+    """
+    size = [1, tf.shape(a)[1], spec.units]
+    starts = range(0, spec.columns[-1].stop, spec.units)
+    return [tf.slice(a, [t, 0, start], size)[0] for start in starts]
 
 
 def stack(arrays: Any) -> Any:
@@ -107,5 +115,5 @@ def over_time(spec: Spec, width: int) -> Any:
 
 def statistics_over_time(spec: Spec) -> list[Any]:
     """The signature of the statistics of the batch norms."""
-    shapes = [[None, spec.width(place)] for place in spec.batch_norms]
-    return [Statistics(*[tf.TensorSpec(shape, spec.dtype)] * 2) for shape in shapes]
+    row = tf.TensorSpec([None, spec.units], spec.dtype)
+    return [Statistics(row, row) for _ in spec.batch_norms]

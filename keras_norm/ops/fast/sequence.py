@@ -194,20 +194,18 @@ def _gradients(
     dxs = [tf.zeros([], spec.dtype) for _ in xs]
     d_kernel, d_recurrent = [], []
     for group, product in enumerate(kernel):
-        place = Place("kernel", group)
-        dy = _rows(back.groups[spec.gradients[place]])
+        dy = _rows(back.groups[spec.gradients["kernel"][group]])
         r = None if product.norm is None else next(scales)
         parts, w = product.input_gradient(xs, r, dy)
         for (mask, _), part in zip(product.blocks, parts, strict=True):
             dxs[mask] = dxs[mask] + part
         blocks = product.kernel_gradient(xs, r, w, dy)
-        d_kernel += _with_vectors(blocks, back.norms.get(place))
+        d_kernel += _with_vectors(blocks, back.norms, spec, "kernel", group)
     for group, product in enumerate(recurrent):
-        place = Place("recurrent", group)
-        dy = _rows(back.groups[spec.gradients[place]])
+        dy = _rows(back.groups[spec.gradients["recurrent"][group]])
         r, w = (None, None) if product.norm is None else (next(scales), next(second_terms))
         blocks = product.kernel_gradient(rows, r, w, dy)
-        d_recurrent += _with_vectors(blocks, back.norms.get(place))
+        d_recurrent += _with_vectors(blocks, back.norms, spec, "recurrent", group)
     dw, *d_kernel_vectors = _side_by_side(d_kernel)
     du, *d_recurrent_vectors = _side_by_side(d_recurrent)
     d_state_norm = back.norms[STATE] or [tf.zeros_like(v) for v in vectors.of("state")]
@@ -220,9 +218,13 @@ def _gradients(
     )
 
 
-def _with_vectors(blocks: list[list[Any]], vectors: list[Any] | None) -> list[list[Any]]:
+def _with_vectors(
+    blocks: list[list[Any]], norms: dict[Place, list[Any]], spec: Spec, side: str, group: int
+) -> list[list[Any]]:
     """The gradients of a product's blocks, with those of gamma and beta from the loop, if any."""
-    return blocks if vectors is None else [[_side_by_side(blocks)[0], *vectors]]
+    places = [Place(side, gate) for gate, _ in spec.gates[group]]
+    vectors = [norms[place] for place in places if place in norms]
+    return [[_side_by_side(blocks)[0], *_side_by_side(vectors)]] if vectors else blocks
 
 
 def _side_by_side(blocks: list[list[Any]]) -> list[Any]:

@@ -1,6 +1,6 @@
 """What a fast sequence form is made for: all that its XLA programs depend on, but sizes."""
 
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from keras_norm.ops.fast.cells import CELLS
@@ -12,10 +12,13 @@ Norm = RowNorm | BatchNorm | None
 
 
 class Place(NamedTuple):
-    """Where a norm stands: on a group of x W ("kernel") or h U ("recurrent"), or on the "state"."""
+    """Where a batch norm stands: on a gate of x W ("kernel") or h U ("recurrent"), or the "state".
+
+    A batch norm of a group of columns is one of each of its gates.
+    """
 
     side: str
-    group: int = 0
+    gate: int = 0
 
 
 STATE = Place("state")
@@ -46,19 +49,16 @@ class Spec(NamedTuple):
         ends = accumulate((n * self.units for n in CELLS[self.cell].GROUPS), initial=0)
         return [slice(a, b) for a, b in pairwise(ends)]
 
+    @property
+    def gates(self) -> list[list[tuple[int, slice]]]:
+        """The gates of each group: the number and the columns of each."""
+        ends = range(0, self.columns[-1].stop + 1, self.units)
+        gates = iter([(gate, slice(a, b)) for gate, (a, b) in enumerate(pairwise(ends))])
+        return [list(islice(gates, n)) for n in CELLS[self.cell].GROUPS]
+
     def blocks(self, masks: int) -> list[list[tuple[int, slice]]]:
         """For each group, the products that it is made of: the dropout mask, and the columns."""
-        if masks <= 1:
-            return [[(0, columns)] for columns in self.columns]
-        gates = range(self.columns[-1].stop // self.units)
-        return [
-            [
-                (gate, slice(gate * self.units, (gate + 1) * self.units))
-                for gate in gates
-                if group.start <= gate * self.units < group.stop
-            ]
-            for group in self.columns
-        ]
+        return self.gates if masks > 1 else [[(0, columns)] for columns in self.columns]
 
     @property
     def scales(self) -> int:
@@ -67,18 +67,20 @@ class Spec(NamedTuple):
         return len(products) + statistics_count(of_rows(self.state))
 
     def norms(self, side: str) -> tuple[Norm, ...]:
-        """The norms of one side, named as in a `Place`."""
-        return (self.state,) if side == "state" else getattr(self, side)
+        """The norms of the groups of one side, named as in a `Place`."""
+        return self.kernel if side == "kernel" else self.recurrent
 
     @property
     def batch_norms(self) -> dict[Place, BatchNorm]:
         """The batch norms, by their places: those of x W, of h U, then that of the state."""
-        return {
-            Place(side, group): norm
-            for side in ("kernel", "recurrent", "state")
-            for group, norm in enumerate(self.norms(side))
-            if isinstance(norm, BatchNorm)
+        norms = {
+            Place(side, gate): norm
+            for side in ("kernel", "recurrent")
+            for group, norm in zip(self.gates, self.norms(side), strict=True)
+            for gate, _ in group
         }
+        norms[STATE] = self.state
+        return {place: norm for place, norm in norms.items() if isinstance(norm, BatchNorm)}
 
     @property
     def learning(self) -> list[Place]:
@@ -90,14 +92,15 @@ class Spec(NamedTuple):
         """The arrays that the forward loop keeps for the backward one, by their widths.
 
         "saved" are the cell's own; "scales" those of the norms of rows: of the groups of x W, then
-        of h U, then the statistics of the state norm; "product" is h U, which batch norms need.
+        of h U, then the statistics of the state norm; "product" the gates of h U, which batch
+        norms need.
         Each is an array of its own: XLA does not vectorize what reads one array in two places.
         """
         product = any(place.side == "recurrent" for place in self.batch_norms)
         return {
             "saved": [self.units] * CELLS[self.cell].SAVED,
             "scales": [1] * self.scales,
-            "product": [self.columns[-1].stop] * product,
+            "product": [self.units] * (product * self.columns[-1].stop // self.units),
         }
 
     @property
@@ -105,27 +108,22 @@ class Spec(NamedTuple):
         """Whether the backward loop needs x W too, for batch norms."""
         return any(place.side == "kernel" for place in self.batch_norms)
 
-    def width(self, place: Place) -> int:
-        """The number of columns that the norm at a place has."""
-        if place == STATE:
-            return self.units
-        columns = self.columns[place.group]
-        return columns.stop - columns.start
-
     @property
-    def gradients(self) -> dict[Place, int]:
-        """Which array has the gradient of each group of x W and of h U.
+    def gradients(self) -> dict[str, list[int]]:
+        """Which array has the gradient of each group of x W ("kernel") and of h U ("recurrent").
 
         Groups that are added share it, as far as no batch norm stands between.
         """
         cell = CELLS[self.cell]
-        shared: dict[Place, Any] = {}
-        for side, groups in (("kernel", cell.KERNEL), ("recurrent", cell.RECURRENT)):
-            for group, gradient in enumerate(groups):
-                place = Place(side, group)
-                shared[place] = place if place in self.batch_norms else gradient
-        arrays = list(dict.fromkeys(shared.values()))
-        return {place: arrays.index(gradient) for place, gradient in shared.items()}
+        of_groups = {
+            side: [
+                (side, group) if isinstance(norm, BatchNorm) else gradient
+                for group, (norm, gradient) in enumerate(zip(self.norms(side), shared, strict=True))
+            ]
+            for side, shared in (("kernel", cell.KERNEL), ("recurrent", cell.RECURRENT))
+        }
+        arrays: list[Any] = list(dict.fromkeys(of_groups["kernel"] + of_groups["recurrent"]))
+        return {side: [arrays.index(g) for g in groups] for side, groups in of_groups.items()}
 
     def products(
         self, norms: tuple[Norm, ...], masks: int, kernel: Any, gamma: Any
