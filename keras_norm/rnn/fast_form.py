@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.layers.batch_statistics import BatchStatistics
-from keras_norm.ops.fast.norms import RowNorm
 from keras_norm.ops.fast.products import centre
 from keras_norm.ops.fast.programs import Vectors
 from keras_norm.ops.fast.sequence import Arguments, Setting, fast_sequence
@@ -66,7 +65,7 @@ def fast_spec(
     if False in norms.values():
         return None
     masks = [len(_as_list(m)) for m in dropout_masks]
-    spec = Spec(
+    return Spec(
         fast.name,
         cell.units,
         tuple(norms[slot] for slot in fast.kernel_slots),
@@ -77,14 +76,6 @@ def fast_spec(
         masked,
         *masks,
     )
-    # Under a mask for each gate, a centred kernel no longer makes a centred product.
-    gated = zip((spec.kernel, spec.recurrent), masks, strict=True)
-    uncentred = any(
-        isinstance(norm, RowNorm) and norm.centred and len(blocks) > 1
-        for group, count in gated
-        for norm, blocks in zip(group, spec.blocks(count), strict=True)
-    )
-    return None if uncentred else spec
 
 
 def fast_form(
@@ -193,8 +184,8 @@ def _weights(cell: NormCell, fast: FastCell, spec: Spec) -> tuple[Any, Any, Vect
         *affine(fast.recurrent_slots, widths, fast.recurrent_bias),
         *affine((fast.state_slot,), [spec.units], None),
     )
-    kernel = centre(cast(cell.kernel), spec.columns, spec.kernel)
-    recurrent = centre(cast(cell.recurrent_kernel), spec.columns, spec.recurrent)
+    kernel = centre(cast(cell.kernel), spec.columns, spec.centred("kernel"))
+    recurrent = centre(cast(cell.recurrent_kernel), spec.columns, spec.centred("recurrent"))
     return kernel, recurrent, vectors
 
 

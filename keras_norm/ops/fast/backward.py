@@ -2,14 +2,15 @@
 
 import functools
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.ops.fast.cells import CELLS
-from keras_norm.ops.fast.columns import Statistics
-from keras_norm.ops.fast.norms import StateNorm, of_rows, statistics_count
-from keras_norm.ops.fast.products import block_of, second_term
+from keras_norm.ops.fast.cells import CELLS, StepGradients
+from keras_norm.ops.fast.columns import ColumnNorm, Statistics
+from keras_norm.ops.fast.norms import StateNorm, of_rows
+from keras_norm.ops.fast.products import block_of, first_order, row_terms
 from keras_norm.ops.fast.programs import (
     Vectors,
     array,
@@ -32,14 +33,14 @@ class Backward(NamedTuple):
     """What the backward loop leaves.
 
     Gradients of the initial `states`; of the `groups` of x W and of h U, each (time, batch, width),
-    in the arrays that `Spec.gradients` tells; the second terms w (time, batch, 1) of the groups of
-    h U with a norm of rows; and the gradients of gamma and beta of the `norms` of the state and of
+    in the arrays that `Spec.gradients` tells; the `row_terms` (time, batch, 1) of each group of
+    h U; and the gradients of gamma and beta of the `norms` of the state and of
     those over the batch, by their places.
     """
 
     states: list[Any]
     groups: list[Any]
-    second_terms: list[Any]
+    row_terms: list[list[Any]]
     norms: dict[Place, list[Any]]
 
 
@@ -52,6 +53,7 @@ def backward(
     kept: dict[str, list[Any]],
     projected: list[Any],
     grams: list[Any],
+    sums: list[Any],
     recurrent: list[Any],
     statistics: list[Statistics],
     vectors: Vectors,
@@ -70,6 +72,7 @@ def backward(
         projected: [x W] where a batch norm needs it, else [].
         grams: h G (time, batch, units) for each block of a group of h U with a norm of rows, where
             h is the state before the step, under dropout.
+        sums: the row sums of U (units,), for the same blocks.
         recurrent: (gamma U)^T (width, units) for each block; U^T without a norm of rows.
         statistics: those that each batch norm used.
         vectors: gains and biases.
@@ -80,18 +83,20 @@ def backward(
     time = tf.shape(kept["saved"][0])[0]
     path_arrays = unstack(path)
     arrays = unstack((d_outputs, kept, grams, statistics, mask))
-    sides = {"kernel": cell.KERNEL, "recurrent": cell.RECURRENT}
     array_of = spec.gradients
-    first_recurrent = sum(of_rows(norm) is not None for norm in spec.kernel)
-    first_statistic = spec.scales - statistics_count(of_rows(spec.state))
+    counts = spec.statistics("recurrent")
+    first = sum(spec.statistics("kernel"))
+    last = first + sum(counts)
 
-    def body(k: Any, d_states: Any, groups: Any, second_terms: Any, d_norms: Any) -> Any:
+    def body(k: Any, d_states: Any, groups: Any, terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
         old, new = read(path_arrays, t), read(path_arrays, t + 1)
         d_outputs, kept, grams, statistics, alive = read(arrays, t)
-        scale = kept["scales"]
+        row_statistics = kept["row_statistics"]
         batch_norms = column_norms(spec, vectors, alive, statistics=statistics)
-        row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), scale[first_statistic:])
+        row_norm = StateNorm(
+            of_rows(spec.state), *vectors.of("state"), kept["row_statistics"][last:]
+        )
         d = list(d_states)
         for d_output in d_outputs:
             d[0] = d[0] + d_output
@@ -101,61 +106,39 @@ def backward(
             d = [tf.where(alive[0], x, zero) for x in d]
         step = cell.backward(kept["saved"], old, new, d, batch_norms.get(STATE, row_norm))
 
-        products = {
-            "kernel": read_gates(spec, projected[0], t) if projected else [],
-            "recurrent": kept["product"],
-        }
-        by_array: dict[int, Any] = {}
-        d_vectors = {STATE: step.norm}
-        for side, gradient_of in sides.items():
-            for group, gates in enumerate(spec.gates):
-                dys = []
-                for (gate, _), dy in zip(gates, step.groups[gradient_of[group]], strict=True):
-                    norm = batch_norms.get(Place(side, gate))
-                    if norm is not None:
-                        a = products[side][gate]
-                        dy, d_vectors[Place(side, gate)] = norm.backward(a, dy)
-                    dys.append(dy)
-                by_array[array_of[side][group]] = tf.concat(dys, axis=1)
-
+        x_gates = read_gates(spec, projected[0], t) if projected else []
+        products = {"kernel": x_gates, "recurrent": kept["product"]}
+        by_array, d_vectors = _group_gradients(spec, step, batch_norms, products)
+        dys = [by_array[i] for i in array_of["recurrent"]]
         hs = under(dropout, old[0])
-        dh, terms = 0.0, []
-        scale_of_group = iter(scale[first_recurrent:first_statistic])
-        kernels, grams_at = iter(recurrent), iter(grams)
-        for group, blocks in enumerate(spec.blocks(spec.recurrent_masks)):
-            dy, columns = by_array[array_of["recurrent"][group]], spec.columns[group]
-            es = [block_of(dy, columns, block) @ next(kernels) for _, block in blocks]
-            if of_rows(spec.recurrent[group]):
-                r = next(scale_of_group)
-                hs_of_blocks = [hs[mask] for mask, _ in blocks]
-                w = second_term(hs_of_blocks, es, r, columns.stop - columns.start)
-                es = [r * e - w * next(grams_at) for e in es]
-                terms.append(w)
-            for (mask, _), e in zip(blocks, es, strict=True):
-                dh = dh + (e * dropout[mask] if dropout else e)
+        d_hs, row = _product_gradients(
+            spec, vectors, hs, dys, row_statistics[first:last], grams, sums, recurrent
+        )
+        d_hs = [x * mask for x, mask in zip(d_hs, dropout, strict=True)] if dropout else d_hs
+        dh = tf.add_n(d_hs)
         before = [dh, *step.states[1:]]
         if step.states[0] is not None:
             before[0] = before[0] + step.states[0]
         if alive:
             before = [x + y for x, y in zip(before, held, strict=True)]
         groups = [a.write(t, by_array[i]) for i, a in enumerate(groups)]
-        second_terms = [a.write(t, x) for a, x in zip(second_terms, terms, strict=True)]
+        terms = tf.nest.map_structure(lambda a, x: a.write(t, x), terms, row)
         d_norms = tf.nest.map_structure(tf.add, d_norms, d_vectors)
-        return k + 1, before, groups, second_terms, d_norms
+        return k + 1, before, groups, terms, d_norms
 
     widths = {
         i: columns.stop - columns.start
-        for side in sides
-        for i, columns in zip(array_of[side], spec.columns, strict=True)
+        for of_groups in array_of.values()
+        for i, columns in zip(of_groups, spec.columns, strict=True)
     }
     groups = [array(dtype, time, None, widths[i]) for i in range(len(widths))]
-    second_terms = [array(dtype, time, None, 1) for norm in spec.recurrent if of_rows(norm)]
+    terms = [[array(dtype, time, None, 1) for _ in range(n)] for n in counts]
     d_norms = {place: [tf.zeros([units], dtype)] * 2 for place in spec.batch_norms}
     d_norms[STATE] = [tf.zeros([units], dtype)] * (0 if spec.state is None else 2)
-    _, d_states, groups, second_terms, d_norms = tf.while_loop(
-        lambda k, *_: k < steps, body, (0, d_states, groups, second_terms, d_norms)
+    _, d_states, groups, terms, d_norms = tf.while_loop(
+        lambda k, *_: k < steps, body, (0, d_states, groups, terms, d_norms)
     )
-    return Backward(d_states, stack(groups), stack(second_terms), d_norms)
+    return Backward(d_states, stack(groups), stack(terms), d_norms)
 
 
 @functools.cache
@@ -173,6 +156,7 @@ def backward_program(spec: Spec) -> Callable[..., Backward]:
         tf.nest.map_structure(functools.partial(over_time, spec), spec.kept),
         [over_time(spec, spec.columns[-1].stop)] * spec.keeps_projected,
         [over_time(spec, units)] * len(normalized),
+        [tf.TensorSpec([units], spec.dtype)] * len(normalized),
         [
             tf.TensorSpec([columns.stop - columns.start, units], spec.dtype)
             for _, group in blocks
@@ -181,3 +165,75 @@ def backward_program(spec: Spec) -> Callable[..., Backward]:
         statistics_over_time(spec),
         *shared(spec),
     )
+
+
+def _group_gradients(
+    spec: Spec,
+    step: StepGradients,
+    batch_norms: dict[Place, ColumnNorm],
+    products: dict[str, list[Any]],
+) -> tuple[dict[int, Any], dict[Place, list[Any]]]:
+    """Gradients of the groups of x W and h U, and of the norms that the loop sums up.
+
+    Args:
+        spec: of the recurrence.
+        step: the cell's gradients.
+        batch_norms: at this timestep.
+        products: the gates of x W ("kernel") and of h U ("recurrent"), where a batch norm stands.
+
+    Returns:
+        (batch, width) by the arrays that `Spec.gradients` tells; those of gamma and beta, by place.
+    """
+    cell, array_of = CELLS[spec.cell], spec.gradients
+    by_array: dict[int, Any] = {}
+    d_vectors = {STATE: step.norm}
+    for side, gradient_of in (("kernel", cell.KERNEL), ("recurrent", cell.RECURRENT)):
+        for group, gates in enumerate(spec.gates):
+            dys = list(step.groups[gradient_of[group]])
+            for k, (gate, _) in enumerate(gates):
+                place = Place(side, gate)
+                if place in batch_norms:
+                    a = products[side][gate]
+                    dys[k], d_vectors[place] = batch_norms[place].backward(a, dys[k])
+            by_array[array_of[side][group]] = tf.concat(dys, axis=1)
+    return by_array, d_vectors
+
+
+def _product_gradients(
+    spec: Spec,
+    vectors: Vectors,
+    hs: list[Any],
+    dys: list[Any],
+    statistics: list[Any],
+    grams: list[Any],
+    sums: list[Any],
+    recurrent: list[Any],
+) -> tuple[list[Any], list[list[Any]]]:
+    """What the groups of h U give h under each dropout mask, and the `row_terms` of each group.
+
+    Args:
+        spec: of the recurrence.
+        vectors: gains and biases.
+        hs: h under each dropout mask.
+        dys: the gradient of each group.
+        statistics: of the norms of rows of all groups.
+        grams: as for `backward`, at this timestep.
+        sums: as for `backward`.
+        recurrent: as for `backward`.
+    """
+    d_hs: list[Any] = [0.0] * len(hs)
+    terms = []
+    left, kernels, grams_left, sums_left = map(iter, (statistics, recurrent, grams, sums))
+    groups = zip(spec.columns, spec.blocks(spec.recurrent_masks), dys, strict=True)
+    for (columns, blocks, dy), count in zip(groups, spec.statistics("recurrent"), strict=True):
+        es = [block_of(dy, columns, block) @ next(kernels) for _, block in blocks]
+        of_group = list(islice(left, count))
+        of_row: list[Any] = []
+        if of_group:
+            gamma = vectors.recurrent_gamma[columns]
+            of_row = row_terms([hs[mask] for mask, _ in blocks], es, of_group, dy, gamma)
+            es = [first_order(of_group, of_row, e, next(grams_left), next(sums_left)) for e in es]
+        terms.append(of_row)
+        for (mask, _), e in zip(blocks, es, strict=True):
+            d_hs[mask] = d_hs[mask] + e
+    return d_hs, terms

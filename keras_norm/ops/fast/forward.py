@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_norm.ops.fast.cells import CELLS
 from keras_norm.ops.fast.columns import ColumnNorm, Statistics
-from keras_norm.ops.fast.norms import StateNorm, of_rows, scale_of
+from keras_norm.ops.fast.norms import StateNorm, of_rows, product_statistics
 from keras_norm.ops.fast.programs import (
     Vectors,
     array,
@@ -86,17 +86,17 @@ def forward(
         products = [hs[mask] @ recurrent[:, columns] for mask, columns in blocks]
         u = products[0] if len(products) == 1 else tf.concat(products, axis=1)
         x_gates, u_gates = read_gates(spec, projected, t), tf.split(u, u.shape[1] // units, axis=1)
-        x_normed, x_scales = _normalize(spec, "kernel", x, x_gates, vectors, batch_norms)
-        u_normed, u_scales = _normalize(spec, "recurrent", u, u_gates, vectors, batch_norms)
+        x_normed, x_statistics = _normalize(spec, "kernel", x, x_gates, vectors, batch_norms)
+        u_normed, u_statistics = _normalize(spec, "recurrent", u, u_gates, vectors, batch_norms)
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), [])
         new, saved = cell.forward(x_normed, u_normed, states, batch_norms.get(STATE, row_norm))
         if alive:
             new = [tf.where(alive[0], n, o) for n, o in zip(new, states, strict=True)]
         path = [a.write(t + 1, state) for a, state in zip(path, new, strict=False)]
         if training:
-            scales = [*x_scales, *u_scales, *row_norm.statistics]
+            statistics = [*x_statistics, *u_statistics, *row_norm.statistics]
             product = u_gates[: len(kept["product"])]
-            row = {"saved": saved, "scales": scales, "product": product}
+            row = {"saved": saved, "row_statistics": statistics, "product": product}
             kept = tf.nest.map_structure(lambda a, x: a.write(t, x), kept, row)
         of_batch = [batch_norms[place] for place in spec.learning]
         learned = [
@@ -136,7 +136,7 @@ def _normalize(
     vectors: Vectors,
     batch_norms: dict[Place, ColumnNorm],
 ) -> tuple[list[Any], list[Any]]:
-    """The gates of a product under their norms, and the scales of those that norm rows.
+    """The gates of a product under their norms, and the statistics of those that norm rows.
 
     Args:
         spec: of the recurrence.
@@ -147,18 +147,20 @@ def _normalize(
         batch_norms: at this timestep.
     """
     gamma, beta = vectors.of(side)
-    normed, scales = [], []
-    for group, columns, norm in zip(spec.gates, spec.columns, spec.norms(side), strict=True):
+    normed, statistics = [], []
+    groups = zip(spec.gates, spec.columns, spec.norms(side), spec.shifted(side), strict=True)
+    for group, columns, norm, shifted in groups:
         row_norm = of_rows(norm)
-        r = [] if row_norm is None else [scale_of(a[:, columns], row_norm)]
-        scales += r
+        of_group = product_statistics(a[:, columns], row_norm, shifted) if row_norm else []
+        statistics += of_group
         for gate, columns_of_gate in group:
             y = gates[gate]
             batch_norm = batch_norms.get(Place(side, gate))
             if batch_norm is not None:
                 normed.append(batch_norm.forward(y))
                 continue
-            if r:
-                y = y * r[0] * gamma[columns_of_gate]
+            if of_group:
+                r, *means = of_group
+                y = (y - means[0] if means else y) * r * gamma[columns_of_gate]
             normed.append(y + beta[columns_of_gate])
-    return normed, scales
+    return normed, statistics

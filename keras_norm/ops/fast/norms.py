@@ -78,13 +78,18 @@ def row_mean(a: Any) -> Any:
     return tf.matmul(a, tf.ones([n, 1], a.dtype)) / n
 
 
-def scale_of(a: Any, norm: RowNorm) -> Any:
-    """The scale r (batch, 1) of the norm of a product a = x W.
+def product_statistics(a: Any, norm: RowNorm, shifted: bool) -> list[Any]:
+    """What the norm of the rows of a product a = x W takes of them: [r], each (batch, 1).
 
     ::
 
         y = gamma a r + beta        r = 1 / sqrt(mean(a^2) + epsilon)
 
-    It serves LayerNorm as well, where the rows of W are centred: the rows of x W then are.
+    It serves LayerNorm as well, where the rows of W are centred: the rows of x W then are. Where
+    they are not, the norm is `shifted`, and its statistics are [r, mean]::
+
+        y = gamma (a - mean) r + beta        r = 1 / sqrt(mean((a - mean)^2) + epsilon)
     """
-    return tf.math.rsqrt(row_mean(a * a) + norm.epsilon)
+    means = [row_mean(a)] if shifted else []
+    centred = a - means[0] if means else a
+    return [tf.math.rsqrt(row_mean(centred * centred) + norm.epsilon), *means]

@@ -15,7 +15,14 @@ It serves LayerNorm too, where the rows of W are centred (`centre`): those of x 
 mean of gamma dy, which LayerNorm takes off, falls out, as a row of equal numbers times W^T is 0.
 
 With a dropout mask for each gate, a is made of blocks x_b W_b side by side; r and w belong to all
-of them, and x . e is the sum of the x_b . e_b.
+of them, and x . e is the sum of the x_b . e_b. No centring of W centres such an a: LayerNorm then
+is `shifted`, with m = mean(a), and q = mean(gamma dy)::
+
+    y = gamma r (a - m) + beta
+    da = r gamma dy - w a - p          w = r^3 ((x . e) / n - m q)        p = r q - w m
+    dx_b = r e_b - w x_b G_b - p s_b                    s_b = the row sums of W_b
+    dW_b = gamma (r x_b)^T dy_b - (w x_b)^T x_b W_b - x_b^T p
+    dgamma_b = the column sums of W_b (r x_b)^T dy_b, less (r m)^T dy_b
 """
 
 from collections.abc import Sequence
@@ -59,12 +66,14 @@ class Product(NamedTuple):
         """The columns of each block of a gradient of this group."""
         return [block_of(dy, self.columns, columns) for _, columns in self.blocks]
 
-    def input_gradient(self, xs: Sequence[Any], r: Any, dy: Any) -> tuple[list[Any], Any]:
-        """Dx of each block, and w.
+    def input_gradient(
+        self, xs: Sequence[Any], statistics: list[Any], dy: Any
+    ) -> tuple[list[Any], list[Any]]:
+        """Dx of each block, and the `row_terms`.
 
         Args:
             xs: x under each dropout mask, (rows, features).
-            r: (rows, 1), or None without a norm.
+            statistics: of `norms.product_statistics`, each (rows, 1); [] without a norm.
             dy: (rows, columns of the group).
         """
         es = [
@@ -72,28 +81,34 @@ class Product(NamedTuple):
             for d, kernel in zip(self.split(dy), self.scaled_kernels, strict=True)
         ]
         if self.norm is None:
-            return es, None
+            return es, []
         rows = [xs[mask] for mask, _ in self.blocks]
-        w = second_term(rows, es, r, dy.shape[1])
-        return [
-            r * e - w * tf.matmul(x, gram(kernel))
-            for e, x, kernel in zip(es, rows, self.kernels, strict=True)
-        ], w
+        terms = row_terms(rows, es, statistics, dy, self.gamma[self.columns])
+        second = [tf.matmul(x, gram(kernel)) for x, kernel in zip(rows, self.kernels, strict=True)]
+        parts = zip(es, second, map(row_sums, self.kernels), strict=True)
+        return [first_order(statistics, terms, *part) for part in parts], terms
 
-    def kernel_gradient(self, xs: Sequence[Any], r: Any, w: Any, dy: Any) -> list[list[Any]]:
+    def kernel_gradient(
+        self, xs: Sequence[Any], statistics: list[Any], terms: list[Any], dy: Any
+    ) -> list[list[Any]]:
         """dW, dgamma and dbeta of each block; arguments as above."""
         gradients = []
         for (mask, columns), d in zip(self.blocks, self.split(dy), strict=True):
             x, kernel, gamma = xs[mask], self.kernel[:, columns], self.gamma[columns]
-            # The column of ones brings the sum of dy.
-            rows = tf.concat([x if r is None else r * x, tf.ones_like(x[:, :1])], axis=1)
-            q = tf.matmul(rows, d, transpose_a=True)
-            q, dbeta = q[:-1], q[-1]
-            if r is None:
-                gradients.append([q, tf.zeros_like(gamma), dbeta])
+            r, means = statistics[:1], statistics[1:]
+            # The columns beside x bring the sum of dy, and of r m dy.
+            beside = [tf.ones_like(x[:, :1]), *[r[0] * m for m in means]]
+            rows = tf.concat([r[0] * x if r else x, *beside], axis=1)
+            products = tf.matmul(rows, d, transpose_a=True)
+            q, dbeta, rest = tf.split(products, [x.shape[1], 1, len(means)])
+            if not r:
+                gradients.append([q, tf.zeros_like(gamma), dbeta[0]])
                 continue
-            second = tf.matmul(tf.matmul(w * x, x, transpose_a=True), kernel)
-            gradients.append([gamma * q - second, tf.reduce_sum(kernel * q, axis=0), dbeta])
+            dw = gamma * q - tf.matmul(tf.matmul(terms[0] * x, x, transpose_a=True), kernel)
+            for p in terms[1:]:
+                dw = dw - tf.matmul(x, p, transpose_a=True)
+            dgamma = tf.reduce_sum(kernel * q, axis=0) - tf.reduce_sum(rest, axis=0)
+            gradients.append([dw, dgamma, dbeta[0]])
         return gradients
 
 
@@ -102,10 +117,45 @@ def block_of(dy: Any, group: slice, columns: slice) -> Any:
     return dy[:, columns.start - group.start : columns.stop - group.start]
 
 
-def second_term(xs: Sequence[Any], es: Sequence[Any], r: Any, n: int) -> Any:
-    """W of each row, (batch, 1); arguments as above, for each block."""
-    sums = [row_mean(x * e) * (x.shape[-1] / n) for x, e in zip(xs, es, strict=True)]
-    return r * r * r * tf.add_n(sums)
+def row_terms(
+    xs: Sequence[Any], es: Sequence[Any], statistics: list[Any], dy: Any, gamma: Any
+) -> list[Any]:
+    """[w], or [w, p] where the norm is shifted, each (batch, 1).
+
+    Args:
+        xs: x of each block, (batch, features).
+        es: e of each block, as wide.
+        statistics: of `norms.product_statistics`.
+        dy: (batch, n) of the group.
+        gamma: (n,) of the group.
+    """
+    r, *means = statistics
+    n = dy.shape[-1]
+    dot = tf.add_n([row_mean(x * e) * (x.shape[-1] / n) for x, e in zip(xs, es, strict=True)])
+    if not means:
+        return [r * r * r * dot]
+    m, q = means[0], tf.matmul(dy, gamma[:, None]) / n
+    w = r * r * r * (dot - m * q)
+    return [w, r * q - w * m]
+
+
+def first_order(statistics: list[Any], terms: list[Any], e: Any, second: Any, sums: Any) -> Any:
+    """Dx = r e - w x G, less p s where the norm is shifted.
+
+    Args:
+        statistics: of `norms.product_statistics`.
+        terms: of `row_terms`.
+        e: of a block, (batch, features).
+        second: its x G, as wide.
+        sums: its s, (features,).
+    """
+    dx = statistics[0] * e - terms[0] * second
+    return dx - terms[1] * sums if terms[1:] else dx
+
+
+def row_sums(kernel: Any) -> Any:
+    """S of a block."""
+    return tf.reduce_sum(kernel, axis=1)
 
 
 def gram(kernel: Any) -> Any:
@@ -113,12 +163,12 @@ def gram(kernel: Any) -> Any:
     return tf.matmul(kernel, kernel, transpose_b=True)
 
 
-def centre(kernel: Any, columns: list[slice], norms: tuple[Any, ...]) -> Any:
-    """The kernel less the mean of each row, in each group of columns whose norm centres rows."""
+def centre(kernel: Any, columns: list[slice], centred: list[bool]) -> Any:
+    """The kernel less the mean of each row, in those groups of columns that are to be centred."""
     groups = []
-    for group, norm in zip(columns, norms, strict=True):
+    for group, take_off in zip(columns, centred, strict=True):
         part = kernel[:, group]
-        if isinstance(norm, RowNorm) and norm.centred:
+        if take_off:
             part = part - tf.reduce_mean(part, axis=1, keepdims=True)
         groups.append(part)
     return tf.concat(groups, axis=1)

@@ -1,6 +1,7 @@
 """A whole recurrence in its fast form: the products outside the loops, and the gradient."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ from keras_norm.ops.fast.backward import backward_program
 from keras_norm.ops.fast.cells import CELLS
 from keras_norm.ops.fast.columns import Statistics
 from keras_norm.ops.fast.forward import Forward, forward, forward_program
-from keras_norm.ops.fast.products import gram
+from keras_norm.ops.fast.products import gram, row_sums
 from keras_norm.ops.fast.programs import Vectors, under
 from keras_norm.ops.fast.spec import STATE, Place, Spec
 
@@ -19,7 +20,8 @@ class Arguments(NamedTuple):
 
     `xs` are the inputs (time, batch, features): one, or one for each gate where each has its own
     dropout; `states` the initial states (batch, units); `kernel` W (features, columns) and
-    `recurrent` U (units, columns), both under `products.centre`; `vectors` the gains and biases.
+    `recurrent` U (units, columns), both under `products.centre`
+    as far as `Spec.centred`; `vectors` the gains and biases.
     """
 
     xs: Sequence[Any]
@@ -161,12 +163,10 @@ def _gradients(
     vectors = given.vectors
     hs = under(setting.dropout, left.path[0][:-1])
     xs, rows = [_rows(x) for x in given.xs], [_rows(h) for h in hs]
-    kernel = spec.products(spec.kernel, spec.kernel_masks, given.kernel, vectors.kernel_gamma)
-    recurrent = spec.products(
-        spec.recurrent, spec.recurrent_masks, given.recurrent, vectors.recurrent_gamma
-    )
-    grams = [
-        _over_time(tf.matmul(rows[mask], gram(u)), hs[0])
+    kernel = spec.products("kernel", given.kernel, vectors.kernel_gamma)
+    recurrent = spec.products("recurrent", given.recurrent, vectors.recurrent_gamma)
+    normalized = [
+        (mask, u)
         for product in recurrent
         if product.norm is not None
         for (mask, _), u in zip(product.blocks, product.kernels, strict=True)
@@ -181,7 +181,8 @@ def _gradients(
         left.path,
         left.kept,
         [projected] * spec.keeps_projected,
-        grams,
+        [_over_time(tf.matmul(rows[mask], gram(u)), hs[0]) for mask, u in normalized],
+        [row_sums(u) for _, u in normalized],
         [tf.transpose(u) for product in recurrent for u in product.scaled_kernels],
         [learned.get(place, moving[place]) for place in spec.batch_norms],
         vectors,
@@ -189,22 +190,22 @@ def _gradients(
         setting.dropout,
     )
 
-    scales = (_rows(r) for r in left.kept["scales"])
-    second_terms = (_rows(w) for w in back.second_terms)
+    row_statistics = map(_rows, left.kept["row_statistics"])
     dxs = [tf.zeros([], spec.dtype) for _ in xs]
     d_kernel, d_recurrent = [], []
     for group, product in enumerate(kernel):
         dy = _rows(back.groups[spec.gradients["kernel"][group]])
-        r = None if product.norm is None else next(scales)
-        parts, w = product.input_gradient(xs, r, dy)
+        statistics = list(islice(row_statistics, spec.statistics("kernel")[group]))
+        parts, terms = product.input_gradient(xs, statistics, dy)
         for (mask, _), part in zip(product.blocks, parts, strict=True):
             dxs[mask] = dxs[mask] + part
-        blocks = product.kernel_gradient(xs, r, w, dy)
+        blocks = product.kernel_gradient(xs, statistics, terms, dy)
         d_kernel += _with_vectors(blocks, back.norms, spec, "kernel", group)
     for group, product in enumerate(recurrent):
         dy = _rows(back.groups[spec.gradients["recurrent"][group]])
-        r, w = (None, None) if product.norm is None else (next(scales), next(second_terms))
-        blocks = product.kernel_gradient(rows, r, w, dy)
+        statistics = list(islice(row_statistics, spec.statistics("recurrent")[group]))
+        terms = [_rows(term) for term in back.row_terms[group]]
+        blocks = product.kernel_gradient(rows, statistics, terms, dy)
         d_recurrent += _with_vectors(blocks, back.norms, spec, "recurrent", group)
     dw, *d_kernel_vectors = _side_by_side(d_kernel)
     du, *d_recurrent_vectors = _side_by_side(d_recurrent)

@@ -60,11 +60,27 @@ class Spec(NamedTuple):
         """For each group, the products that it is made of: the dropout mask, and the columns."""
         return self.gates if masks > 1 else [[(0, columns)] for columns in self.columns]
 
-    @property
-    def scales(self) -> int:
-        """How many numbers the norms leave for each row and timestep."""
-        products = [norm for norm in (*self.kernel, *self.recurrent) if of_rows(norm)]
-        return len(products) + statistics_count(of_rows(self.state))
+    def shifted(self, side: str) -> list[bool]:
+        """Whether the norm of each group of one side takes off the mean of its rows itself.
+
+        A LayerNorm does where its gates have dropout masks of their own; elsewhere the rows of the
+        kernel are centred (`products.centre`), and those of the product with them.
+        """
+        masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
+        return [
+            isinstance(norm, RowNorm) and norm.centred and len(blocks) > 1
+            for norm, blocks in zip(self.norms(side), self.blocks(masks), strict=True)
+        ]
+
+    def centred(self, side: str) -> list[bool]:
+        """Whether the rows of the kernel are to be centred, for each group of one side."""
+        norms = zip(self.norms(side), self.shifted(side), strict=True)
+        return [isinstance(norm, RowNorm) and norm.centred and not own for norm, own in norms]
+
+    def statistics(self, side: str) -> list[int]:
+        """How many numbers the norm of each group of one side has of a row: r, and a mean."""
+        norms = zip(self.norms(side), self.shifted(side), strict=True)
+        return [1 + shifted if of_rows(norm) else 0 for norm, shifted in norms]
 
     def norms(self, side: str) -> tuple[Norm, ...]:
         """The norms of the groups of one side, named as in a `Place`."""
@@ -91,15 +107,15 @@ class Spec(NamedTuple):
     def kept(self) -> dict[str, list[int]]:
         """The arrays that the forward loop keeps for the backward one, by their widths.
 
-        "saved" are the cell's own; "scales" those of the norms of rows: of the groups of x W, then
-        of h U, then the statistics of the state norm; "product" the gates of h U, which batch
-        norms need.
+        "saved" are the cell's own; "row_statistics" those of the norms of rows: of the groups of x
+        W, then of h U, then of the state norm; "product" the gates of h U, which batch norms need.
         Each is an array of its own: XLA does not vectorize what reads one array in two places.
         """
         product = any(place.side == "recurrent" for place in self.batch_norms)
+        counts = [*self.statistics("kernel"), *self.statistics("recurrent")]
         return {
             "saved": [self.units] * CELLS[self.cell].SAVED,
-            "scales": [1] * self.scales,
+            "row_statistics": [1] * (sum(counts) + statistics_count(of_rows(self.state))),
             "product": [self.units] * (product * self.columns[-1].stop // self.units),
         }
 
@@ -125,9 +141,9 @@ class Spec(NamedTuple):
         arrays: list[Any] = list(dict.fromkeys(of_groups["kernel"] + of_groups["recurrent"]))
         return {side: [arrays.index(g) for g in groups] for side, groups in of_groups.items()}
 
-    def products(
-        self, norms: tuple[Norm, ...], masks: int, kernel: Any, gamma: Any
-    ) -> list[Product]:
+    def products(self, side: str, kernel: Any, gamma: Any) -> list[Product]:
         """The groups of x W, or of h U, with their kernels and their norms of rows."""
-        groups = zip(map(of_rows, norms), self.columns, self.blocks(masks), strict=True)
+        masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
+        norms = map(of_rows, self.norms(side))
+        groups = zip(norms, self.columns, self.blocks(masks), strict=True)
         return [Product(*group, kernel, gamma) for group in groups]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.ops.fast.norms import RowNorm
+from keras_norm.ops.fast.norms import RowNorm, product_statistics
 from keras_norm.ops.fast.products import Product, centre
 
 ROWS, FEATURES, COLUMNS = 7, 3, 6
@@ -22,42 +22,45 @@ def test_gradients(norm):
     gamma, beta, dy = draw(COLUMNS), draw(COLUMNS, seed=1), draw(ROWS, COLUMNS)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch([x, kernel, gamma, beta])
-        centred = centre(kernel, [slice(0, COLUMNS)], (norm,))
+        centred = centre(kernel, [slice(0, COLUMNS)], [norm is not None and norm.centred])
         a = x @ kernel
-        r = None
+        r = []
         if norm is not None:
             if norm.centred:
                 a = a - tf.reduce_mean(a, axis=1, keepdims=True)
-            r = tf.math.rsqrt(tf.reduce_mean(a * a, axis=1, keepdims=True) + norm.epsilon)
-            a = gamma * a * r
+            r = [tf.math.rsqrt(tf.reduce_mean(a * a, axis=1, keepdims=True) + norm.epsilon)]
+            a = gamma * a * r[0]
         loss = tf.reduce_sum((a + beta) * dy)
     expected = tape.gradient(loss, [x, kernel, gamma, beta], unconnected_gradients="zero")
 
     columns = slice(0, COLUMNS)
     product = Product(norm, columns, [(0, columns)], centred, gamma)
-    (dx,), w = product.input_gradient([x], r, dy)
-    ((dw, dgamma, dbeta),) = product.kernel_gradient([x], r, w, dy)
+    (dx,), terms = product.input_gradient([x], r, dy)
+    ((dw, dgamma, dbeta),) = product.kernel_gradient([x], r, terms, dy)
     dw = tape.gradient(centred, kernel, output_gradients=dw)
     for found, exact in zip([dx, dw, dgamma, dbeta], expected, strict=True):
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)
 
 
-def test_blocks_under_masks_of_their_own_share_the_norm():
-    """Two halves of the columns, each of another x."""
-    norm = RowNorm(False, 1e-3)
+@pytest.mark.parametrize("centred", [False, True], ids=["rms", "layer"])
+def test_blocks_under_masks_of_their_own_share_the_norm(centred):
+    """Two halves of the columns, each of another x; LayerNorm takes their common mean off."""
+    norm = RowNorm(centred, 1e-3)
     xs, kernel = [draw(ROWS, FEATURES, seed=s) for s in (1, 2)], draw(FEATURES, COLUMNS)
     gamma, dy = draw(COLUMNS), draw(ROWS, COLUMNS)
     halves = [slice(0, COLUMNS // 2), slice(COLUMNS // 2, COLUMNS)]
     with tf.GradientTape() as tape:
         tape.watch([xs, kernel, gamma])
         a = tf.concat([x @ kernel[:, half] for x, half in zip(xs, halves, strict=True)], axis=1)
+        statistics = product_statistics(a, norm, shifted=centred)
+        a = a - tf.reduce_mean(a, axis=1, keepdims=True) if centred else a
         r = tf.math.rsqrt(tf.reduce_mean(a * a, axis=1, keepdims=True) + norm.epsilon)
         loss = tf.reduce_sum(gamma * a * r * dy)
     expected = tape.gradient(loss, [xs, kernel, gamma])
 
     product = Product(norm, slice(0, COLUMNS), list(enumerate(halves)), kernel, gamma)
-    dxs, w = product.input_gradient(xs, r, dy)
-    blocks = product.kernel_gradient(xs, r, w, dy)
+    dxs, terms = product.input_gradient(xs, statistics, dy)
+    blocks = product.kernel_gradient(xs, statistics, terms, dy)
     dw, dgamma, _ = [tf.concat(parts, axis=-1) for parts in zip(*blocks, strict=True)]
     for found, exact in zip([*dxs, dw, dgamma], tf.nest.flatten(expected), strict=True):
         np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)
