@@ -70,7 +70,6 @@ def forward(
         dropout: factors of h (batch, units): none, one, or one for each gate.
     """
     cell, units, dtype = CELLS[spec.cell], spec.units, projected.dtype
-    blocks = [block for group in spec.blocks(spec.recurrent_masks) for block in group]
     time = tf.shape(projected)[0]
     given = unstack((projected, moving, mask))
     paths = len(states) if training else int(spec.return_sequences)
@@ -83,8 +82,7 @@ def forward(
         x, moving, alive = read(given, t)
         batch_norms = column_norms(spec, vectors, alive, moving=moving)
         hs = under(dropout, states[0])
-        products = [hs[mask] @ recurrent[:, columns] for mask, columns in blocks]
-        u = products[0] if len(products) == 1 else tf.concat(products, axis=1)
+        u = spec.product(hs, recurrent)
         x_gates, u_gates = read_gates(spec, projected, t), tf.split(u, u.shape[1] // units, axis=1)
         x_normed, x_statistics = _normalize(spec, "kernel", x, x_gates, vectors, batch_norms)
         u_normed, u_statistics = _normalize(spec, "recurrent", u, u_gates, vectors, batch_norms)

@@ -95,12 +95,7 @@ def fast_sequence(
 
 def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple[Any, Forward]:
     """X W, and what the loop makes of it."""
-    products = [
-        tf.matmul(_rows(given.xs[mask]), given.kernel[:, columns])
-        for group in spec.blocks(spec.kernel_masks)
-        for mask, columns in group
-    ]
-    projected = _over_time(tf.concat(products, axis=1), given.xs[0])
+    projected = _over_time(spec.product([_rows(x) for x in given.xs], given.kernel), given.xs[0])
     return projected, loop(
         setting.steps,
         projected,
