@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
-from keras_norm.walk import is_batch_norm, named_layers
+from keras_norm.walk import batch_norms, named_layers
 
 # A gap is called large beyond these: batch means one standard deviation away on average, or
 # variances that differ by a factor of four.
@@ -130,11 +130,9 @@ def measure_gap(
         return TrainInferenceGap("not measured", reason, max_gap=max_gap)
     names = signature.output_names(model)
     outputs = tuple(map(_output_gap, names, inference, training))
-    pairs = zip(named_layers(model), named_layers(clone), strict=True)
+    pairs = zip(batch_norms(model), batch_norms(clone), strict=True)
     layers = tuple(
-        layer_statistics(path, layer, measured)
-        for (path, layer), (_, measured) in pairs
-        if is_batch_norm(layer)
+        layer_statistics(path, layer, measured) for (path, layer), (_, measured) in pairs
     )
     verdict, reason = _verdict(outputs, layers)
     return TrainInferenceGap(verdict, reason, outputs, layers, max_gap)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_norm.clone import measuring_clone
-from keras_norm.walk import is_batch_norm, named_layers
+from keras_norm.walk import batch_norms
 
 BATCH = 32
 
@@ -53,12 +53,8 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
         (PreciseBN).
     """
     clone = measuring_clone(model)
-    layers = zip(named_layers(model), named_layers(clone), strict=True)
-    pairs = [
-        (own, _Average(copy))
-        for (_, own), (_, copy) in layers
-        if is_batch_norm(own) and own.trainable
-    ]
+    layers = zip(batch_norms(model), batch_norms(clone), strict=True)
+    pairs = [(own, _Average(copy)) for (_, own), (_, copy) in layers if own.trainable]
     if not pairs:
         raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
     run = _training_call(clone)

@@ -28,6 +28,15 @@ def is_batch_norm(layer: Any) -> bool:
     )
 
 
+def batch_norms(layer: Any) -> list[tuple[str, Any]]:
+    """The layers within `layer` that normalize with moving statistics, with their paths.
+
+    They are in the same order in a clone of a model, whose other layers may not be: a clone has one
+    layer more where masked inputs are joined, for their masks.
+    """
+    return [(path, inner) for path, inner in named_layers(layer) if is_batch_norm(inner)]
+
+
 def _walk(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     # Keras has no public list of a layer's sublayers (`Model.layers` stops at wrappers and cells).
     for child in layer._flatten_layers(include_self=False, recursive=False):

@@ -116,3 +116,15 @@ def test_a_model_without_batch_normalization_is_refused():
 def test_no_batch_is_refused():
     with pytest.raises(ValueError, match="Give at least one"):
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), [])
+
+
+def test_joined_masks():
+    """A clone of such a model has a layer that the model has not."""
+    ids, features = keras.Input((None,), dtype="int32"), keras.Input((None, 2))
+    embedded = keras.layers.Embedding(5, 2, mask_zero=True)(ids)
+    joined = keras.layers.Concatenate()([embedded, features])
+    norm = keras_norm.BatchNormalization()
+    model = keras.Model([ids, features], keras_norm.NormGRU(2)(norm(joined)))
+    data = [np.ones((8, 3), "int32"), RNG.normal(4.0, 1.0, (8, 3, 2)).astype("float32")]
+    keras_norm.recalibrate(model, data)
+    np.testing.assert_allclose(norm.moving_mean[2:], data[1].mean(axis=(0, 1)), rtol=1e-4)
