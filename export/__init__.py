@@ -4,18 +4,22 @@ from keras_norm.export.check import check
 from keras_norm.export.errors import (
     ConversionError,
     RunnerError,
+    StreamingError,
     UnsupportedOpError,
     VerificationError,
 )
 from keras_norm.export.report import Report
 from keras_norm.export.runners import open_runner
 from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.streaming import Step
 from keras_norm.export.tflite import export_tflite
 
 __all__ = [
     "ConversionError",
     "Report",
     "RunnerError",
+    "Step",
+    "StreamingError",
     "UnsupportedOpError",
     "VerificationError",
     "check",

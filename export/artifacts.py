@@ -11,7 +11,7 @@ from typing import Any
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.properties import Run
 from keras_norm.export.runners import CApiRunner, SavedModelRunner, TFLiteRunner, require_litert
-from keras_norm.export.saved_model import saved_model_folder, saved_model_signature
+from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
 
 Artifact = str | os.PathLike[str] | Run
 
@@ -24,13 +24,13 @@ class Source:
         name: how a report calls it.
         path: the file or folder, "" for a function.
         precision: the coarsest precision of what the file stores, "float64" where it adds nothing.
-        open: returns a context manager that gives the runner.
+        open: signature, `serving_default` by default -> a context manager that gives its runner.
     """
 
     name: str
     path: str
     precision: str
-    open: Callable[[], Any]
+    open: Callable[..., Any]
 
 
 def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:

@@ -12,12 +12,18 @@ from keras_norm.export import properties, signature
 from keras_norm.export.artifacts import Artifact, Source, sources
 from keras_norm.export.cases import Case, Samples, make_cases, read_samples
 from keras_norm.export.compare import TOLERANCES, DifferenceProfile, coarsest, largest, profile
+from keras_norm.export.errors import StreamingError
 from keras_norm.export.masking import mask_fills
 from keras_norm.export.precision import model_precision
-from keras_norm.export.properties import Arrays, Property, Run, Tolerance
+from keras_norm.export.properties import Arrays, Property, Run, Stream, Tolerance
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.runners import KerasRunner
+from keras_norm.export.signature import STEP
 from keras_norm.export.statistics import measure_gap
+from keras_norm.export.streaming import Step
+
+# Sequences, and timesteps of them, that run through the signature `step`, one call for each.
+STREAMS, LONGEST_STREAM = 2, 64
 
 
 def check(
@@ -35,10 +41,11 @@ def check(
 
     For every artefact: the values at several batch sizes and lengths; whether a row's output
     depends on that row only; whether masked padding changes what is not padding; whether a call
-    gives the same again after another; whether running changed a weight; and whether it holds ops
-    that its runtime may lack. The Keras model itself is tested for the same properties. On a clone,
-    training mode is compared with inference mode, dropout off, and the moving statistics of every
-    batch normalization with those of the data.
+    gives the same again after another; whether its signature `step`, where it has one, gives
+    timestep by timestep what the model gives for the whole; whether running changed a weight; and
+    whether it holds ops that its runtime may lack. The Keras model itself is tested for the same
+    properties. On a clone, training mode is compared with inference mode, dropout off, and the
+    moving statistics of every batch normalization with those of the data.
 
     The inputs are made once and kept. SavedModels run twice: in TensorFlow without Keras, and
     through the C API, which loads as TensorFlow Serving does. The model is left as it was found.
@@ -108,6 +115,7 @@ class _Plan:
     expected: tuple[Arrays, ...]
     fills: dict[str, float] | str
     precision: str
+    stream: Stream | str
 
     @property
     def batch(self) -> int:
@@ -134,8 +142,19 @@ def _plan(
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
             notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
     precision = model_precision(model, answers[0])
-    plan = _Plan(samples, tuple(kept), tuple(answers), mask_fills(model, samples), precision)
-    return plan, tuple(notes)
+    fills, stream = mask_fills(model, samples), _stream(model, samples, run)
+    return _Plan(samples, tuple(kept), tuple(answers), fills, precision, stream), tuple(notes)
+
+
+def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
+    """Some sequences for the signature `step` of the artefacts, or why the model has none."""
+    try:
+        step = Step(model)
+    except StreamingError as error:
+        return str(error)
+    inputs = samples.take([row % samples.count for row in range(samples.batch or STREAMS)])
+    inputs = {n: a[:, :LONGEST_STREAM] if n in step.sequences else a for n, a in inputs.items()}
+    return Stream(step, inputs, run(inputs))
 
 
 def _check_source(
@@ -151,6 +170,9 @@ def _check_source(
             before = run(first.inputs)
             outputs = _values(run, plan, tolerance)
             tested = _properties(run, plan, tolerance)
+            if STEP in getattr(run, "signatures", list)():
+                with source.open(STEP) as step:
+                    tested = (*tested, properties.streaming(step, plan.stream, tolerance))
             weights = properties.unchanged_answer(run, first, before, state, tolerance)
             ops = properties.plain_ops(run)
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.

@@ -22,6 +22,10 @@ class VerificationError(RuntimeError):
     """A file was written, run, and found to compute something else than the Keras model."""
 
 
+class StreamingError(ValueError):
+    """The model cannot run timestep by timestep; the message says which layer, and why."""
+
+
 class RunnerError(RuntimeError):
     """An exported file could not be loaded or run: corrupt, foreign, crashed or too slow.
 

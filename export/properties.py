@@ -9,7 +9,8 @@ from keras import ops
 
 from keras_norm.export.cases import Case, Samples
 from keras_norm.export.compare import OutputComparison, compare
-from keras_norm.export.saved_model import unservable_ops
+from keras_norm.export.saved_model_file import unservable_ops
+from keras_norm.export.streaming import Step
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -23,7 +24,7 @@ class Property:
     """Whether a model has a property.
 
     Attributes:
-        name: "row independence", "padding", "repeat", "weights" or "ops".
+        name: "row independence", "padding", "repeat", "streaming", "weights" or "ops".
         status: "pass", "fail" or "not applicable".
         detail: what was seen, or why it does not apply.
     """
@@ -43,6 +44,21 @@ class Tolerance:
     def compare(self, expected: Arrays, actual: Arrays) -> tuple[OutputComparison, ...]:
         """See `keras_norm.export.compare.compare`."""
         return compare(expected, actual, self.rtol, self.atol)
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """Sequences to be run timestep by timestep.
+
+    Attributes:
+        step: the model timestep by timestep.
+        inputs: whole sequences by name.
+        expected: what the model gives for them.
+    """
+
+    step: Step
+    inputs: Arrays
+    expected: Arrays
 
 
 def row_independence(run: Run, samples: Samples, batch: int, tolerance: Tolerance) -> Property:
@@ -111,6 +127,25 @@ def padding(
             detail = f"with {PADDING} masked steps on the right, {difference(result)}"
             return Property("padding", "fail", detail)
     return Property("padding", "pass", f"{PADDING} masked steps on the right change nothing")
+
+
+def streaming(run: Run, stream: Stream | str, tolerance: Tolerance) -> Property:
+    """Whether the signature `step` gives timestep by timestep what the model gives for the whole.
+
+    Args:
+        run: the signature.
+        stream: sequences for it, or why the model has none.
+        tolerance: how far the outputs may differ.
+    """
+    name = "streaming"
+    if isinstance(stream, str):
+        return Property(name, "fail", f"the model has no step: {stream}")
+    actual = stream.step.over_time(run, stream.inputs)
+    for result in tolerance.compare(stream.expected, actual):
+        if not result:
+            return Property(name, "fail", difference(result))
+    length = max(stream.inputs[sequence].shape[1] for sequence in stream.step.sequences)
+    return Property(name, "pass", f"{length} timesteps, one call for each")
 
 
 def repeat(run: Run, first: Case, other: Case, tolerance: Tolerance) -> Property:

@@ -15,13 +15,13 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.saved_model import (
-    SIGNATURE,
+from keras_norm.export.saved_model_file import (
     saved_model_folder,
     saved_model_ops,
     saved_model_signature,
+    saved_model_signatures,
 )
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
 from keras_norm.export.worker_process import WorkerProcess
 
 Arrays = dict[str, np.ndarray]
@@ -67,6 +67,10 @@ class Runner(abc.ABC):
     def ops(self) -> dict[str, list[str]]:
         """Operation -> where it stands (nodes of the graph, tensors of the file)."""
         return {}
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures that the artefact has."""
+        return []
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -116,6 +120,7 @@ class WorkerRunner(Runner):
 
     Args:
         path: the file or folder to run.
+        signature_name: which of its signatures to run.
         timeout: seconds that loading or one run may take.
 
     Raises:
@@ -124,8 +129,15 @@ class WorkerRunner(Runner):
 
     path: pathlib.Path
 
-    def __init__(self, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        signature_name: str = SERVING_DEFAULT,
+        *,
+        timeout: float = TIMEOUT,
+    ) -> None:
         self.path = pathlib.Path(path)
+        self.signature_name = signature_name
         self._worker = self._start(timeout)
 
     @abc.abstractmethod
@@ -160,7 +172,7 @@ class SavedModelRunner(WorkerRunner):
 
     def _start(self, timeout: float) -> WorkerProcess:
         try:
-            inputs, outputs = saved_model_signature(self.path)
+            inputs, outputs = saved_model_signature(self.path, self.signature_name)
         except (OSError, ValueError) as error:
             raise RunnerError(f"{self._subject}: {error}") from error
         self.inputs = {}
@@ -170,7 +182,7 @@ class SavedModelRunner(WorkerRunner):
             self.inputs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
         request = {
             "path": str(self.path),
-            "signature": SIGNATURE,
+            "signature": self.signature_name,
             "inputs": {n: dataclasses.asdict(t) for n, t in inputs.items()},
             "outputs": {n: dataclasses.asdict(t) for n, t in outputs.items()},
         }
@@ -179,6 +191,10 @@ class SavedModelRunner(WorkerRunner):
     def ops(self) -> dict[str, list[str]]:
         """Operation -> nodes of the graph and its functions."""
         return saved_model_ops(self.path)
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file."""
+        return saved_model_signatures(self.path)
 
 
 class CApiRunner(SavedModelRunner):
@@ -204,7 +220,7 @@ class TFLiteRunner(WorkerRunner):
         require_litert()
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
-        request = {"path": str(self.path)}
+        request = {"path": str(self.path), "signature": self.signature_name}
         worker = WorkerProcess("run_tflite.py", request, subject=self._subject, timeout=timeout)
         self.inputs = {
             name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
@@ -216,14 +232,23 @@ class TFLiteRunner(WorkerRunner):
         """Operation -> tensors it writes, in the main graph and in loop bodies."""
         return dict(self._worker.info["ops"])
 
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file."""
+        return list(self._worker.info["signatures"])
 
-def open_runner(artifact: str | os.PathLike[str], model: keras.Model | None = None) -> WorkerRunner:
+
+def open_runner(
+    artifact: str | os.PathLike[str],
+    model: keras.Model | None = None,
+    signature_name: str = SERVING_DEFAULT,
+) -> WorkerRunner:
     """Open the runner that fits an exported file or folder.
 
     Args:
         artifact: a SavedModel's folder, a folder of numbered versions (the highest is taken), or a
             .tflite file.
         model: the Keras model it should be an export of; its inputs are then compared by name.
+        signature_name: which of its signatures to run.
 
     Raises:
         RunnerError: it is none of these, is damaged, or takes other inputs than `model`.
@@ -231,12 +256,12 @@ def open_runner(artifact: str | os.PathLike[str], model: keras.Model | None = No
     path = pathlib.Path(artifact)
     runner: WorkerRunner
     if path.suffix == ".tflite":
-        runner = TFLiteRunner(path)
+        runner = TFLiteRunner(path, signature_name)
     elif not path.exists():
         raise RunnerError(f"{path}: no such file or folder")
     else:
         try:
-            runner = SavedModelRunner(saved_model_folder(path))
+            runner = SavedModelRunner(saved_model_folder(path), signature_name)
         except ValueError as error:
             raise RunnerError(str(error)) from error
     if model is not None:

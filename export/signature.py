@@ -2,11 +2,15 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+
+# The signatures that an export has: the model on whole sequences, and timestep by timestep.
+SERVING_DEFAULT = "serving_default"
+STEP = "step"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +49,7 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
     tensors = _tensors(model, "inputs")
     # The names that Keras gives by itself are numbered anew in each run, and change with saving.
     automatic = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
-    names = _unique(automatic.sub("input", tensor.name) for tensor in tensors)
+    names = unique(automatic.sub("input", tensor.name) for tensor in tensors)
     return {
         name: TensorSpec(name, tuple(tensor.shape), str(tensor.dtype))
         for name, tensor in zip(names, tensors, strict=True)
@@ -66,11 +70,11 @@ def output_names(model: keras.Model) -> list[str]:
     """
     outputs = _tensors(model, "outputs")
     if isinstance(model, keras.Sequential):
-        return _unique([model.layers[-1].name] * len(outputs))
+        return unique([model.layers[-1].name] * len(outputs))
     if isinstance(model.output, Mapping):
         paths = [path for path, _ in keras.tree.flatten_with_path(model.output)]
-        return _unique("_".join(map(str, path)) for path in paths)
-    return _unique(model.output_names)
+        return unique("_".join(map(str, path)) for path in paths)
+    return unique(model.output_names)
 
 
 def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
@@ -132,6 +136,29 @@ def in_range(array: np.ndarray, dtype: np.dtype) -> bool:
     return bool(limits.min <= array.min() and array.max() <= limits.max)
 
 
+def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Make names that TensorFlow takes for graph nodes and for Python's keyword arguments.
+
+    They begin with a letter, and stay different where upper and lower case count the same.
+
+    Args:
+        names: what they are made of.
+        taken: names that none of them may be.
+    """
+    found: list[str] = []
+    taken = {"self", *(name.lower() for name in taken)}
+    for name in names:
+        base = re.sub(r"\W", "_", name, flags=re.ASCII)
+        if not base[0].isalpha():
+            base = "tensor_" + base.lstrip("_")
+        candidate, number = base, 1
+        while candidate.lower() in taken:
+            candidate, number = f"{base}_{number}", number + 1
+        found.append(candidate)
+        taken.add(candidate.lower())
+    return found
+
+
 def _listed(names: Any) -> str:
     return ", ".join(sorted(names))
 
@@ -145,22 +172,3 @@ def _tensors(model: keras.Model, which: str) -> list[Any]:
             "keras.Input(...); model = keras.Model(inputs, model(inputs))"
         )
     return list(tensors)
-
-
-def _unique(names: Any) -> list[str]:
-    """Make names that TensorFlow takes for graph nodes and for Python's keyword arguments.
-
-    They begin with a letter, and stay different where upper and lower case count the same.
-    """
-    unique: list[str] = []
-    taken = {"self"}
-    for name in names:
-        base = re.sub(r"\W", "_", name, flags=re.ASCII)
-        if not base[0].isalpha():
-            base = "tensor_" + base.lstrip("_")
-        candidate, number = base, 1
-        while candidate.lower() in taken:
-            candidate, number = f"{base}_{number}", number + 1
-        unique.append(candidate)
-        taken.add(candidate.lower())
-    return unique

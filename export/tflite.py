@@ -10,7 +10,9 @@ import keras
 from keras_norm.export import signature
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.runners import require_litert
-from keras_norm.export.saved_model import refuse_stateful, saved_model_ops, write_saved_model
+from keras_norm.export.saved_model import refuse_stateful, step_of, write_saved_model
+from keras_norm.export.saved_model_file import saved_model_ops
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.verify import verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
@@ -23,9 +25,16 @@ CONVERSION_TIMEOUT = 1800.0
 
 
 def export_tflite(
-    model: keras.Model, path: str | os.PathLike[str], *, quantize: str | None = None
+    model: keras.Model,
+    path: str | os.PathLike[str],
+    *,
+    quantize: str | None = None,
+    step: bool | None = None,
 ) -> pathlib.Path:
-    """Write `model` as a TFLite file with one signature, `serving_default`, in inference mode.
+    """Write `model` as a TFLite file, in inference mode.
+
+    Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
+    it from given states (`keras_norm.export.Step`), where the model can run so.
 
     The file needs TFLite's builtin operations only. Batch, time and every other size that the model
     leaves open stay open. It is converted in a child process, and moved into place only after it
@@ -38,6 +47,8 @@ def export_tflite(
             "dynamic" in 8 bits, with activations quantised as they come (the file is then only
             tested to give finite numbers of the right shape: how far it is off depends on the
             model, and `keras_norm.export.check` measures it).
+        step: whether there is a signature `step`; None for one where the model can run timestep by
+            timestep.
 
     Returns:
         The file written.
@@ -48,6 +59,7 @@ def export_tflite(
         VerificationError: the file runs and computes something else than the model.
         ConversionError: TensorFlow's converter failed or died.
         RunnerError: the file was converted and does not run.
+        StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
             computes in float16 or bfloat16; `quantize` is unknown; `path` does not end in
@@ -69,12 +81,14 @@ def export_tflite(
     _refuse_text(model)
     refuse_stateful(model)
     _refuse_half_precision(model)
+    stepper = step_of(model, step)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():
-            write_saved_model(model, saved_model)
-        _convert(model, saved_model, file, quantize)
-        verify_tflite(model, file, quantize)
+            write_saved_model(model, saved_model, stepper)
+        signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
+        _convert(model, saved_model, file, quantize, signatures)
+        verify_tflite(model, file, quantize, stepper)
     return target
 
 
@@ -99,10 +113,19 @@ def _refuse_half_precision(model: keras.Model) -> None:
 
 
 def _convert(
-    model: keras.Model, saved_model: pathlib.Path, file: pathlib.Path, quantize: str | None
+    model: keras.Model,
+    saved_model: pathlib.Path,
+    file: pathlib.Path,
+    quantize: str | None,
+    signatures: list[str],
 ) -> None:
     """Convert in a child process: some models make the converter end the process it is in."""
-    request = {"saved_model": str(saved_model), "path": str(file), "quantize": quantize}
+    request = {
+        "saved_model": str(saved_model),
+        "path": str(file),
+        "quantize": quantize,
+        "signatures": signatures,
+    }
     try:
         WorkerProcess(
             "convert_tflite.py",

@@ -5,23 +5,35 @@ import pathlib
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_norm.export.compare import largest
-from keras_norm.export.errors import VerificationError
+from keras_norm.export.errors import StreamingError, VerificationError
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.signature import STEP, TensorSpec
+from keras_norm.export.streaming import Step
 from keras_norm.walk import named_layers
 
 BATCHES = (1, 3)
 # Pairs of lengths: the first that the model accepts is used (a convolution can need more steps).
 LENGTHS = ((4, 7), (16, 25), (64, 90), (256, 300))
 
+CONVERTS_WRONGLY = "one of its layers converts wrongly"
+MIXES_TIMESTEPS = (
+    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
+)
+
 # Largest difference, as a share of the largest output. Every
 # layer's weights are off by 2**-11 in float16.
 TOLERANCE = {None: 1e-4, "float16": 5e-2}
 
 
-def verify_tflite(model: keras.Model, file: pathlib.Path, quantize: str | None = None) -> None:
+def verify_tflite(
+    model: keras.Model,
+    file: pathlib.Path,
+    quantize: str | None = None,
+    step: Step | None = None,
+) -> None:
     """Invoke the file at two shapes and at the first again, in a worker process.
 
     A file can convert, load and allocate, and still fail or be wrong when it runs, or when it
@@ -32,6 +44,7 @@ def verify_tflite(model: keras.Model, file: pathlib.Path, quantize: str | None =
         file: its TFLite file.
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, "dynamic" has to give finite numbers where the model does.
+        step: the model timestep by timestep, where the file has a signature `step`.
 
     Raises:
         VerificationError: an output is missing, has another shape, or differs.
@@ -44,22 +57,59 @@ def verify_tflite(model: keras.Model, file: pathlib.Path, quantize: str | None =
             actual = run(inputs)
             for name, wanted in expected.items():
                 _compare(name, wanted, actual.get(name), inputs, quantize)
+    if step is None:
+        return
+    with TFLiteRunner(file, STEP) as run:
+        for inputs, expected in (first, second):
+            actual = step.over_time(run, inputs)
+            for name, wanted in expected.items():
+                _compare(name, wanted, actual.get(name), inputs, quantize, "TFLite's step")
+
+
+def verified_step(model: keras.Model) -> Step:
+    """The model timestep by timestep, once it gave what the model gives for whole sequences.
+
+    Args:
+        model: a functional or a built sequential model.
+
+    Raises:
+        StreamingError: the model cannot run timestep by timestep, or gives something else then.
+    """
+    step = Step(model)
+    run = tf.function(lambda arguments: step.joined(arguments), autograph=False)
+    try:
+        for inputs, expected in _cases(model):
+            actual = step.over_time(run, inputs)
+            for name, wanted in expected.items():
+                _compare(name, wanted, actual[name], inputs, None, "the step", MIXES_TIMESTEPS)
+    except (StreamingError, VerificationError) as error:
+        raise StreamingError(str(error)) from error
+    # Whatever a layer raises at a length of one, which it may not take.
+    except Exception as error:
+        raise StreamingError(f"the model does not run on one timestep: {error}") from error
+    return step
 
 
 def _compare(
-    name: str, wanted: np.ndarray, got: np.ndarray | None, inputs: Arrays, quantize: str | None
+    name: str,
+    wanted: np.ndarray,
+    got: np.ndarray | None,
+    inputs: Arrays,
+    quantize: str | None,
+    who: str = "TFLite",
+    suspect: str = CONVERTS_WRONGLY,
 ) -> None:
     where = f'output "{name}" with inputs of shape ' + ", ".join(
         str(array.shape) for array in inputs.values()
     )
     if got is None or got.shape != wanted.shape:
         received = "nothing" if got is None else f"the shape {got.shape}"
-        raise VerificationError(f"{where}: Keras gives the shape {wanted.shape}, TFLite {received}")
+        raise VerificationError(f"{where}: Keras gives the shape {wanted.shape}, {who} {received}")
     if quantize is not None and wanted.dtype.kind != "f":
         return  # a rounded weight may turn an argmax or a comparison
     finite = np.isfinite(wanted)
     if not np.array_equal(finite, np.isfinite(got)):
-        raise VerificationError(f"{where}: TFLite gives NaN or infinity where Keras does not")
+        raise VerificationError(f"{where}: {who} gives NaN or infinity where Keras does not")
     if quantize == "dynamic" or not finite.any():
         return
     wanted, got = wanted[finite].astype("float64"), got[finite].astype("float64")
@@ -67,8 +117,8 @@ def _compare(
     worst = float(np.abs(wanted - got).max())
     if worst > allowed:
         raise VerificationError(
-            f"{where}: TFLite is off by {worst:.3g}, more than {allowed:.3g}: either the model "
-            "is random in inference, or one of its layers converts wrongly"
+            f"{where}: {who} is off by {worst:.3g}, more than {allowed:.3g}: either the model "
+            f"is random in inference, or {suspect}"
         )
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     """Convert `request["saved_model"]` to `request["path"]`; report the size in bytes."""
     converter = tf.lite.TFLiteConverter.from_saved_model(
-        request["saved_model"], signature_keys=["serving_default"], tags={"serve"}
+        request["saved_model"], signature_keys=request["signatures"], tags={"serve"}
     )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
     if request["quantize"] is not None:

@@ -15,7 +15,12 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     signatures = sorted(interpreter.get_signature_list())
     if not signatures:
         raise ValueError("the file has no signature, so its inputs have no names")
-    key = "serving_default" if "serving_default" in signatures else signatures[0]
+    key = request["signature"]
+    if key not in signatures:
+        # A file that others wrote may call its one signature anything.
+        if key != "serving_default" or len(signatures) > 1:
+            raise ValueError(f"the file has no signature {key}; it has: {', '.join(signatures)}")
+        (key,) = signatures
     signature = interpreter.get_signature_runner(key)
     inputs = {
         name: {
@@ -30,6 +35,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
     info = {
         "inputs": inputs,
+        "signatures": signatures,
         "outputs": sorted(signature.get_output_details()),
         "ops": operations(pathlib.Path(request["path"])),
     }

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_norm.export.cases import read_samples
 from keras_norm.export.properties import Tolerance, padding, plain_ops, repeat, row_independence
-from keras_norm.export.saved_model import saved_model_ops
+from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import TensorSpec
 
 EXACT = Tolerance(0.0, 0.0)

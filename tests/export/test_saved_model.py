@@ -5,7 +5,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_norm.export import UnsupportedOpError, export_saved_model, saved_model
 from keras_norm.export.runners import KerasRunner
-from keras_norm.export.saved_model import (
+from keras_norm.export.saved_model_file import (
     saved_model_ops,
     saved_model_signature,
     unservable_ops,
@@ -93,7 +93,7 @@ def test_a_parent_that_is_a_file_is_refused(tmp_path):
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(model, folder):
+    def interrupted(model, folder, *rest):
         folder.mkdir()
         raise KeyboardInterrupt
 

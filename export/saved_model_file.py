@@ -1,0 +1,171 @@
+"""Read what stands in a SavedModel, without loading it."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_norm.export.signature import SERVING_DEFAULT
+
+# Calls back into the Python process that wrote the model.
+PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphTensor:
+    """One input or output of a SavedModel's signature.
+
+    Attributes:
+        tensor: its name in the graph, "operation:index".
+        shape: sizes, None where they are decided by the data; None when nothing is known.
+        dtype: name of the type, such as "float32".
+    """
+
+    tensor: str
+    shape: tuple[int | None, ...] | None
+    dtype: str
+
+
+def saved_model_signature(
+    path: str | os.PathLike[str], name: str = SERVING_DEFAULT
+) -> tuple[dict[str, GraphTensor], dict[str, GraphTensor]]:
+    """Read the inputs and outputs of a signature of a SavedModel.
+
+    Args:
+        path: the SavedModel's folder.
+        name: of the signature.
+
+    Returns:
+        (inputs, outputs), each name -> `GraphTensor`.
+
+    Raises:
+        FileNotFoundError: no saved_model.pb in the folder.
+        ValueError: saved_model.pb cannot be parsed, or has no such signature.
+    """
+    signatures = _read(path).signature_def
+    if name not in signatures:
+        known = ", ".join(saved_model_signatures(path))
+        raise ValueError(f"{path} has no signature {name}; it has: {known or 'none'}")
+    found = signatures[name]
+    return _tensors(found.inputs), _tensors(found.outputs)
+
+
+def saved_model_signatures(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the signatures of a SavedModel.
+
+    Args:
+        path: the SavedModel's folder.
+
+    Raises:
+        FileNotFoundError: no saved_model.pb in the folder.
+        ValueError: saved_model.pb cannot be parsed.
+    """
+    return sorted(name for name in _read(path).signature_def if not name.startswith("__"))
+
+
+def saved_model_folder(path: str | os.PathLike[str]) -> pathlib.Path:
+    """Find the SavedModel that stands at `path`: itself, or the highest version in it.
+
+    Args:
+        path: a SavedModel's folder, or a folder of numbered versions.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    folder = pathlib.Path(path)
+    if (folder / "saved_model.pb").is_file():
+        return folder
+    versions = [f.parent for f in folder.glob("*/saved_model.pb") if f.parent.name.isdecimal()]
+    if not versions:
+        raise ValueError(
+            f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
+            "and no .tflite file"
+        )
+    return max(versions, key=lambda version: int(version.name))
+
+
+def saved_model_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """List the operations in a SavedModel, those inside its functions and loops included.
+
+    Args:
+        path: the SavedModel's folder.
+
+    Returns:
+        Operation, such as "MatMul" -> names of the nodes that run it; a node's name begins with
+        the Keras layers it stands in.
+
+    Raises:
+        FileNotFoundError: no saved_model.pb in the folder.
+        ValueError: saved_model.pb cannot be parsed.
+    """
+    ops: dict[str, list[str]] = {}
+    for node in _nodes(_read(path)):
+        ops.setdefault(node.op, []).append(node.name)
+    return ops
+
+
+def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """List what a TensorFlow server may lack: XLA, `jit_compile`d calls, custom ops, Python.
+
+    Args:
+        path: the SavedModel's folder.
+
+    Returns:
+        Operation, or "jit_compile", -> names of its nodes or functions; empty when all is well.
+
+    Raises:
+        FileNotFoundError: no saved_model.pb in the folder.
+        ValueError: saved_model.pb cannot be parsed.
+    """
+    # tf.raw_ops holds exactly what TensorFlow itself registers; XLA's ops live partly in it.
+    found = {
+        op: nodes
+        for op, nodes in saved_model_ops(path).items()
+        if op.startswith("Xla") or op in PYTHON_OPS or not hasattr(tf.raw_ops, op)
+    }
+    graph = _read(path).graph_def
+    compiled = [n.name for n in _nodes(_read(path)) if _must_compile(n)]
+    compiled += [f.signature.name for f in graph.library.function if _must_compile(f)]
+    return found | ({"jit_compile": compiled} if compiled else {})
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    """Parse saved_model.pb and return its one graph, the one tagged "serve"."""
+    file = pathlib.Path(path) / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel()
+    try:
+        saved.ParseFromString(file.read_bytes())
+    except DecodeError as error:
+        raise ValueError(f"{file} is not a SavedModel, or is damaged") from error
+    for graph in saved.meta_graphs:
+        if "serve" in graph.meta_info_def.tags:
+            return graph
+    raise ValueError(f"{file} has no graph for serving (tag serve)")
+
+
+def _nodes(graph: Any) -> Iterator[Any]:
+    yield from graph.graph_def.node
+    for function in graph.graph_def.library.function:
+        yield from function.node_def
+
+
+def _must_compile(item: Any) -> bool:
+    return "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b
+
+
+def _tensors(entries: Any) -> dict[str, GraphTensor]:
+    return {
+        name: GraphTensor(
+            entry.name,
+            None
+            if entry.tensor_shape.unknown_rank
+            else tuple(None if d.size < 0 else d.size for d in entry.tensor_shape.dim),
+            tf.dtypes.as_dtype(entry.dtype).name,
+        )
+        for name, entry in sorted(entries.items())
+    }

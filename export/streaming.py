@@ -1,0 +1,288 @@
+"""One timestep of a model at a time: for streams, whose end is not known when they begin.
+
+::
+
+    y_t, states = step(x_t, states)        t = 0, 1, ...        states = zeros before t = 0
+
+gives, timestep by timestep, what the model gives for the whole sequence x.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_norm.export import signature
+from keras_norm.export.errors import StreamingError
+from keras_norm.export.signature import TensorSpec
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.sequence import NormRNN
+from keras_norm.walk import named_layers
+
+# What the states of Keras' cells, and of ours, are called.
+STATE_NAMES = {
+    keras.layers.LSTMCell: ("h", "c"),
+    keras.layers.GRUCell: ("h",),
+    keras.layers.SimpleRNNCell: ("h",),
+}
+
+
+class Step:
+    """One timestep of a model.
+
+    An input of the model with open time, (batch, time, ...), is an input (batch, ...) of the step;
+    so are the outputs. An output without time is what the model gives for all timesteps so far.
+    Each state of a recurrent layer is an input and an output of the same name: "<layer>_h" and
+    "<layer>_c" for those of the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter
+    of a cell with statistics of every timestep, "<layer>_state_0", ... for those of other cells.
+
+    Args:
+        model: a functional or a built sequential model.
+
+    Attributes:
+        sequences: names of the inputs that have time.
+        sequence_outputs: names of the outputs that have.
+
+    Raises:
+        StreamingError: the model cannot run timestep by timestep; the message says why.
+        ValueError: as `signature.input_specs`.
+
+    Example:
+    ```python
+    step = Step(model)
+    states = step.initial_states(batch=1)
+    for x_t in stream:  # (1, features)
+        outputs, states = step({"x": x_t}, states)
+    ```
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self.model = model
+        self._whole = signature.input_specs(model)
+        self.sequences = [n for n, s in self._whole.items() if s.shape[1:2] == (None,)]
+        outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
+        self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
+        if not self.sequences:
+            raise StreamingError(
+                "no input has open time: build the model with keras.Input((None, ...))"
+            )
+        self._layers = _recurrent_layers(model)
+        self._structures = {name: _zeros(layer) for name, layer in self._layers.items()}
+        taken = [*self._whole, *outputs]
+        self._names: dict[str, list[str]] = {}
+        for name, layer in self._layers.items():
+            wanted = [f"{name}_{state}" for state in _state_names(layer)]
+            self._names[name] = signature.unique(wanted, taken)
+            taken += self._names[name]
+
+    @property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """The inputs of one timestep by name, without the states."""
+        return {
+            name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
+            if name in self.sequences
+            else spec
+            for name, spec in self._whole.items()
+        }
+
+    @property
+    def states(self) -> dict[str, TensorSpec]:
+        """The states by name, each (batch, size)."""
+        return {
+            name: TensorSpec(
+                name, (None, *tensor.shape[1:]), keras.backend.standardize_dtype(tensor.dtype)
+            )
+            for layer, names in self._names.items()
+            for name, tensor in zip(names, keras.tree.flatten(self._structures[layer]), strict=True)
+        }
+
+    def initial_states(self, batch: int) -> dict[str, np.ndarray]:
+        """The states before the first timestep: zeros.
+
+        Args:
+            batch: number of sequences.
+        """
+        return {
+            # NumPy has no bfloat16.
+            name: np.zeros(
+                [batch, *(size or 0 for size in spec.shape[1:])],
+                "float32" if spec.dtype == "bfloat16" else spec.dtype,
+            )
+            for name, spec in self.states.items()
+        }
+
+    def __call__(
+        self, inputs: Mapping[str, Any], states: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Run one timestep.
+
+        Args:
+            inputs: name -> tensor, for every name in `inputs`.
+            states: name -> tensor, for every name in `states`.
+
+        Returns:
+            The outputs by name, and the states after the timestep.
+        """
+        signature.require_names(inputs, list(self._whole), "the step")
+        signature.require_names(states, list(self.states), "the step's state")
+        now = {
+            name: ops.expand_dims(tensor, 1) if name in self.sequences else tensor
+            for name, tensor in inputs.items()
+        }
+        new: dict[str, Any] = {}
+        with contextlib.ExitStack() as stack:
+            for name, layer in self._layers.items():
+                given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
+                before = keras.tree.pack_sequence_as(self._structures[name], given)
+                stack.enter_context(_one_timestep(name, layer, before, new))
+            outputs = signature.call(self.model, now, training=False)
+        for name in self._layers:
+            if name not in new:
+                raise StreamingError(f'layer "{name}" is not called, or takes an initial_state')
+        after = {
+            state: tensor
+            for name, names in self._names.items()
+            for state, tensor in zip(names, keras.tree.flatten(new[name]), strict=True)
+        }
+        return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
+
+    def joined(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The same with inputs and states in one dict, as the signature `step` of an export has it.
+
+        Args:
+            arguments: name -> tensor, for every name in `inputs` and in `states`.
+
+        Returns:
+            Outputs and new states by name.
+        """
+        states = {name: arguments[name] for name in self.states}
+        inputs = {name: arguments[name] for name in arguments if name not in states}
+        outputs, after = self(inputs, states)
+        return outputs | after
+
+    def over_time(
+        self, run: Callable[[dict[str, Any]], Mapping[str, Any]], inputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Run whole sequences timestep by timestep.
+
+        Args:
+            run: `joined`, or the signature `step` of an export.
+            inputs: name -> array, (batch, time, ...) for every name in `sequences`.
+
+        Returns:
+            What the model gives for the whole: outputs of all timesteps, (batch, time, ...), for
+            every name in `sequence_outputs`, the last output for every other.
+        """
+        now: Mapping[str, Any] = self.initial_states(next(iter(inputs.values())).shape[0])
+        answers = []
+        for t in range(min(inputs[name].shape[1] for name in self.sequences)):
+            at_t = {n: a[:, t] if n in self.sequences else a for n, a in inputs.items()}
+            now = run(at_t | {name: now[name] for name in self.states})
+            answers.append({n: np.asarray(now[n]) for n in now if n not in self.states})
+        return {
+            name: np.stack([answer[name] for answer in answers], axis=1)
+            if name in self.sequence_outputs
+            else answers[-1][name]
+            for name in answers[0]
+        }
+
+    def _without_time(self, name: str, tensor: Any) -> Any:
+        if name not in self.sequence_outputs:
+            return tensor
+        if tensor.shape[1] != 1:
+            raise StreamingError(
+                f'output "{name}" has {tensor.shape[1]} timesteps for one of the inputs'
+            )
+        return ops.squeeze(tensor, axis=1)
+
+
+@contextlib.contextmanager
+def _one_timestep(
+    name: str, layer: keras.layers.RNN, before: Any, new: dict[str, Any]
+) -> Iterator[None]:
+    """Let a recurrent layer run its cell once, from given states, and leave the new ones in `new`.
+
+    The layer looks up both methods when the model calls it; they are its own again afterwards.
+    """
+    asked = False
+
+    def get_initial_state(batch_size: Any) -> Any:
+        nonlocal asked
+        asked = True
+        return before
+
+    def inner_loop(
+        sequences: Any, initial_state: Any, mask: Any, training: bool = False
+    ) -> tuple[Any, Any, Any]:
+        if not asked:
+            raise StreamingError(f'layer "{name}" takes an initial_state, which a stream has not')
+        if name in new:
+            raise StreamingError(f'layer "{name}" is called twice: its states would be shared')
+        output, after = layer.cell(sequences[:, 0], before, training=False)
+        if mask is not None:
+            output, after = _where_alive(layer, mask, output, after, before)
+        new[name] = after
+        return output, ops.expand_dims(output, 1), after
+
+    methods = {"get_initial_state": get_initial_state, "inner_loop": inner_loop}
+    try:
+        for method, function in methods.items():
+            setattr(layer, method, function)
+        yield
+    finally:
+        for method in methods:
+            delattr(layer, method)
+
+
+def _where_alive(
+    layer: keras.layers.RNN, mask: Any, output: Any, after: Any, before: Any
+) -> tuple[Any, Any]:
+    """Output and states of one timestep where a mask lets some sequences stand still."""
+    mask = mask[0] if isinstance(mask, list | tuple) else mask
+    alive = ops.reshape(ops.cast(mask, "bool"), (-1, 1))
+    flat = keras.tree.flatten(before)
+    # The output of a masked timestep is the one before it, which in Keras' cells is the state h.
+    still = ops.zeros_like(output) if layer.zero_output_for_mask else flat[0]
+    new = keras.tree.flatten(after)
+    kept = [ops.where(alive, n, old) for n, old in zip(new, flat, strict=True)]
+    if isinstance(layer, NormRNN) and _counts(layer):
+        kept[-1] = new[-1]  # our layers count the timesteps of the batch, not of each sequence
+    return ops.where(alive, output, still), keras.tree.pack_sequence_as(before, kept)
+
+
+def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
+    """The recurrent layers by names that are unique, refused where one cannot run forward."""
+    found: dict[str, keras.layers.RNN] = {}
+    for path, layer in named_layers(model):
+        if not isinstance(layer, keras.layers.RNN):
+            continue
+        if layer.go_backwards:
+            raise StreamingError(
+                f'layer "{path}" ({type(layer).__name__}) runs backward, from the end of the '
+                "sequence, which a stream has not reached"
+            )
+        (name,) = signature.unique([layer.name], found)
+        found[name] = layer
+    if not found:
+        raise StreamingError("the model has no recurrent layer, and so no state")
+    return found
+
+
+def _zeros(layer: keras.layers.RNN) -> Any:
+    """The states of a layer's cell before the first timestep, its counter among them."""
+    return (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+
+
+def _counts(layer: keras.layers.RNN) -> bool:
+    """Whether the last state of a layer's cell is a counter of timesteps."""
+    return isinstance(layer.cell, NormCell) and layer.cell.slots.count_steps
+
+
+def _state_names(layer: keras.layers.RNN) -> list[str]:
+    known = [names for cell, names in STATE_NAMES.items() if isinstance(layer.cell, cell)]
+    if known:
+        return [*known[0], *["steps"] * _counts(layer)]
+    return [f"state_{i}" for i in range(len(keras.tree.flatten(_zeros(layer))))]

@@ -1,0 +1,236 @@
+"""A model timestep by timestep: in Keras, from a SavedModel, from a TFLite file."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import (
+    Step,
+    StreamingError,
+    check,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
+from keras_norm.export.runners import CApiRunner, KerasRunner
+from keras_norm.export.saved_model import write_saved_model
+from tests.export import models
+from tests.rnn import kinds
+
+BATCH, TIME = 3, 6
+
+
+def randomized(model):
+    kinds.randomize(model)
+    kinds.randomize_statistics(model)
+    return model
+
+
+def stacked():
+    """Masked ids beside features, two kinds of layer, an output with time and one without."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    features = keras.Input((None, 2), name="features")
+    x = keras.layers.Embedding(7, 3, mask_zero=True)(ids)
+    x = keras.layers.Concatenate()([x, features])
+    x = keras_norm.LayerNormLSTM(4, return_sequences=True, name="lower")(x)
+    tags = keras.layers.Dense(2, name="tags")(x)
+    last = keras_norm.BatchNormGRU(3, max_timesteps=4, name="upper")(x)
+    return randomized(keras.Model([ids, features], [tags, keras.layers.Dense(1, name="y")(last)]))
+
+
+def stacked_data():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(1, 7, (BATCH, TIME)).astype("int32")
+    ids[0, 4:] = ids[1, :2] = ids[2, 2] = 0
+    return {"ids": ids, "features": rng.normal(size=(BATCH, TIME, 2)).astype("float32")}
+
+
+def one_layer(layer):
+    inputs = keras.Input((None, 3), name="x")
+    return randomized(keras.Model(inputs, layer(inputs)))
+
+
+def run_by_steps(step, run, data):
+    """Outputs of every timestep, by name, (batch, time, ...)."""
+    states = step.initial_states(BATCH)
+    answers = []
+    for t in range(TIME):
+        found = run({name: array[:, t] for name, array in data.items()} | states)
+        states = {name: found[name] for name in step.states}
+        answers.append(found)
+    return {n: np.stack([a[n] for a in answers], axis=1) for n in answers[0] if n not in states}
+
+
+def expected_of(model, data):
+    """What the model gives for the first 1, 2, ... timesteps, without time where it has none."""
+    run = KerasRunner(model)
+    whole = run(data)
+    prefixes = [run({n: a[:, :t] for n, a in data.items()}) for t in range(1, TIME + 1)]
+    step = Step(model)
+    return {
+        name: whole[name]
+        if name in step.sequence_outputs
+        else np.stack([prefix[name] for prefix in prefixes], axis=1)
+        for name in whole
+    }
+
+
+def test_a_stacked_masked_model_of_two_inputs():
+    model = stacked()
+    step, data = Step(model), stacked_data()
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormSimpleRNN(4, return_sequences=True),
+        keras_norm.NormLSTM(4, norm=keras_norm.RMSNormalization(), zero_output_for_mask=True),
+        keras_norm.BatchNormLSTM(4, max_timesteps=3, return_sequences=True),
+        keras.layers.LSTM(4, return_sequences=True),
+        keras.layers.GRU(4, reset_after=False),
+        keras.layers.RNN(keras_norm.BatchNormLSTMCell(4, max_timesteps=3), return_sequences=True),
+        keras.layers.RNN([keras.layers.LSTMCell(4), keras_norm.LayerNormGRUCell(2)]),
+    ],
+    ids=lambda layer: layer.name,
+)
+def test_every_kind_of_recurrent_layer(layer):
+    model = one_layer(layer)
+    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    step = Step(model)
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+def test_states_have_names():
+    assert {n: (s.shape, s.dtype) for n, s in Step(stacked()).states.items()} == {
+        "lower_h": ((None, 4), "float32"),
+        "lower_c": ((None, 4), "float32"),
+        "upper_h": ((None, 3), "float32"),
+        "upper_steps": ((None, 2), "float32"),
+    }
+    cells = [keras.layers.LSTMCell(4), keras.layers.GRUCell(2)]
+    step = Step(one_layer(keras.layers.RNN(cells, name="two")))
+    assert list(step.states) == ["two_state_0", "two_state_1", "two_state_2"]
+
+
+def test_the_model_is_left_as_it_was():
+    model, data = stacked(), stacked_data()
+    before = KerasRunner(model)(data)
+    step = Step(model)
+    run_by_steps(step, step.joined, data)
+    models.assert_same(KerasRunner(model)(data), before, 0)
+    assert "inner_loop" not in vars(model.get_layer("lower"))
+
+
+@pytest.mark.parametrize("export", [export_saved_model, export_tflite], ids=lambda e: e.__name__)
+def test_exports_have_the_step(export, tmp_path):
+    model, data = stacked(), stacked_data()
+    path = export(model, tmp_path / "model.tflite" if export is export_tflite else tmp_path / "m")
+    with open_runner(path, signature_name="step") as run:
+        found = run_by_steps(Step(model), run, data)
+    models.assert_same(found, expected_of(model, data))
+    with open_runner(path, model) as run:
+        models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_the_step_in_the_loader_of_tensorflow_serving(tmp_path):
+    model, data = stacked(), stacked_data()
+    with CApiRunner(export_saved_model(model, tmp_path / "model"), "step") as run:
+        found = run_by_steps(Step(model), run, data)
+    models.assert_same(found, expected_of(model, data))
+
+
+def test_check_runs_the_step(tmp_path):
+    model, data = stacked(), stacked_data()
+    files = [export_saved_model(model, tmp_path / "m"), export_tflite(model, tmp_path / "m.tflite")]
+    report = check(model, files, data)
+    assert report, report
+    found = [p for a in report.artifacts for p in a.properties if p.name == "streaming"]
+    assert [p.status for p in found] == ["pass"] * 3
+
+
+def test_check_finds_a_step_that_forgets(tmp_path):
+    class Forgetful(Step):
+        def __call__(self, inputs, states):
+            outputs, after = super().__call__(inputs, states)
+            return outputs, {name: 0.9 * state for name, state in after.items()}
+
+    model = one_layer(keras_norm.LayerNormLSTM(4))
+    write_saved_model(model, tmp_path / "model", Forgetful(model))
+    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    report = check(model, [tmp_path / "model"], data)
+    found = [(a.name, p.name) for a in report.artifacts for p in a.properties if p.status == "fail"]
+    assert found == [("model", "streaming"), ("model (C API)", "streaming")]
+
+
+# What has no step -------------------------------------------------------------------------------
+
+
+def pooled(x):
+    x = keras_norm.LayerNormLSTM(4, return_sequences=True)(x)
+    return keras.layers.GlobalAveragePooling1D()(x)
+
+
+def twice(x):
+    layer = keras_norm.LayerNormLSTM(3, return_sequences=True)
+    return layer(layer(x))
+
+
+def from_a_state(x):
+    state = keras.layers.Dense(4)(x[:, 0])
+    return keras_norm.LayerNormGRU(4)(x, initial_state=[state])
+
+
+REFUSED = {
+    "mixes timesteps": pooled,
+    "called twice": twice,
+    "initial_state": from_a_state,
+    "runs backward": keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4)),
+    "one timestep": lambda x: keras_norm.LayerNormLSTM(4)(keras.layers.Conv1D(2, 3)(x)),
+    "no recurrent layer": keras.layers.Dense(2),
+}
+
+
+@pytest.mark.parametrize(("reason", "layer"), REFUSED.items(), ids=REFUSED)
+def test_what_cannot_be_streamed_is_refused_with_the_reason(reason, layer, tmp_path):
+    model = one_layer(layer)
+    with pytest.raises(StreamingError, match=reason):
+        export_saved_model(model, tmp_path / "model", step=True)
+    path = export_saved_model(model, tmp_path / "model")
+    with pytest.raises(Exception, match="no signature step"), open_runner(path, None, "step"):
+        pass
+
+
+def test_a_fixed_length_is_refused():
+    inputs = keras.Input((5, 3))
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2)(inputs))
+    with pytest.raises(StreamingError, match="open time"):
+        Step(model)
+
+
+def test_step_can_be_left_out(tmp_path):
+    path = export_saved_model(models.layer_norm_lstm(), tmp_path / "model", step=False)
+    with pytest.raises(Exception, match="no signature step"), open_runner(path, None, "step"):
+        pass
+
+
+# Further signatures -----------------------------------------------------------------------------
+
+
+def test_further_signatures(tmp_path):
+    model = models.layer_norm_lstm()
+    data = {"x": np.ones((2, 4, 3), "float32")}
+    path = export_saved_model(
+        model,
+        tmp_path / "model",
+        signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"])[1], axis=1)}},
+    )
+    with open_runner(path, model, "sum") as run:
+        models.assert_same(run(data), {"sum": KerasRunner(model)(data)["y"].sum(axis=1)})
+
+
+@pytest.mark.parametrize("name", ["step", "serving_default"])
+def test_the_exporters_own_names_are_taken(name, tmp_path):
+    with pytest.raises(ValueError, match="own"):
+        export_saved_model(models.dense(), tmp_path / "model", signatures={name: lambda x: x})
