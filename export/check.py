@@ -1,9 +1,10 @@
 """Which comparisons prove that exported files compute what was trained."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras import ops
@@ -115,7 +116,7 @@ class _Plan:
     expected: tuple[Arrays, ...]
     fills: dict[str, float] | str
     precision: str
-    stream: Stream | str
+    stream: Callable[[], Stream | str]
 
     @property
     def batch(self) -> int:
@@ -142,7 +143,7 @@ def _plan(
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
             notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
     precision = model_precision(model, answers[0])
-    fills, stream = mask_fills(model, samples), _stream(model, samples, run)
+    fills, stream = mask_fills(model, samples), functools.partial(_stream, model, samples, run)
     return _Plan(samples, tuple(kept), tuple(answers), fills, precision, stream), tuple(notes)
 
 
@@ -153,7 +154,8 @@ def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
     except StreamingError as error:
         return str(error)
     inputs = samples.take([row % samples.count for row in range(samples.batch or STREAMS)])
-    inputs = {n: a[:, :LONGEST_STREAM] if n in step.sequences else a for n, a in inputs.items()}
+    longest = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
+    inputs = {n: a[:, :longest] if n in step.sequences else a for n, a in inputs.items()}
     return Stream(step, inputs, run(inputs))
 
 
@@ -170,9 +172,9 @@ def _check_source(
             before = run(first.inputs)
             outputs = _values(run, plan, tolerance)
             tested = _properties(run, plan, tolerance)
-            if STEP in getattr(run, "signatures", list)():
+            if source.path and STEP in run.signatures():
                 with source.open(STEP) as step:
-                    tested = (*tested, properties.streaming(step, plan.stream, tolerance))
+                    tested = (*tested, properties.streaming(step, plan.stream(), tolerance))
             weights = properties.unchanged_answer(run, first, before, state, tolerance)
             ops = properties.plain_ops(run)
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.

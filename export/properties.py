@@ -139,7 +139,11 @@ def streaming(run: Run, stream: Stream | str, tolerance: Tolerance) -> Property:
     """
     name = "streaming"
     if isinstance(stream, str):
-        return Property(name, "fail", f"the model has no step: {stream}")
+        return Property(name, "not applicable", f"the model has no step: {stream}")
+    taken = set(getattr(run, "inputs", ()))
+    if taken != set(stream.step.inputs | stream.step.states):
+        detail = f"the signature step is another's: it takes {', '.join(sorted(taken))}"
+        return Property(name, "not applicable", detail)
     actual = stream.step.over_time(run, stream.inputs)
     for result in tolerance.compare(stream.expected, actual):
         if not result:

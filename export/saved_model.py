@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.errors import StreamingError, UnsupportedOpError
+from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.saved_model_file import unservable_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
@@ -23,13 +23,13 @@ def export_saved_model(
     path: str | os.PathLike[str],
     *,
     version: int | None = None,
-    step: bool | None = None,
+    step: bool = False,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
 ) -> pathlib.Path:
     """Write `model` as a SavedModel, in inference mode.
 
-    Its signatures are `serving_default`, the model on whole sequences; `step`, one timestep of it
-    from given states (`keras_norm.export.Step`), where the model can run so; and `signatures`.
+    Its signatures are `serving_default`, the model on whole sequences; with `step`, one timestep of
+    it from given states (`keras_norm.export.Step`); and `signatures`.
 
     Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
     that the model leaves open stay open. Nothing in it needs Keras, this package, XLA or a custom
@@ -39,8 +39,8 @@ def export_saved_model(
         model: a functional or a built sequential model.
         path: folder to write; missing parent folders are made.
         version: write `path/<version>/`, the layout that TensorFlow Serving polls; at least 1.
-        step: whether there is a signature `step`; None for one where the model can run timestep by
-            timestep.
+        step: whether there is a signature `step`. It is tested first: no other thread may call the
+            model meanwhile.
         signatures: further ones, by name: functions from a dict of the model's inputs by name to a
             dict of tensors; or a `tf.function` with an `input_signature` of its own.
 
@@ -68,31 +68,11 @@ def export_saved_model(
     if taken:
         raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
     target = _target(path, version)
-    stepper = step_of(model, step)
+    stepper = verified_step(model) if step else None
     with staged(target) as folder:
         write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
     return target
-
-
-def step_of(model: keras.Model, wanted: bool | None) -> Step | None:
-    """The model timestep by timestep, verified; None where it is not wanted, or cannot be had.
-
-    Args:
-        model: a functional or a built sequential model.
-        wanted: None for one where the model can run so.
-
-    Raises:
-        StreamingError: it is wanted and cannot be had.
-    """
-    if wanted is False:
-        return None
-    try:
-        return verified_step(model)
-    except StreamingError:
-        if wanted:
-            raise
-        return None
 
 
 def write_saved_model(

@@ -39,6 +39,10 @@ class Step:
     "<layer>_c" for those of the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter
     of a cell with statistics of every timestep, "<layer>_state_0", ... for those of other cells.
 
+    That the timesteps one by one give what the whole gives is tested by the exporters, not here.
+    While a step runs, no other thread may call the model: its recurrent layers are led to the
+    stream's states meanwhile.
+
     Args:
         model: a functional or a built sequential model.
 
@@ -47,7 +51,8 @@ class Step:
         sequence_outputs: names of the outputs that have.
 
     Raises:
-        StreamingError: the model cannot run timestep by timestep; the message says why.
+        StreamingError: no input has open time, or there is no recurrent layer, or one that runs
+            backward or is stateful.
         ValueError: as `signature.input_specs`.
 
     Example:
@@ -178,7 +183,10 @@ class Step:
         """
         now: Mapping[str, Any] = self.initial_states(next(iter(inputs.values())).shape[0])
         answers = []
-        for t in range(min(inputs[name].shape[1] for name in self.sequences)):
+        lengths = {inputs[name].shape[1] for name in self.sequences}
+        if len(lengths) > 1:
+            raise ValueError(f"the inputs of a stream have one length; received {sorted(lengths)}")
+        for t in range(*lengths):
             at_t = {n: a[:, t] if n in self.sequences else a for n, a in inputs.items()}
             now = run(at_t | {name: now[name] for name in self.states})
             answers.append({n: np.asarray(now[n]) for n in now if n not in self.states})
@@ -219,6 +227,8 @@ def _one_timestep(
     ) -> tuple[Any, Any, Any]:
         if not asked:
             raise StreamingError(f'layer "{name}" takes an initial_state, which a stream has not')
+        if sequences.shape[1] != 1:
+            raise StreamingError(f'layer "{name}" runs over something else than the stream\'s time')
         if name in new:
             raise StreamingError(f'layer "{name}" is called twice: its states would be shared')
         output, after = layer.cell(sequences[:, 0], before, training=False)
@@ -241,6 +251,13 @@ def _where_alive(
     layer: keras.layers.RNN, mask: Any, output: Any, after: Any, before: Any
 ) -> tuple[Any, Any]:
     """Output and states of one timestep where a mask lets some sequences stand still."""
+    own = isinstance(layer.cell, NormCell) or type(layer.cell) in STATE_NAMES
+    if not (own or layer.zero_output_for_mask):
+        raise StreamingError(
+            f'layer "{layer.name}" repeats its last output where a sequence is masked, and '
+            f"{type(layer.cell).__name__} need not have it among its states. Build the layer with "
+            "zero_output_for_mask=True"
+        )
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     alive = ops.reshape(ops.cast(mask, "bool"), (-1, 1))
     flat = keras.tree.flatten(before)
@@ -263,6 +280,11 @@ def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
             raise StreamingError(
                 f'layer "{path}" ({type(layer).__name__}) runs backward, from the end of the '
                 "sequence, which a stream has not reached"
+            )
+        if layer.stateful:
+            raise StreamingError(
+                f'layer "{path}" is stateful, but the states of a stream are its client\'s: build '
+                "it with stateful=False"
             )
         (name,) = signature.unique([layer.name], found)
         found[name] = layer

@@ -10,11 +10,11 @@ import keras
 from keras_norm.export import signature
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.runners import require_litert
-from keras_norm.export.saved_model import refuse_stateful, step_of, write_saved_model
+from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
-from keras_norm.export.verify import verify_tflite
+from keras_norm.export.verify import verified_step, verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.ops.time_loop import portable_loops
 from keras_norm.walk import named_layers
@@ -29,12 +29,12 @@ def export_tflite(
     path: str | os.PathLike[str],
     *,
     quantize: str | None = None,
-    step: bool | None = None,
+    step: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file, in inference mode.
 
-    Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
-    it from given states (`keras_norm.export.Step`), where the model can run so.
+    Its signatures are `serving_default`, the model on whole sequences, and with `step` one timestep
+    of it from given states (`keras_norm.export.Step`).
 
     The file needs TFLite's builtin operations only. Batch, time and every other size that the model
     leaves open stay open. It is converted in a child process, and moved into place only after it
@@ -47,8 +47,8 @@ def export_tflite(
             "dynamic" in 8 bits, with activations quantised as they come (the file is then only
             tested to give finite numbers of the right shape: how far it is off depends on the
             model, and `keras_norm.export.check` measures it).
-        step: whether there is a signature `step`; None for one where the model can run timestep by
-            timestep.
+        step: whether there is a signature `step`, which has the weights a second time. It is tested
+            first: no other thread may call the model meanwhile.
 
     Returns:
         The file written.
@@ -81,7 +81,7 @@ def export_tflite(
     _refuse_text(model)
     refuse_stateful(model)
     _refuse_half_precision(model)
-    stepper = step_of(model, step)
+    stepper = verified_step(model) if step else None
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():

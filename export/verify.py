@@ -7,8 +7,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_norm.export.compare import largest
+from keras_norm.export.compare import TOLERANCES, largest
 from keras_norm.export.errors import StreamingError, VerificationError
+from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec
 from keras_norm.export.streaming import Step
@@ -80,8 +81,11 @@ def verified_step(model: keras.Model) -> Step:
     try:
         for inputs, expected in _cases(model):
             actual = step.over_time(run, inputs)
+            share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
             for name, wanted in expected.items():
-                _compare(name, wanted, actual[name], inputs, None, "the step", MIXES_TIMESTEPS)
+                _compare(
+                    name, wanted, actual[name], inputs, None, "the step", MIXES_TIMESTEPS, share
+                )
     except (StreamingError, VerificationError) as error:
         raise StreamingError(str(error)) from error
     # Whatever a layer raises at a length of one, which it may not take.
@@ -98,6 +102,7 @@ def _compare(
     quantize: str | None,
     who: str = "TFLite",
     suspect: str = CONVERTS_WRONGLY,
+    share: float | None = None,
 ) -> None:
     where = f'output "{name}" with inputs of shape ' + ", ".join(
         str(array.shape) for array in inputs.values()
@@ -113,7 +118,7 @@ def _compare(
     if quantize == "dynamic" or not finite.any():
         return
     wanted, got = wanted[finite].astype("float64"), got[finite].astype("float64")
-    allowed = TOLERANCE[quantize] * largest([wanted])
+    allowed = (TOLERANCE[quantize] if share is None else share) * largest([wanted])
     worst = float(np.abs(wanted - got).max())
     if worst > allowed:
         raise VerificationError(

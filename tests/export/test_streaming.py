@@ -6,6 +6,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export import (
+    RunnerError,
     Step,
     StreamingError,
     check,
@@ -126,7 +127,8 @@ def test_the_model_is_left_as_it_was():
 @pytest.mark.parametrize("export", [export_saved_model, export_tflite], ids=lambda e: e.__name__)
 def test_exports_have_the_step(export, tmp_path):
     model, data = stacked(), stacked_data()
-    path = export(model, tmp_path / "model.tflite" if export is export_tflite else tmp_path / "m")
+    path = tmp_path / ("model.tflite" if export is export_tflite else "model")
+    export(model, path, step=True)
     with open_runner(path, signature_name="step") as run:
         found = run_by_steps(Step(model), run, data)
     models.assert_same(found, expected_of(model, data))
@@ -136,14 +138,17 @@ def test_exports_have_the_step(export, tmp_path):
 
 def test_the_step_in_the_loader_of_tensorflow_serving(tmp_path):
     model, data = stacked(), stacked_data()
-    with CApiRunner(export_saved_model(model, tmp_path / "model"), "step") as run:
+    with CApiRunner(export_saved_model(model, tmp_path / "model", step=True), "step") as run:
         found = run_by_steps(Step(model), run, data)
     models.assert_same(found, expected_of(model, data))
 
 
 def test_check_runs_the_step(tmp_path):
     model, data = stacked(), stacked_data()
-    files = [export_saved_model(model, tmp_path / "m"), export_tflite(model, tmp_path / "m.tflite")]
+    files = [
+        export_saved_model(model, tmp_path / "m", step=True),
+        export_tflite(model, tmp_path / "m.tflite", step=True),
+    ]
     report = check(model, files, data)
     assert report, report
     found = [p for a in report.artifacts for p in a.properties if p.name == "streaming"]
@@ -197,9 +202,6 @@ def test_what_cannot_be_streamed_is_refused_with_the_reason(reason, layer, tmp_p
     model = one_layer(layer)
     with pytest.raises(StreamingError, match=reason):
         export_saved_model(model, tmp_path / "model", step=True)
-    path = export_saved_model(model, tmp_path / "model")
-    with pytest.raises(Exception, match="no signature step"), open_runner(path, None, "step"):
-        pass
 
 
 def test_a_fixed_length_is_refused():
@@ -209,10 +211,40 @@ def test_a_fixed_length_is_refused():
         Step(model)
 
 
-def test_step_can_be_left_out(tmp_path):
-    path = export_saved_model(models.layer_norm_lstm(), tmp_path / "model", step=False)
-    with pytest.raises(Exception, match="no signature step"), open_runner(path, None, "step"):
-        pass
+def test_there_is_no_step_unless_it_is_asked_for(tmp_path):
+    path = export_saved_model(models.layer_norm_lstm(), tmp_path / "model")
+    with pytest.raises(RunnerError, match="no signature step"):
+        open_runner(path, signature_name="step")
+
+
+def test_a_repeated_output_that_is_no_state_is_refused():
+    """Under a mask, the output of two cells on top of each other is not the first state."""
+    inputs = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(5, 3, mask_zero=True)(inputs)
+    cells = [keras.layers.LSTMCell(4), keras.layers.GRUCell(4)]
+    step = Step(keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True)(x)))
+    with pytest.raises(StreamingError, match="zero_output_for_mask"):
+        step({"input": np.ones([1], "int32")}, step.initial_states(1))
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision(policy, tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(32, dtype=policy)(inputs))
+    path = export_saved_model(model, tmp_path / "model", step=True)
+    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    assert check(model, [path], data)
+
+
+def test_check_streams_two_inputs_of_different_lengths(tmp_path):
+    a, b = keras.Input((None, 2), name="a"), keras.Input((None, 2), name="b")
+    last = [keras_norm.LayerNormLSTM(3)(x) for x in (a, b)]
+    model = keras.Model([a, b], keras.layers.Concatenate()(last))
+    path = export_saved_model(model, tmp_path / "model", step=True)
+    rng = np.random.default_rng(0)
+    data = {n: rng.normal(size=(3, t, 2)).astype("float32") for n, t in (("a", 5), ("b", 9))}
+    with open_runner(path) as run:
+        assert check(model, [path, run], data)
 
 
 # Further signatures -----------------------------------------------------------------------------

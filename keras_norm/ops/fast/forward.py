@@ -63,7 +63,7 @@ def forward(
         steps: number of timesteps; what comes after them is padding.
         projected: x W (time, batch, columns).
         states: the initial states, each (batch, units).
-        recurrent: U (units, columns). Both W and U are centred where their norm centres rows.
+        recurrent: U (units, columns). Both W and U are centred as far as `Spec.centred`.
         moving: of each batch norm.
         vectors: gains and biases.
         mask: [], or [bool (time, batch, 1)].

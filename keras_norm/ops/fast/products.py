@@ -40,7 +40,7 @@ class Product(NamedTuple):
         norm: its norm, or None.
         columns: where it stands among all columns.
         blocks: what it is made of: for each, the number of the dropout mask and the columns.
-        kernel: W (features, all columns), centred where the norm centres.
+        kernel: W (features, all columns), centred as far as `Spec.centred`.
         gamma: (all columns,).
     """
 
