@@ -160,7 +160,7 @@ def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatc
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(model, saved_model, file, quantize):
+    def interrupted(model, saved_model, file, quantize, *rest):
         file.touch()
         raise KeyboardInterrupt
 
