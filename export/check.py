@@ -13,7 +13,7 @@ from keras_norm.export import properties, signature
 from keras_norm.export.artifacts import Artifact, Source, sources
 from keras_norm.export.cases import Case, Samples, make_cases, read_samples
 from keras_norm.export.compare import TOLERANCES, DifferenceProfile, coarsest, largest, profile
-from keras_norm.export.errors import StreamingError
+from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.masking import mask_fills
 from keras_norm.export.precision import model_precision
 from keras_norm.export.properties import Arrays, Property, Run, Stream, Tolerance
@@ -138,7 +138,7 @@ def _plan(
             answers.append(run(case.inputs))
             kept.append(case)
         except Exception as error:
-            reason = _one_line(error)
+            reason = one_line(error)
             if strict or case.length == samples.length:
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
             notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
@@ -179,7 +179,7 @@ def _check_source(
             ops = properties.plain_ops(run)
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
     except Exception as error:
-        return dataclasses.replace(result, error=_one_line(error))
+        return dataclasses.replace(result, error=one_line(error))
     return dataclasses.replace(result, outputs=outputs, properties=(*tested, weights, ops))
 
 
@@ -222,11 +222,6 @@ def _tolerance(plan: _Plan, precision: str, rtol: float | None, atol: float | No
     scales = {name: largest(answer[name] for answer in plan.expected) for name in plan.expected[0]}
     absolute = {name: share * scale if atol is None else atol for name, scale in scales.items()}
     return Tolerance(share if rtol is None else rtol, absolute)
-
-
-def _one_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 def _versions() -> tuple[tuple[str, str], ...]:

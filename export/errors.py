@@ -41,3 +41,9 @@ class RunnerError(RuntimeError):
 
 class UsageError(ValueError):
     """What the command line was asked for cannot be done."""
+
+
+def one_line(error: Exception) -> str:
+    """The first line of what an error says, or its kind where it says nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

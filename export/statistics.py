@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
+from keras_norm.export.errors import one_line
 from keras_norm.walk import batch_norms, named_layers
 
 # A gap is called large beyond these: batch means one standard deviation away on average, or
@@ -126,8 +127,7 @@ def measure_gap(
         inference, training = (_call(clone, ordered, training) for training in (False, True))
     # Whatever a layer's own code raises in a copy, or in training mode, the files can be compared.
     except Exception as error:
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
-        return TrainInferenceGap("not measured", reason, max_gap=max_gap)
+        return TrainInferenceGap("not measured", one_line(error), max_gap=max_gap)
     names = signature.output_names(model)
     outputs = tuple(map(_output_gap, names, inference, training))
     pairs = zip(batch_norms(model), batch_norms(clone), strict=True)

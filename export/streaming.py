@@ -47,6 +47,8 @@ class Step:
         model: a functional or a built sequential model.
 
     Attributes:
+        inputs: the inputs of one timestep by name, without the states.
+        states: the states by name, each (batch, size).
         sequences: names of the inputs that have time.
         sequence_outputs: names of the outputs that have.
 
@@ -66,8 +68,8 @@ class Step:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        self._whole = signature.input_specs(model)
-        self.sequences = [n for n, s in self._whole.items() if s.shape[1:2] == (None,)]
+        whole = signature.input_specs(model)
+        self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
         self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
         if not self.sequences:
@@ -76,33 +78,21 @@ class Step:
             )
         self._layers = _recurrent_layers(model)
         self._structures = {name: _zeros(layer) for name, layer in self._layers.items()}
-        taken = [*self._whole, *outputs]
-        self._names: dict[str, list[str]] = {}
-        for name, layer in self._layers.items():
-            wanted = [f"{name}_{state}" for state in _state_names(layer)]
-            self._names[name] = signature.unique(wanted, taken)
-            taken += self._names[name]
-
-    @property
-    def inputs(self) -> dict[str, TensorSpec]:
-        """The inputs of one timestep by name, without the states."""
-        return {
+        self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
             if name in self.sequences
             else spec
-            for name, spec in self._whole.items()
+            for name, spec in whole.items()
         }
-
-    @property
-    def states(self) -> dict[str, TensorSpec]:
-        """The states by name, each (batch, size)."""
-        return {
-            name: TensorSpec(
-                name, (None, *tensor.shape[1:]), keras.backend.standardize_dtype(tensor.dtype)
-            )
-            for layer, names in self._names.items()
-            for name, tensor in zip(names, keras.tree.flatten(self._structures[layer]), strict=True)
-        }
+        self.states: dict[str, TensorSpec] = {}
+        self._names: dict[str, list[str]] = {}
+        for name, layer in self._layers.items():
+            zeros = keras.tree.flatten(self._structures[name])
+            wanted = [f"{name}_{state}" for state in _state_names(layer, len(zeros))]
+            self._names[name] = signature.unique(wanted, [*whole, *outputs, *self.states])
+            for state, tensor in zip(self._names[name], zeros, strict=True):
+                dtype = keras.backend.standardize_dtype(tensor.dtype)
+                self.states[state] = TensorSpec(state, (None, *tensor.shape[1:]), dtype)
 
     def initial_states(self, batch: int) -> dict[str, np.ndarray]:
         """The states before the first timestep: zeros.
@@ -131,8 +121,7 @@ class Step:
         Returns:
             The outputs by name, and the states after the timestep.
         """
-        signature.require_names(inputs, list(self._whole), "the step")
-        signature.require_names(states, list(self.states), "the step's state")
+        signature.require_names({**inputs, **states}, [*self.inputs, *self.states], "the step")
         now = {
             name: ops.expand_dims(tensor, 1) if name in self.sequences else tensor
             for name, tensor in inputs.items()
@@ -303,8 +292,8 @@ def _counts(layer: keras.layers.RNN) -> bool:
     return isinstance(layer.cell, NormCell) and layer.cell.slots.count_steps
 
 
-def _state_names(layer: keras.layers.RNN) -> list[str]:
+def _state_names(layer: keras.layers.RNN, count: int) -> list[str]:
     known = [names for cell, names in STATE_NAMES.items() if isinstance(layer.cell, cell)]
     if known:
         return [*known[0], *["steps"] * _counts(layer)]
-    return [f"state_{i}" for i in range(len(keras.tree.flatten(_zeros(layer))))]
+    return [f"state_{i}" for i in range(count)]

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export.compare import TOLERANCES, largest
-from keras_norm.export.errors import StreamingError, VerificationError
+from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec
@@ -90,7 +90,9 @@ def verified_step(model: keras.Model) -> Step:
         raise StreamingError(str(error)) from error
     # Whatever a layer raises at a length of one, which it may not take.
     except Exception as error:
-        raise StreamingError(f"the model does not run on one timestep: {error}") from error
+        raise StreamingError(
+            f"the model does not run on one timestep: {one_line(error)}"
+        ) from error
     return step
 
 

@@ -20,7 +20,6 @@ TENSORFLOW = {
     "keras_norm.ops.fast.products",
     "keras_norm.ops.fast.programs",
     "keras_norm.ops.fast.sequence",
-    "keras_norm.ops.fast.spec",
     "keras_norm.ops.fast.warmth",
     "keras_norm.ops.replicas",
     "keras_norm.ops.tensorflow_batch_norm",

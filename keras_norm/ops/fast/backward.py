@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_norm.ops.fast.cells import CELLS, StepGradients
 from keras_norm.ops.fast.columns import ColumnNorm, Statistics
 from keras_norm.ops.fast.norms import StateNorm, of_rows
-from keras_norm.ops.fast.products import block_of, first_order, row_terms
+from keras_norm.ops.fast.products import block_gradient, block_of, row_terms
 from keras_norm.ops.fast.programs import (
     Vectors,
     array,
@@ -32,10 +32,10 @@ from keras_norm.ops.fast.spec import STATE, Place, Spec
 class Backward(NamedTuple):
     """What the backward loop leaves.
 
-    Gradients of the initial `states`; of the `groups` of x W and of h U, each (time, batch, width),
-    in the arrays that `Spec.gradients` tells; the `row_terms` (time, batch, 1) of each group of
-    h U; and the gradients of gamma and beta of the `norms` of the state and of
-    those over the batch, by their places.
+    Gradients of the initial `states`; of the `groups` of x W and of h U, each (time, batch,
+    width), in the arrays that `Spec.gradients` tells; the `row_terms` (time, batch, 1) of each
+    group of h U; and the gradients of gamma and beta of the `norms` of the state and of those
+    over the batch, by their places.
     """
 
     states: list[Any]
@@ -85,8 +85,8 @@ def backward(
     arrays = unstack((d_outputs, kept, grams, statistics, mask))
     array_of = spec.gradients
     counts = spec.statistics("recurrent")
-    first = sum(spec.statistics("kernel"))
-    last = first + sum(counts)
+    recurrent_start = sum(spec.statistics("kernel"))
+    state_start = recurrent_start + sum(counts)
 
     def body(k: Any, d_states: Any, groups: Any, terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
@@ -94,9 +94,8 @@ def backward(
         d_outputs, kept, grams, statistics, alive = read(arrays, t)
         row_statistics = kept["row_statistics"]
         batch_norms = column_norms(spec, vectors, alive, statistics=statistics)
-        row_norm = StateNorm(
-            of_rows(spec.state), *vectors.of("state"), kept["row_statistics"][last:]
-        )
+        of_state = row_statistics[state_start:]
+        row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), of_state)
         d = list(d_states)
         for d_output in d_outputs:
             d[0] = d[0] + d_output
@@ -111,9 +110,8 @@ def backward(
         by_array, d_vectors = _group_gradients(spec, step, batch_norms, products)
         dys = [by_array[i] for i in array_of["recurrent"]]
         hs = under(dropout, old[0])
-        d_hs, row = _product_gradients(
-            spec, vectors, hs, dys, row_statistics[first:last], grams, sums, recurrent
-        )
+        of_products = row_statistics[recurrent_start:state_start]
+        d_hs, row = _product_gradients(spec, vectors, hs, dys, of_products, grams, sums, recurrent)
         d_hs = [x * mask for x, mask in zip(d_hs, dropout, strict=True)] if dropout else d_hs
         dh = tf.add_n(d_hs)
         before = [dh, *step.states[1:]]
@@ -232,7 +230,9 @@ def _product_gradients(
         if of_group:
             gamma = vectors.recurrent_gamma[columns]
             of_row = row_terms([hs[mask] for mask, _ in blocks], es, of_group, dy, gamma)
-            es = [first_order(of_group, of_row, e, next(grams_left), next(sums_left)) for e in es]
+            es = [
+                block_gradient(of_group, of_row, e, next(grams_left), next(sums_left)) for e in es
+            ]
         terms.append(of_row)
         for (mask, _), e in zip(blocks, es, strict=True):
             d_hs[mask] = d_hs[mask] + e

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_norm.ops.fast.cells import CELLS
 from keras_norm.ops.fast.columns import ColumnNorm, Statistics
 from keras_norm.ops.fast.norms import StateNorm, of_rows, product_statistics
+from keras_norm.ops.fast.products import multiply
 from keras_norm.ops.fast.programs import (
     Vectors,
     array,
@@ -82,7 +83,7 @@ def forward(
         x, moving, alive = read(given, t)
         batch_norms = column_norms(spec, vectors, alive, moving=moving)
         hs = under(dropout, states[0])
-        u = spec.product(hs, recurrent)
+        u = multiply(hs, recurrent)
         x_gates, u_gates = read_gates(spec, projected, t), tf.split(u, u.shape[1] // units, axis=1)
         x_normed, x_statistics = _normalize(spec, "kernel", x, x_gates, vectors, batch_norms)
         u_normed, u_statistics = _normalize(spec, "recurrent", u, u_gates, vectors, batch_norms)

@@ -86,7 +86,7 @@ class Product(NamedTuple):
         terms = row_terms(rows, es, statistics, dy, self.gamma[self.columns])
         second = [tf.matmul(x, gram(kernel)) for x, kernel in zip(rows, self.kernels, strict=True)]
         parts = zip(es, second, map(row_sums, self.kernels), strict=True)
-        return [first_order(statistics, terms, *part) for part in parts], terms
+        return [block_gradient(statistics, terms, *part) for part in parts], terms
 
     def kernel_gradient(
         self, xs: Sequence[Any], statistics: list[Any], terms: list[Any], dy: Any
@@ -110,6 +110,14 @@ class Product(NamedTuple):
             dgamma = tf.reduce_sum(kernel * q, axis=0) - tf.reduce_sum(rest, axis=0)
             gradients.append([dw, dgamma, dbeta[0]])
         return gradients
+
+
+def multiply(xs: Sequence[Any], kernel: Any) -> Any:
+    """X W of all columns, for x (rows, features), one or one for each gate."""
+    if len(xs) == 1:
+        return tf.matmul(xs[0], kernel)
+    gates = tf.split(kernel, len(xs), axis=1)
+    return tf.concat([tf.matmul(x, gate) for x, gate in zip(xs, gates, strict=True)], axis=1)
 
 
 def block_of(dy: Any, group: slice, columns: slice) -> Any:
@@ -139,7 +147,7 @@ def row_terms(
     return [w, r * q - w * m]
 
 
-def first_order(statistics: list[Any], terms: list[Any], e: Any, second: Any, sums: Any) -> Any:
+def block_gradient(statistics: list[Any], terms: list[Any], e: Any, second: Any, sums: Any) -> Any:
     """Dx = r e - w x G, less p s where the norm is shifted.
 
     Args:

@@ -10,7 +10,7 @@ from keras_norm.ops.fast.backward import backward_program
 from keras_norm.ops.fast.cells import CELLS
 from keras_norm.ops.fast.columns import Statistics
 from keras_norm.ops.fast.forward import Forward, forward, forward_program
-from keras_norm.ops.fast.products import gram, row_sums
+from keras_norm.ops.fast.products import gram, multiply, row_sums
 from keras_norm.ops.fast.programs import Vectors, under
 from keras_norm.ops.fast.spec import STATE, Place, Spec
 
@@ -95,7 +95,7 @@ def fast_sequence(
 
 def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple[Any, Forward]:
     """X W, and what the loop makes of it."""
-    projected = _over_time(spec.product([_rows(x) for x in given.xs], given.kernel), given.xs[0])
+    projected = _over_time(multiply([_rows(x) for x in given.xs], given.kernel), given.xs[0])
     return projected, loop(
         setting.steps,
         projected,

@@ -3,8 +3,6 @@
 from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from keras_norm.ops.fast.cells import CELLS
 from keras_norm.ops.fast.columns import BatchNorm
 from keras_norm.ops.fast.norms import RowNorm, of_rows, statistics_count
@@ -61,14 +59,6 @@ class Spec(NamedTuple):
     def blocks(self, masks: int) -> list[list[tuple[int, slice]]]:
         """For each group, the products that it is made of: the dropout mask, and the columns."""
         return self.gates if masks > 1 else [[(0, columns)] for columns in self.columns]
-
-    def product(self, xs: list[Any], kernel: Any) -> Any:
-        """X W of all columns, for x (rows, features), one or one for each gate."""
-        if len(xs) == 1:
-            return tf.matmul(xs[0], kernel)
-        gates = [columns for group in self.gates for _, columns in group]
-        products = [tf.matmul(x, kernel[:, c]) for x, c in zip(xs, gates, strict=True)]
-        return tf.concat(products, axis=1)
 
     def shifted(self, side: str) -> list[bool]:
         """Whether the norm of each group of one side takes off the mean of its rows itself.
