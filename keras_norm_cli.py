@@ -115,6 +115,11 @@ def _parser() -> argparse.ArgumentParser:
     export = command("export", "write a model as SavedModel and TFLite")
     export.add_argument("--to", required=True, metavar="DIR", help="folder to write in")
     export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
+    export.add_argument(
+        "--step",
+        action=argparse.BooleanOptionalAction,
+        help="insist on a signature step, or leave it out; else it is where the model streams",
+    )
     export.add_argument("--tflite", action="store_true", help="write DIR/model.tflite too")
     export.add_argument("--quantize", choices=("float16", "dynamic"), help="TFLite's weights")
 

@@ -19,6 +19,7 @@ from keras_norm.export.check import check as check_model
 from keras_norm.export.errors import UsageError
 from keras_norm.export.page import render, require_report_extra
 from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.saved_model_file import saved_model_signatures
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.staging import staged
 from keras_norm.export.summary import summary_tables
@@ -30,7 +31,7 @@ def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `tflite` and `quantize` of the command line.
+        args: `model`, `to`, `version`, `step`, `tflite` and `quantize` of the command line.
 
     Returns:
         True.
@@ -53,8 +54,8 @@ def export(args: argparse.Namespace) -> bool:
     try:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
         if args.tflite:
-            written.append(export_tflite(model, tflite, quantize=args.quantize))
-        written.append(export_saved_model(model, saved_model, version=args.version))
+            written.append(export_tflite(model, tflite, quantize=args.quantize, step=args.step))
+        written.append(export_saved_model(model, saved_model, version=args.version, step=args.step))
     except BaseException:
         for path in written:
             path.unlink()
@@ -62,8 +63,9 @@ def export(args: argparse.Namespace) -> bool:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
+    signatures = ", ".join(saved_model_signatures(written[-1]))
     for path in reversed(written):
-        print(f"{path}  {_size(path)}")
+        print(f"{path}  {_size(path)}  {signatures}")
     return True
 
 

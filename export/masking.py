@@ -5,10 +5,11 @@ from typing import Any
 import keras
 
 from keras_norm.export.cases import Samples
+from keras_norm.export.signature import input_specs
 
 
 def mask_fills(model: Any, samples: Samples) -> dict[str, float] | str:
-    """The value that marks a padded timestep, for every input with a dynamic time dimension.
+    """The value that marks a padded timestep, where every input with open time has one.
 
     An input is masked when it feeds a `Masking` layer or an `Embedding` with mask_zero=True.
 
@@ -19,11 +20,7 @@ def mask_fills(model: Any, samples: Samples) -> dict[str, float] | str:
     Returns:
         Mask values by input name; or, where padding cannot be tested, the reason.
     """
-    fills = {}
-    for name, tensor in zip(samples.specs, model.inputs, strict=True):
-        fill = _fill(model, tensor)
-        if fill is not None:
-            fills[name] = fill
+    fills = mask_values(model)
     if not fills:
         return "no input feeds a Masking layer or an Embedding with mask_zero=True"
     static = [name for name in fills if name not in samples.timed]
@@ -33,6 +30,17 @@ def mask_fills(model: Any, samples: Samples) -> dict[str, float] | str:
     if unmasked:
         return f"input {unmasked[0]!r} has a time dimension that the model does not mask"
     return fills
+
+
+def mask_values(model: Any) -> dict[str, float]:
+    """The value that marks a padded timestep, for every input that the model masks.
+
+    Args:
+        model: a functional or Sequential model.
+    """
+    named = zip(input_specs(model), model.inputs, strict=True)
+    fills = {name: _fill(model, tensor) for name, tensor in named}
+    return {name: fill for name, fill in fills.items() if fill is not None}
 
 
 def _fill(model: Any, tensor: Any) -> float | None:

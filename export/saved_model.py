@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.saved_model_file import unservable_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
-from keras_norm.export.streaming import Step
-from keras_norm.export.verify import verified_step
+from keras_norm.export.traced import traced
+from keras_norm.export.verify import find_step
 from keras_norm.walk import named_layers
 
 
@@ -23,13 +22,13 @@ def export_saved_model(
     path: str | os.PathLike[str],
     *,
     version: int | None = None,
-    step: bool = False,
+    step: bool | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
 ) -> pathlib.Path:
     """Write `model` as a SavedModel, in inference mode.
 
-    Its signatures are `serving_default`, the model on whole sequences; with `step`, one timestep of
-    it from given states (`keras_norm.export.Step`); and `signatures`.
+    Its signatures are `serving_default`, the model on whole sequences; `step`, one timestep of it
+    from given states (`keras_norm.export.Step`); and `signatures`.
 
     Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
     that the model leaves open stay open. Nothing in it needs Keras, this package, XLA or a custom
@@ -39,8 +38,8 @@ def export_saved_model(
         model: a functional or a built sequential model.
         path: folder to write; missing parent folders are made.
         version: write `path/<version>/`, the layout that TensorFlow Serving polls; at least 1.
-        step: whether there is a signature `step`. It is tested first: no other thread may call the
-            model meanwhile.
+        step: whether there is a signature `step`, which is tested before it is written. None: where
+            the model runs forward in time; why one does not is logged, at the level INFO.
         signatures: further ones, by name: functions from a dict of the model's inputs by name to a
             dict of tensors; or a `tf.function` with an `input_signature` of its own.
 
@@ -68,9 +67,11 @@ def export_saved_model(
     if taken:
         raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
     target = _target(path, version)
-    stepper = verified_step(model) if step else None
+    found = find_step(model, step)
+    if found is not None:
+        signatures = {STEP: found.graph, **signatures}
     with staged(target) as folder:
-        write_saved_model(model, folder, stepper, signatures)
+        write_saved_model(model, folder, signatures)
         _refuse_unservable(folder)
     return target
 
@@ -78,41 +79,24 @@ def export_saved_model(
 def write_saved_model(
     model: keras.Model,
     folder: pathlib.Path,
-    step: Step | None = None,
-    signatures: Mapping[str, Callable[..., Any]] | None = None,
+    signatures: Mapping[str, Callable[..., Any]],
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
 
     Args:
         model: a functional or a built sequential model.
         folder: where to.
-        step: the model timestep by timestep, for the signature `step`.
-        signatures: further ones, as for `export_saved_model`.
+        signatures: further ones than `serving_default`, as for `export_saved_model`.
     """
-    specs = _specs(signature.input_specs(model))
-
-    def serve(inputs: dict[str, Any]) -> dict[str, Any]:
-        return _named(signature.call(model, inputs, training=False))
-
+    specs = signature.input_specs(model)
     archive = keras.export.ExportArchive()
     archive.track(model)
-    archive.add_endpoint(SERVING_DEFAULT, serve, input_signature=[specs])
-    if step is not None:
-        specs_of_step = _specs(step.inputs | step.states)
-        archive.add_endpoint(STEP, lambda given: _named(step.joined(given)), [specs_of_step])
-    for name, function in (signatures or {}).items():
+    serve = traced(lambda inputs: signature.call(model, inputs, training=False), specs)
+    archive.add_endpoint(SERVING_DEFAULT, serve)
+    for name, function in signatures.items():
         own = getattr(function, "input_signature", None) is not None
-        archive.add_endpoint(name, function, None if own else [specs])
+        archive.add_endpoint(name, function if own else traced(function, specs))
     archive.write_out(str(folder), verbose=False)
-
-
-def _specs(specs: Mapping[str, signature.TensorSpec]) -> dict[str, tf.TensorSpec]:
-    return {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-
-
-def _named(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    # An input returned as it is, or one tensor under two names, needs a tensor of its own.
-    return {name: tf.identity(tensor, name=name) for name, tensor in outputs.items()}
 
 
 def refuse_stateful(model: keras.Model) -> None:

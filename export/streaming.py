@@ -8,6 +8,7 @@ gives, timestep by timestep, what the model gives for the whole sequence x.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,9 +19,13 @@ from keras import ops
 from keras_norm.export import signature
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.signature import TensorSpec
+from keras_norm.rnn import forms
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import named_layers
+
+# Two steps of one model would lead its layers to two streams at once.
+_one_at_a_time = threading.Lock()
 
 # What the states of Keras' cells, and of ours, are called.
 STATE_NAMES = {
@@ -40,8 +45,8 @@ class Step:
     of a cell with statistics of every timestep, "<layer>_state_0", ... for those of other cells.
 
     That the timesteps one by one give what the whole gives is tested by the exporters, not here.
-    While a step runs, no other thread may call the model: its recurrent layers are led to the
-    stream's states meanwhile.
+    While a step runs, the recurrent layers are led to the stream's states, in its thread alone:
+    other threads may call the model meanwhile.
 
     Args:
         model: a functional or a built sequential model.
@@ -54,7 +59,7 @@ class Step:
 
     Raises:
         StreamingError: no input has open time, or there is no recurrent layer, or one that runs
-            backward or is stateful.
+            backward, is stateful or starts from other states than zeros.
         ValueError: as `signature.input_specs`.
 
     Example:
@@ -77,7 +82,7 @@ class Step:
                 "no input has open time: build the model with keras.Input((None, ...))"
             )
         self._layers = _recurrent_layers(model)
-        self._structures = {name: _zeros(layer) for name, layer in self._layers.items()}
+        self._structures = {name: _zeros(name, layer) for name, layer in self._layers.items()}
         self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
             if name in self.sequences
@@ -127,7 +132,7 @@ class Step:
             for name, tensor in inputs.items()
         }
         new: dict[str, Any] = {}
-        with contextlib.ExitStack() as stack:
+        with _one_at_a_time, contextlib.ExitStack() as stack:
             for name, layer in self._layers.items():
                 given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
                 before = keras.tree.pack_sequence_as(self._structures[name], given)
@@ -204,23 +209,28 @@ def _one_timestep(
 
     The layer looks up both methods when the model calls it; they are its own again afterwards.
     """
+    here = threading.get_ident()
     asked = False
 
     def get_initial_state(batch_size: Any) -> Any:
         nonlocal asked
+        if threading.get_ident() != here:
+            return type(layer).get_initial_state(layer, batch_size)
         asked = True
         return before
 
     def inner_loop(
         sequences: Any, initial_state: Any, mask: Any, training: bool = False
     ) -> tuple[Any, Any, Any]:
+        if threading.get_ident() != here:
+            return type(layer).inner_loop(layer, sequences, initial_state, mask, training)
         if not asked:
             raise StreamingError(f'layer "{name}" takes an initial_state, which a stream has not')
         if sequences.shape[1] != 1:
             raise StreamingError(f'layer "{name}" runs over something else than the stream\'s time')
         if name in new:
             raise StreamingError(f'layer "{name}" is called twice: its states would be shared')
-        output, after = layer.cell(sequences[:, 0], before, training=False)
+        output, after = _run_cell(layer, sequences, before)
         if mask is not None:
             output, after = _where_alive(layer, mask, output, after, before)
         new[name] = after
@@ -236,22 +246,43 @@ def _one_timestep(
             delattr(layer, method)
 
 
+def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any, Any]:
+    """Output and states after the one timestep of (batch, 1, features)."""
+    if isinstance(layer, NormRNN) and not _counts(layer):
+        # In the form that whole sequences have, so that a file holds its folded weights once.
+        output, _, after = forms.run(
+            layer.cell,
+            sequences,
+            before,
+            None,
+            False,
+            return_sequences=False,
+            zero_output_for_mask=False,
+            unroll=True,
+        )
+        return output, after
+    return layer.cell(sequences[:, 0], before, training=False)
+
+
 def _where_alive(
     layer: keras.layers.RNN, mask: Any, output: Any, after: Any, before: Any
 ) -> tuple[Any, Any]:
     """Output and states of one timestep where a mask lets some sequences stand still."""
-    own = isinstance(layer.cell, NormCell) or type(layer.cell) in STATE_NAMES
-    if not (own or layer.zero_output_for_mask):
+    stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
+    cell, states = (layer.cell.cells[-1], before[-1]) if stacked else (layer.cell, before)
+    repeats = isinstance(cell, NormCell) or type(cell) in STATE_NAMES
+    if not (repeats or layer.zero_output_for_mask):
         raise StreamingError(
             f'layer "{layer.name}" repeats its last output where a sequence is masked, and '
-            f"{type(layer.cell).__name__} need not have it among its states. Build the layer with "
+            f"{type(cell).__name__} need not have it among its states. Build the layer with "
             "zero_output_for_mask=True"
         )
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     alive = ops.reshape(ops.cast(mask, "bool"), (-1, 1))
-    flat = keras.tree.flatten(before)
     # The output of a masked timestep is the one before it, which in Keras' cells is the state h.
-    still = ops.zeros_like(output) if layer.zero_output_for_mask else flat[0]
+    still = keras.tree.flatten(states)[0]
+    still = ops.zeros_like(output) if layer.zero_output_for_mask else still
+    flat = keras.tree.flatten(before)
     new = keras.tree.flatten(after)
     kept = [ops.where(alive, n, old) for n, old in zip(new, flat, strict=True)]
     if isinstance(layer, NormRNN) and _counts(layer):
@@ -282,9 +313,14 @@ def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
     return found
 
 
-def _zeros(layer: keras.layers.RNN) -> Any:
+def _zeros(name: str, layer: keras.layers.RNN) -> Any:
     """The states of a layer's cell before the first timestep, its counter among them."""
-    return (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+    states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+    if any(ops.convert_to_numpy(state).any() for state in keras.tree.flatten(states)):
+        raise StreamingError(
+            f'layer "{name}" starts from states of its own, and a stream starts from zeros'
+        )
+    return states
 
 
 def _counts(layer: keras.layers.RNN) -> bool:

@@ -14,7 +14,7 @@ from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
-from keras_norm.export.verify import verified_step, verify_tflite
+from keras_norm.export.verify import find_step, verification_cases, verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.ops.time_loop import portable_loops
 from keras_norm.walk import named_layers
@@ -29,12 +29,12 @@ def export_tflite(
     path: str | os.PathLike[str],
     *,
     quantize: str | None = None,
-    step: bool = False,
+    step: bool | None = None,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file, in inference mode.
 
-    Its signatures are `serving_default`, the model on whole sequences, and with `step` one timestep
-    of it from given states (`keras_norm.export.Step`).
+    Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
+    it from given states (`keras_norm.export.Step`); both read the same weights.
 
     The file needs TFLite's builtin operations only. Batch, time and every other size that the model
     leaves open stay open. It is converted in a child process, and moved into place only after it
@@ -47,8 +47,7 @@ def export_tflite(
             "dynamic" in 8 bits, with activations quantised as they come (the file is then only
             tested to give finite numbers of the right shape: how far it is off depends on the
             model, and `keras_norm.export.check` measures it).
-        step: whether there is a signature `step`, which has the weights a second time. It is tested
-            first: no other thread may call the model meanwhile.
+        step: whether there is a signature `step`, as for `export_saved_model`.
 
     Returns:
         The file written.
@@ -81,14 +80,15 @@ def export_tflite(
     _refuse_text(model)
     refuse_stateful(model)
     _refuse_half_precision(model)
-    stepper = verified_step(model) if step else None
+    cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():
-            write_saved_model(model, saved_model, stepper)
-        signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
-        _convert(model, saved_model, file, quantize, signatures)
-        verify_tflite(model, file, quantize, stepper)
+            found = find_step(model, step, cases)
+            signatures = {} if found is None else {STEP: found.graph}
+            write_saved_model(model, saved_model, signatures)
+        _convert(model, saved_model, file, quantize, [SERVING_DEFAULT, *signatures])
+        verify_tflite(file, cases, quantize, None if found is None else found.step)
     return target
 
 

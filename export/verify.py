@@ -1,19 +1,26 @@
 """Run a TFLite file on random inputs and compare it with the Keras model it was made from."""
 
 import itertools
+import logging
 import pathlib
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_norm.export.compare import TOLERANCES, largest
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.masking import mask_values
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec
 from keras_norm.export.streaming import Step
+from keras_norm.export.traced import traced
 from keras_norm.walk import named_layers
+
+logger = logging.getLogger("keras_norm.export")
+
+Cases = list[tuple[Arrays, Arrays]]
 
 BATCHES = (1, 3)
 # Pairs of lengths: the first that the model accepts is used (a convolution can need more steps).
@@ -29,9 +36,16 @@ MIXES_TIMESTEPS = (
 TOLERANCE = {None: 1e-4, "float16": 5e-2}
 
 
+class TracedStep(NamedTuple):
+    """A model timestep by timestep, and the same as a `tf.function`."""
+
+    step: Step
+    graph: Any
+
+
 def verify_tflite(
-    model: keras.Model,
     file: pathlib.Path,
+    cases: Cases,
     quantize: str | None = None,
     step: Step | None = None,
 ) -> None:
@@ -41,8 +55,8 @@ def verify_tflite(
     runs at another shape, or when it keeps state between calls.
 
     Args:
-        model: the Keras model.
-        file: its TFLite file.
+        file: a TFLite file.
+        cases: of the model that it was made from.
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, "dynamic" has to give finite numbers where the model does.
         step: the model timestep by timestep, where the file has a signature `step`.
@@ -50,9 +64,8 @@ def verify_tflite(
     Raises:
         VerificationError: an output is missing, has another shape, or differs.
         RunnerError: the file does not run.
-        ValueError: the Keras model itself runs at none of the shapes tried.
     """
-    first, second = _cases(model)
+    first, second = cases
     with TFLiteRunner(file) as run:
         for inputs, expected in (first, second, first):
             actual = run(inputs)
@@ -67,20 +80,74 @@ def verify_tflite(
                 _compare(name, wanted, actual.get(name), inputs, quantize, "TFLite's step")
 
 
-def verified_step(model: keras.Model) -> Step:
+def find_step(
+    model: keras.Model, wanted: bool | None = None, cases: Cases | None = None
+) -> TracedStep | None:
     """The model timestep by timestep, once it gave what the model gives for whole sequences.
+
+    Args:
+        model: a functional or a built sequential model.
+        wanted: whether there has to be one; None for wherever there is one.
+        cases: of `verification_cases`; None to make them.
+
+    Returns:
+        The step; None where it is not wanted, or there is none, and then the reason is logged.
+
+    Raises:
+        StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or gives
+            something else then.
+    """
+    if wanted is False:
+        return None
+    try:
+        return _verified_step(model, cases)
+    except StreamingError as error:
+        if wanted:
+            raise
+        logger.info('model "%s" has no signature step: %s', model.name, error)
+        return None
+
+
+def verification_cases(model: keras.Model) -> Cases:
+    """Two shapes of random inputs, each with what the Keras model makes of them.
 
     Args:
         model: a functional or a built sequential model.
 
     Raises:
-        StreamingError: the model cannot run timestep by timestep, or gives something else then.
+        ValueError: the model runs at none of the shapes tried.
     """
+    run = KerasRunner(model)
+    rng = np.random.default_rng(0)
+    ids, fills = _smallest_vocabulary(model), mask_values(model)
+    refusal: Exception | None = None
+    for lengths in LENGTHS:
+        cases = []
+        try:
+            for batch, length in zip(BATCHES, lengths, strict=True):
+                inputs = {
+                    name: _draw(spec, batch, length, ids, fills.get(name), rng)
+                    for name, spec in run.inputs.items()
+                }
+                cases.append((inputs, run(inputs)))
+        # Whatever a layer raises at a length it cannot take, a longer one may suit it.
+        except Exception as error:
+            refusal = error
+            continue
+        if all(a.size for a in itertools.chain.from_iterable(o.values() for _, o in cases)):
+            return cases
+    raise ValueError(
+        f"the model gives no output for random inputs of the lengths {LENGTHS}, so a file made "
+        "from it cannot be verified"
+    ) from refusal
+
+
+def _verified_step(model: keras.Model, cases: Cases | None) -> TracedStep:
     step = Step(model)
-    run = tf.function(lambda arguments: step.joined(arguments), autograph=False)
     try:
-        for inputs, expected in _cases(model):
-            actual = step.over_time(run, inputs)
+        graph = traced(step.joined, step.inputs | step.states)
+        for inputs, expected in verification_cases(model) if cases is None else cases:
+            actual = step.over_time(graph, inputs)
             share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
             for name, wanted in expected.items():
                 _compare(
@@ -93,7 +160,7 @@ def verified_step(model: keras.Model) -> Step:
         raise StreamingError(
             f"the model does not run on one timestep: {one_line(error)}"
         ) from error
-    return step
+    return TracedStep(step, graph)
 
 
 def _compare(
@@ -129,30 +196,6 @@ def _compare(
         )
 
 
-def _cases(model: keras.Model) -> list[tuple[Arrays, Arrays]]:
-    """Two shapes of random inputs, each with what the Keras model makes of them."""
-    run = KerasRunner(model)
-    rng = np.random.default_rng(0)
-    ids = _smallest_vocabulary(model)
-    refusal: Exception | None = None
-    for lengths in LENGTHS:
-        cases = []
-        try:
-            for batch, length in zip(BATCHES, lengths, strict=True):
-                inputs = {n: _draw(s, batch, length, ids, rng) for n, s in run.inputs.items()}
-                cases.append((inputs, run(inputs)))
-        # Whatever a layer raises at a length it cannot take, a longer one may suit it.
-        except Exception as error:
-            refusal = error
-            continue
-        if all(a.size for a in itertools.chain.from_iterable(o.values() for _, o in cases)):
-            return cases
-    raise ValueError(
-        f"the model gives no output for random inputs of the lengths {LENGTHS}, so a file made "
-        "from it cannot be verified"
-    ) from refusal
-
-
 def _smallest_vocabulary(model: keras.Model) -> int:
     """The number of ids that every embedding knows; 2 without one (ids 0 and 1)."""
     sizes = [
@@ -164,20 +207,26 @@ def _smallest_vocabulary(model: keras.Model) -> int:
 
 
 def _draw(
-    spec: TensorSpec, batch: int, length: int, ids: int, rng: np.random.Generator
+    spec: TensorSpec,
+    batch: int,
+    length: int,
+    ids: int,
+    fill: float | None,
+    rng: np.random.Generator,
 ) -> np.ndarray:
-    """Random values for one input; the last step of the last row is zero, often a masked one."""
+    """Random values for one input; where it is masked, with a gap and a padded end."""
     open_batch, *sizes = spec.shape
     shape = [batch if open_batch is None else open_batch]
     shape += [length if size is None else size for size in sizes]
     if spec.dtype == "bool":
         return rng.random(shape) < 0.5
-    if not spec.dtype.startswith(("float", "bfloat")):
+    if spec.dtype.startswith(("float", "bfloat")):
+        values: np.ndarray = rng.normal(size=shape)
+    else:
         ids = min(ids, np.iinfo(spec.dtype).max)
         values = rng.integers(0, ids, shape)
         values[..., 0] = ids - 1  # no row is padding from its start to its end
-        return values.astype(spec.dtype)
-    reals = rng.normal(size=shape)
-    if len(shape) > 2:
-        reals[-1, -1] = 0.0
-    return reals.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)
+    if fill is not None and len(shape) > 1:
+        values[0, 1:2] = fill
+        values[-1, -(shape[1] // 3) :] = fill
+    return values.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)

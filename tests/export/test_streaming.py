@@ -1,5 +1,7 @@
 """A model timestep by timestep: in Keras, from a SavedModel, from a TFLite file."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from keras_norm.export import (
 )
 from keras_norm.export.runners import CApiRunner, KerasRunner
 from keras_norm.export.saved_model import write_saved_model
+from keras_norm.export.traced import traced
 from tests.export import models
 from tests.rnn import kinds
 
@@ -128,7 +131,7 @@ def test_the_model_is_left_as_it_was():
 def test_exports_have_the_step(export, tmp_path):
     model, data = stacked(), stacked_data()
     path = tmp_path / ("model.tflite" if export is export_tflite else "model")
-    export(model, path, step=True)
+    export(model, path)
     with open_runner(path, signature_name="step") as run:
         found = run_by_steps(Step(model), run, data)
     models.assert_same(found, expected_of(model, data))
@@ -146,8 +149,8 @@ def test_the_step_in_the_loader_of_tensorflow_serving(tmp_path):
 def test_check_runs_the_step(tmp_path):
     model, data = stacked(), stacked_data()
     files = [
-        export_saved_model(model, tmp_path / "m", step=True),
-        export_tflite(model, tmp_path / "m.tflite", step=True),
+        export_saved_model(model, tmp_path / "m"),
+        export_tflite(model, tmp_path / "m.tflite"),
     ]
     report = check(model, files, data)
     assert report, report
@@ -162,7 +165,9 @@ def test_check_finds_a_step_that_forgets(tmp_path):
             return outputs, {name: 0.9 * state for name, state in after.items()}
 
     model = one_layer(keras_norm.LayerNormLSTM(4))
-    write_saved_model(model, tmp_path / "model", Forgetful(model))
+    step = Forgetful(model)
+    graph = traced(step.joined, step.inputs | step.states)
+    write_saved_model(model, tmp_path / "model", {"step": graph})
     data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
     report = check(model, [tmp_path / "model"], data)
     found = [(a.name, p.name) for a in report.artifacts for p in a.properties if p.status == "fail"]
@@ -211,20 +216,89 @@ def test_a_fixed_length_is_refused():
         Step(model)
 
 
-def test_there_is_no_step_unless_it_is_asked_for(tmp_path):
-    path = export_saved_model(models.layer_norm_lstm(), tmp_path / "model")
+def test_a_layer_with_an_initial_state_of_its_own_is_refused():
+    class Warm(keras.layers.GRUCell):
+        def get_initial_state(self, batch_size=None):
+            return [keras.ops.ones((batch_size, self.units))]
+
+    with pytest.raises(StreamingError, match="starts from states of its own"):
+        Step(one_layer(keras.layers.RNN(Warm(4))))
+
+
+def test_without_a_step_an_export_says_why(tmp_path, caplog):
+    with caplog.at_level("INFO", "keras_norm.export"):
+        path = export_saved_model(one_layer(pooled), tmp_path / "model")
+    assert "mixes timesteps" in caplog.text
     with pytest.raises(RunnerError, match="no signature step"):
         open_runner(path, signature_name="step")
 
 
-def test_a_repeated_output_that_is_no_state_is_refused():
-    """Under a mask, the output of two cells on top of each other is not the first state."""
-    inputs = keras.Input((None,), dtype="int32")
+def test_there_is_no_step_where_none_is_wanted(tmp_path):
+    path = export_saved_model(models.layer_norm_lstm(), tmp_path / "model", step=False)
+    with pytest.raises(RunnerError, match="no signature step"):
+        open_runner(path, signature_name="step")
+
+
+def masked_cells(cells, **options):
+    inputs = keras.Input((None,), dtype="int32", name="ids")
     x = keras.layers.Embedding(5, 3, mask_zero=True)(inputs)
-    cells = [keras.layers.LSTMCell(4), keras.layers.GRUCell(4)]
-    step = Step(keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True)(x)))
+    return keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True, **options)(x))
+
+
+def test_a_masked_output_of_stacked_cells_is_the_last_cells():
+    model = masked_cells([keras.layers.LSTMCell(4), keras.layers.GRUCell(4)])
+    step, data = Step(model), {"ids": stacked_data()["ids"] % 5}
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+def test_a_repeated_output_that_is_no_state_is_refused():
+    class Doubled(keras.layers.SimpleRNNCell):
+        def call(self, *args, **kwargs):
+            output, states = super().call(*args, **kwargs)
+            return 2 * output, states
+
+    step = Step(masked_cells(Doubled(4)))
     with pytest.raises(StreamingError, match="zero_output_for_mask"):
-        step({"input": np.ones([1], "int32")}, step.initial_states(1))
+        step({"ids": np.ones([1], "int32")}, step.initial_states(1))
+
+
+def test_states_that_are_outputs_are_those_of_the_stream():
+    inputs = keras.Input((None, 3), name="x")
+    outputs = keras_norm.LayerNormLSTM(4, return_sequences=True, return_state=True)(inputs)
+    model = randomized(keras.Model(inputs, outputs))
+    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    step = Step(model)
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+def test_other_threads_call_the_model_while_a_step_runs():
+    model = one_layer(keras_norm.LayerNormLSTM(4))
+    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    before, step = KerasRunner(model)(data), Step(model)
+
+    class Elsewhere(keras.layers.Layer):
+        """Called in the middle of the step; calls the model from another thread."""
+
+        def call(self, x):
+            with ThreadPoolExecutor(1) as pool:
+                self.seen = pool.submit(lambda: KerasRunner(model)(data)).result()
+            return x
+
+    layer = Elsewhere()
+    inputs = keras.Input((None, 3), name="x")
+    outer = keras.Model(inputs, model(layer(inputs)))
+    step = Step(outer)
+    step({"x": data["x"][:, 0]}, step.initial_states(BATCH))
+    models.assert_same(layer.seen, before, 0)
+
+
+def test_a_tflite_file_has_the_weights_once(tmp_path):
+    model = one_layer(keras_norm.LayerNormLSTM(64))
+    sizes = [
+        export_tflite(model, tmp_path / f"{step}.tflite", step=step).stat().st_size
+        for step in (False, True)
+    ]
+    assert sizes[1] < sizes[0] + 0.5 * 4 * model.count_params()
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
@@ -233,7 +307,8 @@ def test_mixed_precision(policy, tmp_path):
     model = keras.Model(inputs, keras_norm.LayerNormLSTM(32, dtype=policy)(inputs))
     path = export_saved_model(model, tmp_path / "model", step=True)
     data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
-    assert check(model, [path], data)
+    report = check(model, [path], data)
+    assert report, report.failures
 
 
 def test_check_streams_two_inputs_of_different_lengths(tmp_path):
