@@ -49,14 +49,7 @@ class WorkerProcess:
         self._subject = subject
         self._timeout = timeout
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
-        self._process = subprocess.Popen(
-            [sys.executable, str(FOLDER / script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            # A script's own folder, where the protocol stands, is on its path unless this is set.
-            env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
-        )
+        self._process = start(FOLDER / script, self._stderr)
         try:
             self.info: Any = json.loads(self._ask(protocol.JSON, protocol.pack_json(request)))
         except BaseException:
@@ -145,6 +138,18 @@ class WorkerProcess:
     @property
     def _stdout(self) -> Any:
         return self._process.stdout
+
+
+def start(script: pathlib.Path, stderr: Any) -> Any:
+    """Start a script as a process with pipes for its input and output."""
+    return subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        # A script's own folder, where the protocol stands, is on its path unless this is set.
+        env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
+    )
 
 
 def _first_line(text: str) -> str:
