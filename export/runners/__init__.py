@@ -1,0 +1,22 @@
+"""Run a model wherever it stands: each runner maps named arrays to named arrays."""
+
+from keras_norm.export.runners.c_api_runner import CApiRunner
+from keras_norm.export.runners.keras_runner import KerasRunner
+from keras_norm.export.runners.open import open_runner
+from keras_norm.export.runners.runner import Arrays, Runner
+from keras_norm.export.runners.saved_model_runner import SavedModelRunner
+from keras_norm.export.runners.tflite_runner import TFLiteRunner, require_litert
+from keras_norm.export.runners.worker_runner import TIMEOUT, WorkerRunner
+
+__all__ = [
+    "TIMEOUT",
+    "Arrays",
+    "CApiRunner",
+    "KerasRunner",
+    "Runner",
+    "SavedModelRunner",
+    "TFLiteRunner",
+    "WorkerRunner",
+    "open_runner",
+    "require_litert",
+]

@@ -1,0 +1,41 @@
+"""The runner that all others are compared with: Keras itself."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_norm.export import signature
+from keras_norm.export.runners.runner import Arrays, Runner
+
+
+class KerasRunner(Runner):
+    """The Keras model in memory, in inference mode, as `model.predict` runs it.
+
+    Args:
+        model: a functional or a built sequential model.
+    """
+
+    name = "Keras"
+    path = None
+
+    def __init__(self, model: keras.Model) -> None:
+        self.inputs = signature.input_specs(model)
+        specs = {n: tf.TensorSpec(s.shape, s.dtype) for n, s in self.inputs.items()}
+        self._function = tf.function(
+            lambda tensors: signature.call(model, tensors, training=False),
+            input_signature=[specs],
+            autograph=False,
+        ).get_concrete_function()
+
+    def _run(self, inputs: Arrays) -> Arrays:
+        tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
+        return {name: _as_numpy(tensor) for name, tensor in self._function(tensors).items()}
+
+    def close(self) -> None:
+        """Do nothing: the model stays the caller's."""
+
+
+def _as_numpy(tensor: Any) -> np.ndarray:
+    return np.asarray(tf.cast(tensor, "float32") if tensor.dtype == tf.bfloat16 else tensor)

@@ -1,0 +1,46 @@
+"""SavedModels in TensorFlow."""
+
+import dataclasses
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.runners.worker_runner import WorkerRunner
+from keras_norm.export.saved_model_file import (
+    saved_model_ops,
+    saved_model_signature,
+    saved_model_signatures,
+)
+from keras_norm.export.signature import TensorSpec
+from keras_norm.export.worker_process import WorkerProcess
+
+
+class SavedModelRunner(WorkerRunner):
+    """A SavedModel in a TensorFlow process that can import neither Keras nor this package."""
+
+    name = "SavedModel"
+    _script = "run_saved_model.py"
+
+    def _start(self, timeout: float) -> WorkerProcess:
+        try:
+            inputs, outputs = saved_model_signature(self.path, self.signature_name)
+        except (OSError, ValueError) as error:
+            raise RunnerError(f"{self._subject}: {error}") from error
+        self.inputs = {}
+        for name, tensor in inputs.items():
+            if tensor.shape is None:
+                raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
+            self.inputs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
+        request = {
+            "path": str(self.path),
+            "signature": self.signature_name,
+            "inputs": {n: dataclasses.asdict(t) for n, t in inputs.items()},
+            "outputs": {n: dataclasses.asdict(t) for n, t in outputs.items()},
+        }
+        return WorkerProcess(self._script, request, subject=self._subject, timeout=timeout)
+
+    def ops(self) -> dict[str, list[str]]:
+        """Operation -> nodes of the graph and its functions."""
+        return saved_model_ops(self.path)
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file."""
+        return saved_model_signatures(self.path)

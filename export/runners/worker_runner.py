@@ -1,0 +1,60 @@
+"""Runners that work in a child process."""
+
+import abc
+import os
+import pathlib
+
+from keras_norm.export.runners.runner import Arrays, Runner
+from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.worker_process import WorkerProcess
+
+TIMEOUT = 300.0
+
+
+class WorkerRunner(Runner):
+    """A runner whose work is done in a child process, so that nothing there can harm this one.
+
+    Args:
+        path: the file or folder to run.
+        signature_name: which of its signatures to run.
+        timeout: seconds that loading or one run may take.
+
+    Raises:
+        RunnerError: the artefact is missing, damaged or foreign.
+    """
+
+    path: pathlib.Path
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        signature_name: str = SERVING_DEFAULT,
+        *,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.path = pathlib.Path(path)
+        self.signature_name = signature_name
+        self._worker = self._start(timeout)
+
+    @abc.abstractmethod
+    def _start(self, timeout: float) -> WorkerProcess:
+        """Start the worker and set `self.inputs`."""
+
+    def _run(self, inputs: Arrays) -> Arrays:
+        return self._worker.run(inputs)
+
+    def modules(self) -> set[str]:
+        """Top-level Python modules that the worker has imported."""
+        return self._worker.modules()
+
+    def state(self) -> dict[str, str]:
+        """A digest of each variable, by name; empty where the runtime does not show them."""
+        return self._worker.state()
+
+    def close(self) -> None:
+        """End the worker process."""
+        self._worker.close()
+
+    @property
+    def _subject(self) -> str:
+        return f"{self.name} {self.path}"

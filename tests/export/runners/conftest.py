@@ -1,0 +1,29 @@
+import pytest
+
+from keras_norm.export import export_saved_model, export_tflite
+from keras_norm.export.runners import CApiRunner, SavedModelRunner, TFLiteRunner
+from tests.export import models
+
+
+@pytest.fixture(scope="package")
+def model():
+    return models.tagger()
+
+
+@pytest.fixture(scope="package")
+def exported(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("with a space")
+    return {
+        "saved_model": export_saved_model(model, folder / "served", version=1),
+        "tflite": export_tflite(model, folder / "model.tflite"),
+    }
+
+
+@pytest.fixture(scope="package")
+def runners(exported):
+    with (
+        SavedModelRunner(exported["saved_model"]) as saved_model,
+        CApiRunner(exported["saved_model"]) as c_api,
+        TFLiteRunner(exported["tflite"]) as tflite,
+    ):
+        yield {"saved_model": saved_model, "c_api": c_api, "tflite": tflite}

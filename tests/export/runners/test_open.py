@@ -1,0 +1,51 @@
+import shutil
+
+import pytest
+
+from keras_norm.export import RunnerError, open_runner
+from keras_norm.export.runners import SavedModelRunner, TFLiteRunner
+from tests.export import models
+
+
+def test_open_runner_picks_by_path(model, exported):
+    with open_runner(exported["saved_model"], model) as run:
+        assert isinstance(run, SavedModelRunner)
+    with open_runner(exported["tflite"], model) as run:
+        assert isinstance(run, TFLiteRunner)
+
+
+def test_open_runner_takes_the_highest_version(exported, tmp_path):
+    for version in ("2", "10"):
+        shutil.copytree(exported["saved_model"], tmp_path / version)
+    (tmp_path / "notes").mkdir()
+    with open_runner(tmp_path) as run:
+        assert run.path == tmp_path / "10"
+
+
+def test_open_runner_refuses_an_export_of_another_model(exported):
+    with pytest.raises(RunnerError, match=r"is no export of this model: .* x; received features"):
+        open_runner(exported["saved_model"], models.dense())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "no such file or folder"),
+        ("missing.tflite", "no such file"),
+        ("model.txt", "is no SavedModel .* and no .tflite file"),
+        ("folder", "is no SavedModel .* and no .tflite file"),
+        ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
+        ("damaged.tflite", "TFLite .*damaged.tflite: "),
+        ("empty.tflite", "TFLite .*empty.tflite: "),
+    ],
+)
+def test_foreign_and_damaged_files_give_one_clear_line(tmp_path, name, message):
+    (tmp_path / "model.txt").write_text("no model")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"\xff" * 30)
+    (tmp_path / "damaged.tflite").write_bytes(b"\x00" * 30)
+    (tmp_path / "empty.tflite").touch()
+    with pytest.raises(RunnerError, match=message) as caught:
+        open_runner(tmp_path / name)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,85 @@
+"""What holds for every runner."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import RunnerError
+from keras_norm.export.runners import KerasRunner
+from tests.export import models
+
+KINDS = ("saved_model", "c_api", "tflite")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_runner_equals_keras_at_any_batch_and_length(model, runners, kind):
+    keras_runner = KerasRunner(model)
+    for batch, time in ((1, 4), (7, 9), (2, 1), (1, 4)):
+        data = models.tagger_data(batch, time)
+        models.assert_same(runners[kind](data), keras_runner(data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "imported"), [("saved_model", {"tensorflow"}), ("c_api", set()), ("tflite", set())]
+)
+def test_workers_import_only_what_they_are_there_to_test(runners, kind, imported):
+    runners[kind](models.tagger_data(1, 2))
+    named = {"tensorflow", "keras", "tf_keras", "keras_norm"}
+    assert runners[kind].modules() & named == imported
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runners_list_their_operations(runners, kind):
+    op = "FULLY_CONNECTED" if kind == "tflite" else "MatMul"
+    assert runners[kind].ops()[op]
+
+
+def test_reports_can_tell_runners_apart(model, runners):
+    names = [r.name for r in (KerasRunner(model), *runners.values())]
+    assert names == ["Keras", "SavedModel", "SavedModel (C API)", "TFLite"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_that_lose_nothing_are_converted(model, runners, kind):
+    data = models.tagger_data(2, 3)
+    wide = {"features_of_it": data["features_of_it"].astype("float64"), "file": data["file"] + 0}
+    wide["file"] = wide["file"].astype("int64")
+    models.assert_same(runners[kind](wide), KerasRunner(model)(data))
+
+
+@pytest.mark.parametrize("kind", ["keras", *KINDS])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"file": np.ones((2, 3))}, r'input "file" has the type int32; received float64'),
+        ({"file": np.full((2, 3), 2**40)}, r'input "file" has the type int32; received int64'),
+        ({"file": np.array([["a"]])}, r'input "file" has the type int32; received <U1'),
+        (
+            {"features_of_it": np.ones((2, 3, 4))},
+            r"has the shape \(any, any, 3\); received \(2, 3, 4\)",
+        ),
+        ({"file": np.ones(2, "int32")}, r"has the shape \(any, any\); received \(2,\)"),
+        ({"other": np.ones(2)}, "takes the inputs features_of_it, file; received .*other"),
+    ],
+    ids=["float", "too large", "text", "features", "rank", "name"],
+)
+def test_wrong_data_is_refused(model, runners, kind, change, message):
+    run = KerasRunner(model) if kind == "keras" else runners[kind]
+    with pytest.raises(ValueError, match=message):
+        run(models.tagger_data(2, 3) | change)
+
+
+def test_text_is_refused():
+    inputs = keras.Input((), name="words", dtype="string")
+    run = KerasRunner(keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs)))
+    with pytest.raises(ValueError, match='input "words" takes text'):
+        run({"words": np.array(["a"])})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_run_is_one_line_and_the_next_one_works(model, runners, kind):
+    good = models.tagger_data(2, 3)
+    bad = good | {"file": np.ones((2, 4), "int32")}  # the two inputs differ in length
+    with pytest.raises(RunnerError, match=r"^[^\n]+$"):
+        runners[kind](bad)
+    models.assert_same(runners[kind](good), KerasRunner(model)(good))
