@@ -172,6 +172,7 @@ def _check_source(
             before = run(first.inputs)
             outputs = _values(run, plan, tolerance)
             tested = _properties(run, plan, tolerance)
+            at_once = properties.concurrency(run, plan.cases, plan.expected, tolerance)
             if source.path and STEP in run.signatures():
                 with source.open(STEP) as step:
                     tested = (*tested, properties.streaming(step, plan.stream(), tolerance))
@@ -180,7 +181,7 @@ def _check_source(
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
     except Exception as error:
         return dataclasses.replace(result, error=one_line(error))
-    return dataclasses.replace(result, outputs=outputs, properties=(*tested, weights, ops))
+    return dataclasses.replace(result, outputs=outputs, properties=(*tested, at_once, weights, ops))
 
 
 def _values(run: Run, plan: _Plan, tolerance: Tolerance) -> tuple[OutputResult, ...]:

@@ -17,6 +17,8 @@ Run = Callable[[Arrays], Arrays]
 
 PADDING = 3
 ROWS_ALONE = 3
+# Threads that call at once, with how many different inputs, and for how many seconds.
+THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Property:
     """Whether a model has a property.
 
     Attributes:
-        name: "row independence", "padding", "repeat", "streaming", "weights" or "ops".
+        name: "row independence", "padding", "repeat", "concurrency", "streaming", "weights" or
+            "ops".
         status: "pass", "fail" or "not applicable".
         detail: what was seen, or why it does not apply.
     """
@@ -168,6 +171,32 @@ def repeat(run: Run, first: Case, other: Case, tolerance: Tolerance) -> Property
             detail = f"the same call after another one: {difference(first.locate(result))}"
             return Property("repeat", "fail", detail)
     return Property("repeat", "pass", f"{first.name} again after {other.name}")
+
+
+def concurrency(
+    run: Any, cases: Sequence[Case], expected: Sequence[Arrays], tolerance: Tolerance
+) -> Property:
+    """Whether many threads at once on one loaded model all get the answers that they should.
+
+    Args:
+        run: a runner with `run_at_once`, or any function.
+        cases: inputs, of several shapes.
+        expected: the answer to each.
+        tolerance: how far the answers may differ.
+    """
+    name = "concurrency"
+    if not hasattr(run, "run_at_once"):
+        return Property(name, "not applicable", "SavedModels only, through the C API")
+    picked = sorted({*np.linspace(0, len(cases) - 1, AT_ONCE).astype(int).tolist()})
+    inputs = [cases[k].inputs for k in picked]
+    calls, *bounds = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
+    for bound in bounds:
+        for k, actual in zip(picked, bound, strict=True):
+            for result in tolerance.compare(expected[k], actual):
+                if not result:
+                    detail = f"{cases[k].name}: {difference(cases[k].locate(result))}"
+                    return Property(name, "fail", f"{THREADS} threads at once, {detail}")
+    return Property(name, "pass", f"{calls} calls by {THREADS} threads at once")
 
 
 def difference(result: OutputComparison) -> str:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -59,6 +59,14 @@ class WorkerProcess:
     def run(self, arrays: Mapping[str, np.ndarray]) -> protocol.Arrays:
         """Send inputs and return outputs."""
         return protocol.unpack_arrays(self._ask(protocol.ARRAYS, protocol.pack_arrays(arrays)))
+
+    def run_at_once(
+        self, cases: Sequence[Mapping[str, np.ndarray]], threads: int, seconds: float
+    ) -> tuple[int, list[protocol.Arrays]]:
+        """See `protocol.run_at_once`: it runs in the worker."""
+        request = protocol.pack_cases({"threads": threads, "seconds": seconds}, cases)
+        header, spans = protocol.unpack_cases(self._ask(protocol.THREADS, request))
+        return header["calls"], spans
 
     def modules(self) -> set[str]:
         """Top-level modules that the worker has imported so far."""

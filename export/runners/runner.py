@@ -42,8 +42,12 @@ class Runner(abc.ABC):
             ValueError: an input is missing, unknown, or has the wrong shape or type.
             RunnerError: the artefact failed to run.
         """
+        return self._run(self._read(inputs))
+
+    def _read(self, inputs: Mapping[str, Any]) -> Arrays:
+        """The arrays that `self.inputs` asks for, or ValueError."""
         signature.require_names(inputs, list(self.inputs), self.name)
-        return self._run({n: _fitted(np.asarray(inputs[n]), s) for n, s in self.inputs.items()})
+        return {n: _fitted(np.asarray(inputs[n]), s) for n, s in self.inputs.items()}
 
     @abc.abstractmethod
     def _run(self, inputs: Arrays) -> Arrays:

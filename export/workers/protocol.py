@@ -6,20 +6,25 @@ NumPy alone, because a worker must not import what it is there to do without.
     runner -> worker   JSON     once: what to load
     worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
     runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
+    runner -> worker   THREADS  several inputs       worker -> runner   THREADS or ERROR
     runner -> worker   JSON     any                  worker -> runner   JSON: modules, and the state
 """
 
+import concurrent.futures
 import io
+import itertools
 import json
 import os
 import struct
 import sys
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
 
-JSON, ARRAYS, ERROR = b"J", b"A", b"E"
+JSON, ARRAYS, THREADS, ERROR = b"J", b"A", b"T", b"E"
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -67,6 +72,71 @@ def unpack_arrays(payload: bytes) -> Arrays:
     return dict(zip(names.tolist(), values, strict=True))
 
 
+def pack_cases(header: Mapping[str, Any], cases: Sequence[Mapping[str, np.ndarray]]) -> bytes:
+    """Encode several dicts of arrays, and numbers that belong to all of them."""
+    numbered = {f"{i}:{name}": a for i, case in enumerate(cases) for name, a in case.items()}
+    numbers = pack_json(header)
+    return struct.pack("<Q", len(numbers)) + numbers + pack_arrays(numbered)
+
+
+def unpack_cases(payload: bytes) -> tuple[dict[str, Any], list[Arrays]]:
+    """Decode what `pack_cases` encoded."""
+    (length,) = struct.unpack("<Q", payload[:8])
+    cases: dict[str, Arrays] = {}
+    for numbered, array in unpack_arrays(payload[8 + length :]).items():
+        number, _, name = numbered.partition(":")
+        cases.setdefault(number, {})[name] = array
+    return json.loads(payload[8 : 8 + length]), list(cases.values())
+
+
+def run_at_once(
+    run: Run, cases: Sequence[Arrays], threads: int, seconds: float
+) -> tuple[int, list[Arrays]]:
+    """Call `run` on many threads at once, each going through the cases from another one on.
+
+    Args:
+        run: from input arrays to output arrays.
+        cases: inputs, no more of them than threads, so that each is run.
+        threads: how many call at once.
+        seconds: how long; every thread calls at least once.
+
+    Returns:
+        How many calls there were; and the lowest, then the highest values that they answered, each
+        as one dict for every case.
+    """
+    together = threading.Barrier(threads)
+
+    def work(first: int) -> tuple[int, dict[int, tuple[Arrays, Arrays]]]:
+        together.wait()
+        end = time.monotonic() + seconds
+        seen: dict[int, tuple[Arrays, Arrays]] = {}
+        for calls in itertools.count(1):
+            case = (first + calls) % len(cases)
+            answer = run(cases[case])
+            seen[case] = _wider(seen.get(case, (answer, answer)), (answer, answer))
+            if time.monotonic() >= end:
+                break
+        return calls, seen
+
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        found = list(pool.map(work, range(threads)))
+    spans = {}
+    for _, seen in found:
+        for case, span in seen.items():
+            spans[case] = _wider(spans.get(case, span), span)
+    lowest, highest = zip(*(spans[case] for case in range(len(cases))), strict=True)
+    return sum(calls for calls, _ in found), [*lowest, *highest]
+
+
+def _wider(one: tuple[Arrays, Arrays], other: tuple[Arrays, Arrays]) -> tuple[Arrays, Arrays]:
+    """The span of two spans; NaN anywhere stays NaN."""
+    (low, high), (lower, higher) = one, other
+    return (
+        {name: np.minimum(low[name], lower[name]) for name in low},
+        {name: np.maximum(high[name], higher[name]) for name in high},
+    )
+
+
 def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -> None:
     """Be a worker: load once, then run on every request until stdin ends.
 
@@ -100,7 +170,12 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
             write_frame(replies, JSON, pack_json({"modules": modules, "state": state}))
             continue
         try:
-            write_frame(replies, ARRAYS, pack_arrays(run(unpack_arrays(payload))))
+            if kind == THREADS:
+                how, cases = unpack_cases(payload)
+                calls, spans = run_at_once(run, cases, **how)
+                write_frame(replies, THREADS, pack_cases({"calls": calls}, spans))
+            else:
+                write_frame(replies, ARRAYS, pack_arrays(run(unpack_arrays(payload))))
         except Exception as error:
             write_frame(replies, ERROR, _text(error))
 

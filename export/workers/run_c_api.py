@@ -58,6 +58,7 @@ def open_library() -> ctypes.CDLL:
     tags = ctypes.POINTER(ctypes.c_char_p)
     declarations: dict[str, tuple[Any, list[Any]]] = {
         "TF_NewStatus": (pointer, []),
+        "TF_DeleteStatus": (None, [pointer]),
         "TF_GetCode": (integer, [pointer]),
         "TF_Message": (ctypes.c_char_p, [pointer]),
         "TF_NewGraph": (pointer, []),
@@ -93,7 +94,7 @@ def _open(folder: pathlib.Path, pattern: str, mode: int) -> ctypes.CDLL:
 
 
 class Session:
-    """A loaded SavedModel.
+    """A loaded SavedModel, which any number of threads may run at once.
 
     Args:
         lib: from `open_library`.
@@ -106,7 +107,6 @@ class Session:
         self, lib: ctypes.CDLL, path: str, inputs: dict[str, Any], outputs: dict[str, Any]
     ) -> None:
         self._lib = lib
-        self._status = lib.TF_NewStatus()
         self._graph = lib.TF_NewGraph()
         self._session = self._checked(
             lib.TF_LoadSessionFromSavedModel,
@@ -151,10 +151,14 @@ class Session:
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function whose last argument is a TF_Status, and raise what that says."""
-        result = function(*arguments, self._status)
-        if self._lib.TF_GetCode(self._status):
-            raise RuntimeError(self._lib.TF_Message(self._status).decode())
-        return result
+        status = self._lib.TF_NewStatus()  # of this call: others may be under way
+        try:
+            result = function(*arguments, status)
+            if self._lib.TF_GetCode(status):
+                raise RuntimeError(self._lib.TF_Message(status).decode())
+            return result
+        finally:
+            self._lib.TF_DeleteStatus(status)
 
     def _output(self, tensor: str) -> Output:
         operation, _, index = tensor.partition(":")

@@ -5,7 +5,14 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.cases import read_samples
-from keras_norm.export.properties import Tolerance, padding, plain_ops, repeat, row_independence
+from keras_norm.export.properties import (
+    Tolerance,
+    concurrency,
+    padding,
+    plain_ops,
+    repeat,
+    row_independence,
+)
 from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import TensorSpec
 
@@ -57,6 +64,34 @@ def test_a_repeated_call_that_differs_is_located_in_the_data(samples):
     found = repeat(run, samples.case([4]), samples.case([0, 1]), EXACT)
     assert found.status == "fail"
     assert "sample 4" in found.detail
+
+
+class AtOnce:
+    """Answers `offset` more in one of the calls."""
+
+    def __init__(self, offset):
+        self.offset = offset
+
+    def run_at_once(self, cases, threads, seconds):
+        lowest = [{"y": case["x"] ** 2} for case in cases]
+        highest = [{"y": case["x"] ** 2} for case in cases]
+        highest[-1]["y"] = highest[-1]["y"] + self.offset
+        return 20, lowest, highest
+
+
+@pytest.mark.parametrize(("offset", "status"), [(0.0, "pass"), (1e-3, "fail"), (np.nan, "fail")])
+def test_one_wrong_answer_among_threads_is_found(samples, offset, status):
+    cases = [samples.case([1]), samples.case([0, 4], 2)]
+    expected = [{"y": case.inputs["x"] ** 2} for case in cases]
+    found = concurrency(AtOnce(offset), cases, expected, Tolerance(0.0, {"y": 1e-6}))
+    assert found.status == status
+    assert "8 threads at once" in found.detail
+
+
+def test_a_function_is_not_called_by_many_threads(samples):
+    cases = [samples.case([1])]
+    found = concurrency(lambda inputs: inputs, cases, [cases[0].inputs], EXACT)
+    assert found.status == "not applicable"
 
 
 def runner(path, ops):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from keras_norm.export.errors import RunnerError
@@ -8,6 +9,8 @@ import sys, time
 sys.path.insert(0, {str(FOLDER)!r})
 import protocol
 
+alive = []
+
 def load(request):
     print("a stray line on stdout")
     def run(arrays):
@@ -17,6 +20,12 @@ def load(request):
             print("F0000 Check failed: size > 0", file=sys.stderr, flush=True)
             print("    @ 0x7f stack frame", file=sys.stderr, flush=True)
             import os; os.abort()
+        if "alive" in arrays:
+            alive.append(1)
+            time.sleep(0.02)
+            count = len(alive)
+            alive.pop()
+            return {{"alive": count}}
         if "fail" in arrays:
             raise ValueError("first line\\nsecond line")
         return arrays
@@ -45,8 +54,6 @@ def test_the_request_reaches_the_worker(echo):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
 @pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
 def test_arrays_come_back_as_they_were(echo, dtype, shape):
-    import numpy as np
-
     sent = np.ones(shape, dtype)
     received = echo.run({"file": sent})["file"]
     assert received.dtype == sent.dtype
@@ -58,6 +65,24 @@ def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
         echo.run({"fail": 1})
     assert caught.value.detail == "first line\nsecond line"
     assert echo.run({"fine": 1})["fine"] == 1
+
+
+def test_threads_call_at_once_and_every_one_of_them_is_answered(echo):
+    calls, (lowest, highest) = echo.run_at_once([{"alive": 1}], threads=8, seconds=0.1)
+    assert calls >= 8
+    assert 1 <= lowest["alive"] < highest["alive"] <= 8
+
+
+def test_the_answers_of_threads_are_sorted_by_case(echo):
+    cases = [{"file": np.array([k, -k])} for k in range(3)]
+    calls, spans = echo.run_at_once(cases, threads=4, seconds=0)
+    assert calls == 4  # one for each thread, however short the time
+    np.testing.assert_array_equal([span["file"] for span in spans], 2 * [c["file"] for c in cases])
+
+
+def test_what_fails_in_a_thread_fails_the_call(echo):
+    with pytest.raises(RunnerError, match=r"^the echo: first line$"):
+        echo.run_at_once([{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
 
 
 def test_a_crash_names_the_signal_and_what_the_worker_said(tmp_path):
