@@ -14,6 +14,7 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.traced import traced
 from keras_norm.export.verify import find_step
+from keras_norm.export.warmup import warmup_requests, write_warmup
 from keras_norm.walk import named_layers
 
 
@@ -24,6 +25,7 @@ def export_saved_model(
     version: int | None = None,
     step: bool | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
+    warmup: Any = None,
 ) -> pathlib.Path:
     """Write `model` as a SavedModel, in inference mode.
 
@@ -42,18 +44,21 @@ def export_saved_model(
             the model runs forward in time; why one does not is logged, at the level INFO.
         signatures: further ones, by name: functions from a dict of the model's inputs by name to a
             dict of tensors; or a `tf.function` with an `input_signature` of its own.
+        warmup: real samples that TensorFlow Serving runs when it loads the model, so that the first
+            client need not wait: see `keras_norm.export.warmup.warmup_requests`.
 
     Returns:
         The folder written: `path`, or `path/<version>`.
 
     Raises:
         FileExistsError: the folder exists; it is never overwritten.
+        ImportError: there is a `warmup`, and tensorflow-serving-api is not installed.
         UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function or a custom op,
             which a server may not have.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, or a stateful layer, whose state all requests to
             a server would share; `version` is no positive integer; `path` ends like a file; a name
-            of `signatures` is taken.
+            of `signatures` is taken; the model does not take the samples of `warmup`.
 
     Example:
     ```python
@@ -70,9 +75,14 @@ def export_saved_model(
     found = find_step(model, step)
     if found is not None:
         signatures = {STEP: found.graph, **signatures}
+    requests: list[Any] = []
+    if warmup is not None:
+        requests = warmup_requests(model, warmup, None if found is None else found.step)
     with staged(target) as folder:
         write_saved_model(model, folder, signatures)
         _refuse_unservable(folder)
+        if requests:
+            write_warmup(folder, requests)
     return target
 
 
