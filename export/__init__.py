@@ -8,7 +8,9 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
+from keras_norm.export.grpc_client import GrpcClient
 from keras_norm.export.report import Report
+from keras_norm.export.rest_client import RestClient
 from keras_norm.export.runners import open_runner
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.streaming import Step
@@ -16,7 +18,9 @@ from keras_norm.export.tflite import export_tflite
 
 __all__ = [
     "ConversionError",
+    "GrpcClient",
     "Report",
+    "RestClient",
     "RunnerError",
     "Step",
     "StreamingError",

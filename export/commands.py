@@ -5,7 +5,6 @@ import contextlib
 import os
 import pathlib
 import re
-import uuid
 import zipfile
 import zlib
 from typing import Any
@@ -21,7 +20,7 @@ from keras_norm.export.page import render, require_report_extra
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.saved_model_file import saved_model_signatures
 from keras_norm.export.signature import input_specs, pack_inputs
-from keras_norm.export.staging import staged
+from keras_norm.export.staging import replace_text, staged
 from keras_norm.export.summary import summary_tables
 from keras_norm.export.tflite import export_tflite
 from keras_norm.recalibrate import recalibrate as recalibrate_model
@@ -194,15 +193,10 @@ def _load_data(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Write all of the file or none of it."""
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        replace_text(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _size(path: pathlib.Path) -> str:

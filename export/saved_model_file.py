@@ -52,7 +52,7 @@ def saved_model_signature(
         known = ", ".join(saved_model_signatures(path))
         raise ValueError(f"{path} has no signature {name}; it has: {known or 'none'}")
     found = signatures[name]
-    return _tensors(found.inputs), _tensors(found.outputs)
+    return graph_tensors(found.inputs), graph_tensors(found.outputs)
 
 
 def saved_model_signatures(path: str | os.PathLike[str]) -> list[str]:
@@ -158,7 +158,12 @@ def _must_compile(item: Any) -> bool:
     return "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b
 
 
-def _tensors(entries: Any) -> dict[str, GraphTensor]:
+def graph_tensors(entries: Any) -> dict[str, GraphTensor]:
+    """The inputs or outputs of a SignatureDef, by name.
+
+    Args:
+        entries: name -> TensorInfo.
+    """
     return {
         name: GraphTensor(
             entry.name,

@@ -44,6 +44,21 @@ def staged(target: pathlib.Path) -> Iterator[pathlib.Path]:
         raise
 
 
+def replace_text(path: pathlib.Path, text: str) -> None:
+    """Write a file in one step, over the one that may stand there.
+
+    Args:
+        path: the file.
+        text: what it will hold.
+    """
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
 def _refuse_existing(target: pathlib.Path) -> None:
     if target.exists() or target.is_symlink():
         raise FileExistsError(

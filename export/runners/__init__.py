@@ -4,7 +4,7 @@ from keras_norm.export.runners.c_api_runner import CApiRunner
 from keras_norm.export.runners.keras_runner import KerasRunner
 from keras_norm.export.runners.open import open_runner
 from keras_norm.export.runners.runner import Arrays, Runner
-from keras_norm.export.runners.saved_model_runner import SavedModelRunner
+from keras_norm.export.runners.saved_model_runner import SavedModelRunner, fixed_specs
 from keras_norm.export.runners.tflite_runner import TFLiteRunner, require_litert
 from keras_norm.export.runners.worker_runner import TIMEOUT, WorkerRunner
 
@@ -17,6 +17,7 @@ __all__ = [
     "SavedModelRunner",
     "TFLiteRunner",
     "WorkerRunner",
+    "fixed_specs",
     "open_runner",
     "require_litert",
 ]

@@ -1,10 +1,12 @@
 """SavedModels in TensorFlow."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.saved_model_file import (
+    GraphTensor,
     saved_model_ops,
     saved_model_signature,
     saved_model_signatures,
@@ -24,11 +26,7 @@ class SavedModelRunner(WorkerRunner):
             inputs, outputs = saved_model_signature(self.path, self.signature_name)
         except (OSError, ValueError) as error:
             raise RunnerError(f"{self._subject}: {error}") from error
-        self.inputs = {}
-        for name, tensor in inputs.items():
-            if tensor.shape is None:
-                raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
-            self.inputs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
+        self.inputs = fixed_specs(inputs, self._subject)
         request = {
             "path": str(self.path),
             "signature": self.signature_name,
@@ -44,3 +42,21 @@ class SavedModelRunner(WorkerRunner):
     def signatures(self) -> list[str]:
         """Names of the signatures in the file."""
         return saved_model_signatures(self.path)
+
+
+def fixed_specs(inputs: Mapping[str, GraphTensor], subject: str) -> dict[str, TensorSpec]:
+    """The inputs of a SavedModel's signature as a runner's.
+
+    Args:
+        inputs: name -> tensor.
+        subject: what has them, for the message.
+
+    Raises:
+        RunnerError: one of them may have any number of axes.
+    """
+    specs = {}
+    for name, tensor in inputs.items():
+        if tensor.shape is None:
+            raise RunnerError(f'{subject}: input "{name}" has no fixed number of axes')
+        specs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
+    return specs

@@ -28,6 +28,7 @@ JSON, ARRAYS, THREADS, ERROR = b"J", b"A", b"T", b"E"
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
+Span = tuple[Arrays, Arrays]  # the lowest and the highest values
 
 
 def write_frame(stream: IO[bytes], kind: bytes, payload: bytes) -> None:
@@ -106,10 +107,10 @@ def run_at_once(
     """
     together = threading.Barrier(threads)
 
-    def work(first: int) -> tuple[int, dict[int, tuple[Arrays, Arrays]]]:
+    def work(first: int) -> tuple[int, dict[int, Span]]:
         together.wait()
         end = time.monotonic() + seconds
-        seen: dict[int, tuple[Arrays, Arrays]] = {}
+        seen: dict[int, Span] = {}
         for calls in itertools.count(1):
             case = (first + calls) % len(cases)
             answer = run(cases[case])
@@ -120,7 +121,7 @@ def run_at_once(
 
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(work, range(threads)))
-    spans = {}
+    spans: dict[int, Span] = {}
     for _, seen in found:
         for case, span in seen.items():
             spans[case] = _wider(spans.get(case, span), span)
@@ -128,7 +129,7 @@ def run_at_once(
     return sum(calls for calls, _ in found), [*lowest, *highest]
 
 
-def _wider(one: tuple[Arrays, Arrays], other: tuple[Arrays, Arrays]) -> tuple[Arrays, Arrays]:
+def _wider(one: Span, other: Span) -> Span:
     """The span of two spans; NaN anywhere stays NaN."""
     (low, high), (lower, higher) = one, other
     return (

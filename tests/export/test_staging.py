@@ -1,6 +1,6 @@
 import pytest
 
-from keras_norm.export.staging import staged
+from keras_norm.export.staging import replace_text, staged
 
 
 def test_the_target_appears_only_at_the_end(tmp_path):
@@ -48,3 +48,12 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
         build()
     assert target.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    file = tmp_path / "file"
+    replace_text(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        replace_text(file, "\ud800")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]

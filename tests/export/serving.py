@@ -1,0 +1,345 @@
+"""Servers to ask: TensorFlow Serving where there is one, and a stand-in that answers as it does.
+
+The stand-in is written from Serving's documentation and protocol buffers, not from our clients: it
+reads any request that the REST and gRPC APIs allow, and computes through the C API.
+"""
+
+import concurrent.futures
+import contextlib
+import http.server
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from google.protobuf import json_format
+from grpc import StatusCode
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2 as metadata_pb2
+from tensorflow_serving.apis import predict_pb2
+from tensorflow_serving.apis import prediction_service_pb2_grpc as service
+
+from keras_norm.export.runners import CApiRunner
+
+BINARY = os.environ.get("KERAS_NORM_SERVING") or shutil.which("tensorflow_model_server")
+
+# gRPC's codes as the HTTP server of Serving translates them.
+HTTP = {
+    StatusCode.INVALID_ARGUMENT: 400,
+    StatusCode.FAILED_PRECONDITION: 400,
+    StatusCode.NOT_FOUND: 404,
+    StatusCode.UNIMPLEMENTED: 501,
+}
+
+
+class RefusedError(Exception):
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def real_server(config, batching):
+    """TensorFlow Serving: yields its REST and its gRPC port."""
+    rest, rpc = free_port(), free_port()
+    command = [BINARY, f"--port={rpc}", f"--rest_api_port={rest}"]
+    command += [f"--model_config_file={config}", "--allow_version_labels_for_unavailable_models"]
+    command += ["--enable_batching", f"--batching_parameters_file={batching}"]
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            names = re.findall(r'name: "(.*)"', config.read_text())
+            for name in names:
+                _await(f"http://127.0.0.1:{rest}/v1/models/{name}", process)
+            yield rest, rpc
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _await(url, process):
+    for _ in range(240):
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
+            if b"AVAILABLE" in answer.read():
+                return
+        assert process.poll() is None, "the server ended"
+        time.sleep(0.5)
+    raise AssertionError(f"{url} is not ready")
+
+
+class Store:
+    """Folders of SavedModels: name -> version -> folder, and labels: name -> label -> version."""
+
+    def __init__(self, folders, labels):
+        self.folders, self.labels = folders, labels
+        self._runners = {}
+        self._lock = threading.Lock()  # a worker answers one request at a time
+
+    def find(self, name, version=None, label=None):
+        versions = self.folders.get(name, {})
+        if label:
+            if label not in self.labels.get(name, {}):
+                raise RefusedError(
+                    StatusCode.INVALID_ARGUMENT,
+                    f"Unrecognized servable version label: {label}",
+                )
+            version = self.labels[name][label]
+        wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+        version = max(versions, default=None) if version is None else version
+        if version not in versions:
+            raise RefusedError(StatusCode.NOT_FOUND, f"Servable not found for request: {wanted}")
+        return version, versions[version]
+
+    def signatures(self, folder):
+        saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+        return saved.meta_graphs[0].signature_def
+
+    def signature(self, folder, name):
+        signatures = self.signatures(folder)
+        if name not in signatures:
+            text = f'Serving signature name: "{name}" not found in signature def'
+            raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
+        return signatures[name]
+
+    def predict(self, folder, name, arrays):
+        signature = self.signature(folder, name)
+        if set(arrays) != set(signature.inputs):
+            raise RefusedError(
+                StatusCode.INVALID_ARGUMENT,
+                f"input size does not match signature: {len(arrays)}!={len(signature.inputs)}",
+            )
+        with self._lock:
+            if (folder, name) not in self._runners:
+                self._runners[folder, name] = CApiRunner(folder, name)
+            try:
+                return self._runners[folder, name](arrays)
+            except Exception as error:
+                raise RefusedError(StatusCode.INVALID_ARGUMENT, str(error)) from error
+
+    def close(self):
+        for runner in self._runners.values():
+            runner.close()
+
+    def metadata(self, name, version, label):
+        version, folder = self.find(name, version, label)
+        found = metadata_pb2.SignatureDefMap()
+        for signature, definition in self.signatures(folder).items():
+            found.signature_def[signature].CopyFrom(definition)
+        answer = metadata_pb2.GetModelMetadataResponse()
+        answer.model_spec.name = name
+        answer.model_spec.version.value = version
+        answer.metadata["signature_def"].Pack(found)
+        return answer, found
+
+
+class Service(service.PredictionServiceServicer):
+    def __init__(self, store):
+        self.store = store
+
+    def Predict(self, request, context):  # noqa: N802  # gRPC's name
+        spec = request.model_spec
+        try:
+            version, folder = self.store.find(*_asked(spec))
+            name = spec.signature_name or "serving_default"
+            arrays = {n: tf.make_ndarray(tensor) for n, tensor in request.inputs.items()}
+            outputs = self.store.predict(folder, name, arrays)
+            types = self.store.signature(folder, name).outputs
+        except RefusedError as refusal:
+            context.abort(refusal.code, str(refusal))
+        answer = predict_pb2.PredictResponse()
+        answer.model_spec.name = spec.name
+        answer.model_spec.version.value = version
+        for output, array in outputs.items():
+            tensor = tf.make_tensor_proto(array, types[output].dtype, array.shape)
+            if array.dtype == np.float32 and tensor.dtype == tf.float32.as_datatype_enum:
+                tensor.ClearField("tensor_content")  # the server fills the typed field
+                tensor.ClearField("float_val")
+                tensor.float_val.extend(array.ravel())
+            answer.outputs[output].CopyFrom(tensor)
+        return answer
+
+    def GetModelMetadata(self, request, context):  # noqa: N802
+        if list(request.metadata_field) != ["signature_def"]:
+            context.abort(StatusCode.INVALID_ARGUMENT, "Metadata field is not supported")
+        try:
+            return self.store.metadata(*_asked(request.model_spec))[0]
+        except RefusedError as refusal:
+            context.abort(refusal.code, str(refusal))
+
+
+def _asked(spec):
+    version = spec.version.value if spec.HasField("version") else None
+    return spec.name, version, spec.version_label
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store: Store
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_GET(self):
+        self._answer(self._get)
+
+    def do_POST(self):
+        self._answer(self._post)
+
+    def _answer(self, method):
+        status = 200
+        try:
+            text = method()
+        except RefusedError as refusal:
+            status, text = HTTP[refusal.code], json.dumps({"error": str(refusal)}, indent=4)
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _asked(self, ending):
+        path = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?" + ending
+        found = re.fullmatch(path, self.path)
+        if not found:
+            text = f"Malformed request: {self.command} {self.path}"
+            raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
+        name, version, label = found.groups()
+        return name, version and int(version), label
+
+    def _get(self):
+        if not self.path.endswith("/metadata"):
+            version, _ = self.store.find(*self._asked(""))
+            status = {"error_code": "OK", "error_message": ""}
+            status = {"version": str(version), "state": "AVAILABLE", "status": status}
+            return json.dumps({"model_version_status": [status]}, indent=1)
+        answer, signatures = self.store.metadata(*self._asked("/metadata"))
+        options = {
+            "preserving_proto_field_name": True,
+            "always_print_fields_with_no_presence": True,
+        }
+        spec = json_format.MessageToJson(answer.model_spec, **options)
+        definitions = json_format.MessageToJson(signatures, **options)
+        return f'{{\n"model_spec":{spec},\n"metadata": {{"signature_def": {definitions}}}\n}}\n'
+
+    def _post(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        _, folder = self.store.find(*self._asked(":predict"))
+        try:
+            request = json.loads(body)
+        except ValueError:
+            raise RefusedError(StatusCode.INVALID_ARGUMENT, "JSON Parse error: ") from None
+        name = request.get("signature_name", "serving_default")
+        signature = self.store.signature(folder, name)
+        rows = "instances" in request
+        if rows == ("inputs" in request):
+            raise RefusedError(StatusCode.INVALID_ARGUMENT, "Missing 'inputs' or 'instances' key")
+        columns = _columns(request["instances"]) if rows else request["inputs"]
+        if not isinstance(columns, dict):
+            columns = {next(iter(signature.inputs)): columns}
+        arrays = {
+            n: _tensor(columns[n], entry.dtype)
+            for n, entry in signature.inputs.items()
+            if n in columns
+        }
+        outputs = self.store.predict(folder, name, arrays)
+        texts = {n: _text(array, signature.outputs[n].dtype) for n, array in outputs.items()}
+        if not rows:
+            return _object("outputs", _only(texts))
+        batch = len(next(iter(outputs.values())))
+        lines = [
+            _only({n: _text(array[k], signature.outputs[n].dtype) for n, array in outputs.items()})
+            for k in range(batch)
+        ]
+        return _object("predictions", "[" + ", ".join(lines) + "\n    ]")
+
+
+def _columns(instances):
+    if not isinstance(instances[0], dict):
+        return instances
+    return {name: [row[name] for row in instances] for name in instances[0]}
+
+
+def _tensor(value, dtype):
+    """A JSON value as a tensor, of the types that the server reads."""
+    dtype = tf.dtypes.as_dtype(dtype)
+    if dtype in (tf.float16, tf.bfloat16, tf.uint16):
+        raise RefusedError(
+            StatusCode.UNIMPLEMENTED, f"Conversion of JSON Value to type: {dtype.name}"
+        )
+    try:
+        array = np.array(value)
+    except ValueError as error:
+        raise RefusedError(StatusCode.INVALID_ARGUMENT, str(error)) from error
+    kinds = "b" if dtype.is_bool else "iu" if dtype.is_integer else "iuf"
+    if array.dtype.kind not in kinds:
+        text = f"JSON Value: {value} is not of expected type: {dtype.name}"
+        raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
+    return array.astype(dtype.as_numpy_dtype)
+
+
+def _text(array, dtype):
+    """An array as the server prints it."""
+    if array.ndim:
+        return "[" + ", ".join(_text(item, dtype) for item in array) + "]"
+    if array.dtype.kind != "f":
+        return json.dumps(array.item())
+    value = float(array)
+    if not np.isfinite(value):
+        return json.dumps(value)
+    short = f"{value:.6g}"
+    digits = 9 if tf.dtypes.as_dtype(dtype) == tf.float32 else 17
+    text = short if array.dtype.type(short) == array else f"{value:.{digits}g}"
+    return text if "." in text or "e" in text else text + ".0"
+
+
+def _only(texts):
+    """The values by name, or the value alone where there is one."""
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    inner = ",\n".join(f'        "{name}": {text}' for name, text in texts.items())
+    return "{\n" + inner + "\n    }"
+
+
+def _object(key, text):
+    return f'{{\n    "{key}": {text}\n}}'
+
+
+@contextlib.contextmanager
+def stand_in(folders, labels):
+    """The stand-in: yields its REST and its gRPC port."""
+    store = Store(folders, labels)
+    rest = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Bound", (Handler,), {"store": store})
+    )
+    rest.daemon_threads = True
+    thread = threading.Thread(target=rest.serve_forever)
+    thread.start()
+    unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    rpc = grpc.server(concurrent.futures.ThreadPoolExecutor(8), options=unlimited)
+    service.add_PredictionServiceServicer_to_server(Service(store), rpc)
+    port = rpc.add_insecure_port("127.0.0.1:0")
+    rpc.start()
+    try:
+        yield rest.server_port, port
+    finally:
+        rest.shutdown()
+        rest.server_close()
+        thread.join()
+        rpc.stop(0).wait()
+        store.close()
