@@ -120,6 +120,9 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="insist on a signature step, or leave it out; else it is where the model streams",
     )
+    export.add_argument(
+        "--warmup", type=pathlib.Path, metavar="FILE.npz", help="samples that warm a server up"
+    )
     export.add_argument("--tflite", action="store_true", help="write DIR/model.tflite too")
     export.add_argument("--quantize", choices=("float16", "dynamic"), help="TFLite's weights")
 

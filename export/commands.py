@@ -30,7 +30,8 @@ def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `tflite` and `quantize` of the command line.
+        args: `model`, `to`, `version`, `step`, `warmup`, `tflite` and `quantize` of the command
+            line.
 
     Returns:
         True.
@@ -47,6 +48,7 @@ def export(args: argparse.Namespace) -> bool:
     for path in (target, *([tflite] if args.tflite else [])):
         if path.exists():
             raise UsageError(f"{path} exists and is never overwritten; choose another --to.")
+    warmup = _load_data(args.warmup) if args.warmup else None
     model = _load_model(args.model)
     is_new = not folder.exists()
     written: list[pathlib.Path] = []
@@ -54,7 +56,11 @@ def export(args: argparse.Namespace) -> bool:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
         if args.tflite:
             written.append(export_tflite(model, tflite, quantize=args.quantize, step=args.step))
-        written.append(export_saved_model(model, saved_model, version=args.version, step=args.step))
+        written.append(
+            export_saved_model(
+                model, saved_model, version=args.version, step=args.step, warmup=warmup
+            )
+        )
     except BaseException:
         for path in written:
             path.unlink()

@@ -91,6 +91,14 @@ def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
     assert "timesteps: 3/5" in text
 
 
+def test_export_takes_samples_for_the_warmup(run, tmp_path):
+    pytest.importorskip("tensorflow_serving")
+    to = tmp_path / "served"
+    status, _, err = run("export", "{}/model.keras", "--to", to, "--warmup", "{}/data.npz")
+    assert (status, err) == (0, "")
+    assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
+
+
 def test_export_writes_a_version_and_says_so(run, tmp_path):
     status, out, err = run("export", "{}/model.keras", "--to", tmp_path / "served", "--version", 3)
     assert (status, err) == (0, "")
