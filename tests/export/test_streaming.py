@@ -341,3 +341,24 @@ def test_further_signatures(tmp_path):
 def test_the_exporters_own_names_are_taken(name, tmp_path):
     with pytest.raises(ValueError, match="own"):
         export_saved_model(models.dense(), tmp_path / "model", signatures={name: lambda x: x})
+
+
+def test_streams_at_different_timesteps_may_share_a_batch():
+    """As a server joins them: each row has statistics of its own timestep."""
+    model, data = stacked(), stacked_data()
+    step = Step(model)
+
+    def rows(inputs, t):
+        return {name: array[:1, t] for name, array in inputs.items()}
+
+    def join(early, late):
+        return {name: np.concatenate([early[name], late[name]]) for name in early}
+
+    early = step.initial_states(1)
+    for t in range(2):
+        late = step.joined(rows(data, t) | early)
+        early = {name: np.asarray(late[name]) for name in step.states}
+    fresh = step.initial_states(1)
+    together = step.joined(join(rows(data, 2) | early, rows(data, 0) | fresh))
+    alone = join(step.joined(rows(data, 2) | early), step.joined(rows(data, 0) | fresh))
+    models.assert_same(together, alone)
