@@ -12,7 +12,9 @@ from keras import ops
 from keras_norm.export import properties, signature
 from keras_norm.export.artifacts import Artifact, Source, sources
 from keras_norm.export.cases import Case, Samples, make_cases, read_samples
-from keras_norm.export.compare import TOLERANCES, DifferenceProfile, coarsest, largest, profile
+from keras_norm.export.compare import TOLERANCES, coarsest, largest
+from keras_norm.export.cost import measure_cost
+from keras_norm.export.difference_profile import DifferenceProfile, profile
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.masking import mask_fills
 from keras_norm.export.precision import model_precision
@@ -93,13 +95,15 @@ def check(
     try:
         plan, notes = _plan(model, samples, cases, strict=lengths is not None)
         tolerance = _tolerance(plan, plan.precision, rtol, atol)
-        tested = _properties(KerasRunner(model), plan, tolerance)
+        run = KerasRunner(model)
+        tested = _properties(run, plan, tolerance)
+        cost = measure_cost(run, samples, plan.batch, sum(w.nbytes for w in weights_before))
         weights = properties.unchanged_weights(weights_before, model.weights)
     finally:
         for variable, value in zip(model.variables, before, strict=True):
             variable.assign(value)
     own = ArtifactResult(
-        "Keras model", "", plan.precision, tolerance.rtol, atol, (), (*tested, weights)
+        "Keras model", "", plan.precision, tolerance.rtol, atol, (), (*tested, weights), cost=cost
     )
     results = tuple(_check_source(source, plan, rtol, atol) for source in found)
     whole = samples.case(range(samples.batch or samples.count))
@@ -173,6 +177,7 @@ def _check_source(
             outputs = _values(run, plan, tolerance)
             tested = _properties(run, plan, tolerance)
             at_once = properties.concurrency(run, plan.cases, plan.expected, tolerance)
+            cost = measure_cost(run, plan.samples, plan.batch)
             if source.path and STEP in run.signatures():
                 with source.open(STEP) as step:
                     tested = (*tested, properties.streaming(step, plan.stream(), tolerance))
@@ -181,7 +186,8 @@ def _check_source(
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
     except Exception as error:
         return dataclasses.replace(result, error=one_line(error))
-    return dataclasses.replace(result, outputs=outputs, properties=(*tested, at_once, weights, ops))
+    tested = (*tested, at_once, weights, ops)
+    return dataclasses.replace(result, outputs=outputs, properties=tested, cost=cost)
 
 
 def _values(run: Run, plan: _Plan, tolerance: Tolerance) -> tuple[OutputResult, ...]:

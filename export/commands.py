@@ -15,6 +15,7 @@ import rich.console
 
 from keras_norm.export.cases import read_samples
 from keras_norm.export.check import check as check_model
+from keras_norm.export.cost import file_size, readable_size
 from keras_norm.export.errors import UsageError
 from keras_norm.export.page import render, require_report_extra
 from keras_norm.export.saved_model import export_saved_model
@@ -70,7 +71,7 @@ def export(args: argparse.Namespace) -> bool:
         raise
     signatures = ", ".join(saved_model_signatures(written[-1]))
     for path in reversed(written):
-        print(f"{path}  {_size(path)}  {signatures}")
+        print(f"{path}  {readable_size(file_size(path))}  {signatures}")
     return True
 
 
@@ -203,9 +204,3 @@ def _write(path: pathlib.Path, text: str) -> None:
         replace_text(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _size(path: pathlib.Path) -> str:
-    files = [path] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
-    size = sum(file.stat().st_size for file in files)
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

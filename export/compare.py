@@ -17,9 +17,6 @@ TOLERANCES = {
     "float64": 1e-9,
 }
 
-# Upper bounds of the histogram's bins; the first bin holds exact zeros.
-DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
-
 
 @dataclasses.dataclass(frozen=True)
 class OutputComparison:
@@ -54,29 +51,6 @@ class OutputComparison:
 
     def __bool__(self) -> bool:
         return self.passed
-
-
-@dataclasses.dataclass(frozen=True)
-class DifferenceProfile:
-    """How the absolute differences of one output are spread.
-
-    Attributes:
-        axis: the axis that `worst` runs along: "timestep" for sequences, else "unit" or "sample".
-        worst: worst absolute difference at each index of that axis.
-        counts: number of elements by size of difference: those up to each bound in `DECADES`.
-    """
-
-    axis: str
-    worst: tuple[float, ...]
-    counts: tuple[int, ...]
-
-    def merge(self, other: "DifferenceProfile") -> "DifferenceProfile":
-        """The profile of both sets of elements together."""
-        worst = np.zeros(max(len(self.worst), len(other.worst)))
-        for part in (self.worst, other.worst):
-            worst[: len(part)] = np.maximum(worst[: len(part)], part)
-        counts = (a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return DifferenceProfile(self.axis, tuple(worst.tolist()), tuple(counts))
 
 
 def axis_names(rank: int) -> tuple[str, ...]:
@@ -137,7 +111,7 @@ def compare(
             results.append(failed(name, f"missing output; the outputs are: {found}"))
             continue
         e, a = np.asarray(value), np.asarray(actual[name])
-        problem = _incomparable(e, a)
+        problem = incomparable(e, a)
         results.append(
             failed(name, problem) if problem else _compare_values(name, e, a, rtol, allowed(name))
         )
@@ -157,23 +131,22 @@ def largest(arrays: Iterable[Any]) -> float:
     return found or 1.0
 
 
-def profile(expected: Any, actual: Any) -> DifferenceProfile | None:
-    """Spread of |actual - expected|, or None for arrays that cannot be compared.
+def incomparable(e: np.ndarray, a: np.ndarray) -> str | None:
+    """Why two arrays cannot be compared element by element, or None where they can."""
+    if e.shape != a.shape:
+        return f"wrong shape: expected {e.shape}, received {a.shape}"
+    if _kind(e) is None or _kind(e) != _kind(a):
+        return f"wrong dtype: expected {e.dtype}, received {a.dtype}"
+    if e.size == 0:
+        return f"empty output of shape {e.shape}: nothing to compare"
+    return None
 
-    Args:
-        expected: array.
-        actual: array.
-    """
-    e, a = np.asarray(expected), np.asarray(actual)
-    if _incomparable(e, a) or e.ndim == 0:
-        return None
-    difference = _difference(_wide(e), _wide(a))
-    axes = axis_names(e.ndim)
-    axis = axes.index("timestep") if "timestep" in axes else e.ndim - 1
-    worst = difference.max(axis=tuple(k for k in range(e.ndim) if k != axis))
-    bins = np.searchsorted(DECADES, np.nan_to_num(difference, nan=np.inf).ravel())
-    counts = np.bincount(bins, minlength=len(DECADES))
-    return DifferenceProfile(axes[axis], tuple(worst.tolist()), tuple(counts.tolist()))
+
+def absolute_difference(e: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """|a - e| in float64; 0 where both are the same infinity."""
+    e, a = _wide(e), _wide(a)
+    with np.errstate(invalid="ignore"):
+        return np.where(e == a, 0.0, np.abs(a - e))
 
 
 def _compare_values(
@@ -181,7 +154,7 @@ def _compare_values(
 ) -> OutputComparison:
     exact = _kind(e) != "float"
     e, a = _wide(e), _wide(a)
-    difference = _difference(e, a)
+    difference = absolute_difference(e, a)
     if exact:
         rtol = atol = 0.0
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -207,16 +180,6 @@ def _compare_values(
     )
 
 
-def _incomparable(e: np.ndarray, a: np.ndarray) -> str | None:
-    if e.shape != a.shape:
-        return f"wrong shape: expected {e.shape}, received {a.shape}"
-    if _kind(e) is None or _kind(e) != _kind(a):
-        return f"wrong dtype: expected {e.dtype}, received {a.dtype}"
-    if e.size == 0:
-        return f"empty output of shape {e.shape}: nothing to compare"
-    return None
-
-
 def _not_finite(e: np.ndarray, a: np.ndarray) -> str | None:
     if np.isnan(e).any():
         return f"NaN in {int(np.isnan(e).sum())} of {e.size} expected values"
@@ -226,11 +189,6 @@ def _not_finite(e: np.ndarray, a: np.ndarray) -> str | None:
     if unequal.any():
         return f"infinity on one side only in {int(unequal.sum())} of {a.size} values"
     return None
-
-
-def _difference(e: np.ndarray, a: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        return np.where(e == a, 0.0, np.abs(a - e))
 
 
 def _wide(x: np.ndarray) -> np.ndarray:

@@ -1,44 +1,174 @@
 """A report as one page that needs no other file."""
 
+import dataclasses
 import importlib.resources
+import math
+from collections.abc import Iterable
+from typing import Any
 
-from keras_norm.export.report import Report
+import numpy as np
+
+from keras_norm.export.compare import OutputComparison
+from keras_norm.export.cost import readable_size
+from keras_norm.export.report import OutputResult, Report
 from keras_norm.export.terminal import number, place, property_names, tolerances
 
 MISSING = 'The HTML report needs {}, which is not installed: pip install "keras-norm[report]"'
 
+# What a failed check means, for somebody who has never seen one.
+MEANING = {
+    "run": "could not be run",
+    "values": "the outputs are not those of the Keras model",
+    "row independence": "a row's output depends on the rows beside it",
+    "padding": "masked padding changes what is not padding",
+    "repeat": "the same call gives something else the second time",
+    "streaming": "timestep by timestep it gives something else than for the whole",
+    "weights": "running it changes its weights",
+    "ops": "it holds operations that its runtime may lack",
+    "gap": "training and inference differ by more than max_gap",
+}
+
+# Outputs drawn at once, those that use the most of their tolerance; the others are folded away.
+OPEN_OUTPUTS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row of the table of values: an output, or all those that are equal everywhere.
+
+    Attributes:
+        names: the artefacts.
+        outputs: names of the outputs.
+        result: the output's comparison; the first's where there are several.
+    """
+
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    result: OutputResult
+
+    @property
+    def worst(self) -> OutputComparison:
+        """The comparison of the case that needs the widest tolerance."""
+        return self.result.comparisons[self.result.worst_case]
+
+    @property
+    def share(self) -> float | None:
+        """Atol needed / atol allowed; None where nothing could be compared."""
+        needed = self.worst.atol_needed
+        if not needed:
+            return needed
+        return needed / self.worst.atol if self.worst.atol else math.inf
+
 
 def render(report: Report) -> str:
-    """The page as text: verdict, tables, plots; styles and plots are inside it.
+    """The page as text: verdict, tables, pictures; styles and pictures are inside it.
 
     Args:
         report: the report.
 
     Raises:
-        ImportError: jinja2 or matplotlib is missing.
+        ImportError: jinja2 or pillow is missing.
     """
     require_report_extra()
     import jinja2
 
-    from keras_norm.export.plots import plots
+    from keras_norm.export.plots import difference_map, strip, used
 
     source = importlib.resources.files("keras_norm.export").joinpath("report.html").read_text()
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals.update(number=number, place=place)
+    environment.globals.update(
+        difference_map=difference_map,
+        number=number,
+        percent=percent,
+        place=place,
+        size=readable_size,
+        strip=strip,
+        used=lambda share: float(used(np.array(share), 1.0)),
+    )
+    subjects = (report.keras, *report.artifacts)
+    rows = value_rows(report)
+    costs = [(r, r.cost) for r in subjects if r.cost is not None]
     return environment.from_string(source).render(
         report=report,
-        plots=plots(report),
+        failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
+        findings=getattr(report, "findings", ()),
+        meaning=MEANING,
+        rows=rows,
+        drawn=_drawn(rows),
+        open_outputs=OPEN_OUTPUTS,
         properties=property_names(report),
+        tested=shared((r.name, r.properties) for r in subjects if r.error is None),
+        costs=costs,
+        ops=shared((r.name, cost.ops) for r, cost in costs if cost.ops),
         tolerances=tolerances(report),
     )
 
 
+def value_rows(report: Report) -> list[Row]:
+    """Every output of every artefact, those first that use the most of their tolerance.
+
+    Artefacts with the same results share a row, and so do all their outputs that are equal.
+
+    Args:
+        report: the report.
+    """
+    equal: dict[tuple[str, ...], list[OutputResult]] = {}
+    rows = []
+    for names, result in shared((a.name, output) for a in report.artifacts for output in a.outputs):
+        if result.passed and result.max_abs == 0:
+            equal.setdefault(names, []).append(result)
+        else:
+            rows.append(Row(names, (result.output,), result))
+    rows.sort(key=lambda row: (row.result.passed, -(math.inf if row.share is None else row.share)))
+    return rows + [
+        Row(names, tuple(result.output for result in results), results[0])
+        for names, results in equal.items()
+    ]
+
+
+def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]]:
+    """Put subjects with equal findings together, so that these are shown once.
+
+    Args:
+        pairs: (subject, finding), which can be hashed.
+
+    Returns:
+        (subjects, finding) pairs, in the order of the first.
+    """
+    found: dict[Any, list[str]] = {}
+    for name, item in pairs:
+        found.setdefault(item, []).append(name)
+    return [(tuple(names), item) for item, names in found.items()]
+
+
+def percent(share: float | None) -> str:
+    """A share in words: "under 0.1 %", "3.1 %", "250 %", "25 times"."""
+    if share is None:
+        return "-"
+    if share > 1e4:
+        return "over 10,000 times"
+    if share >= 10:
+        return f"{share:.0f} times"
+    if 0 < share < 1e-3:
+        return "under 0.1 %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+
+
 def require_report_extra() -> None:
-    """Raise ImportError if jinja2 or matplotlib is not installed."""
-    for package in ("jinja2", "matplotlib"):
+    """Raise ImportError if jinja2 or pillow is not installed."""
+    for package, module in (("jinja2", "jinja2"), ("pillow", "PIL")):
         try:
-            importlib.import_module(package)
+            importlib.import_module(module)
         except ImportError as error:
             raise ImportError(MISSING.format(package)) from error
+
+
+def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows with differences to draw, by output."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.result.profile is not None and not row.result.profile.equal:
+            found.setdefault(row.result.output, []).append(row)
+    return found

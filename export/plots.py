@@ -1,139 +1,159 @@
-"""The report's plots, as SVG to set into a page."""
+"""The report's pictures: small PNGs and bars, whose colour says how much of a limit is used up."""
 
-import functools
+import base64
+import dataclasses
 import io
-import re
-from collections.abc import Callable, Sized
-from typing import Any
+import itertools
+import math
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+import numpy as np
+from PIL import Image
 
-from keras_norm.export.compare import DECADES, DifferenceProfile
-from keras_norm.export.report import Report
-from keras_norm.export.statistics import LayerStatistics
+from keras_norm.export.compare import OutputComparison
+from keras_norm.export.difference_profile import DECADES, DifferenceProfile
+from keras_norm.export.statistics import LARGE_DISTANCE, LayerStatistics
 
-Profiles = dict[str, dict[str, DifferenceProfile]]
+# Blue up to the limit, the fainter the less of it is used, which shows on white and on black; from
+# the limit on orange, then red. The page's legend has the same colours.
+BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
-# A colour that stands for the page's text colour, in light and in dark.
-INK = "#123456"
-COLOURS = ("#3b82f6", "#f97316", "#10b981", "#a855f7", "#e11d48", "#a3a3a3")
-STYLE = {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "figure.constrained_layout.use": True,
-}
+# The scale of colours: 0 is equality, 1 the limit, reached by DOWN decades; 2 is UP decades above.
+FAINTEST, DOWN, UP = 0.1, 4, 2
+
+# Of a map, in the page's text sizes.
+ROW_HEIGHT, LEAST_HEIGHT, MOST_HEIGHT = 0.9, 1.5, 13.0
 
 
-def plots(report: Report) -> list[tuple[str, str]]:
-    """Every plot that the report has numbers for.
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """One side of a map.
+
+    Attributes:
+        name: "timestep", "unit", or "" for the side that a strip has none of.
+        ticks: the first index of the first, the middle and the last cell.
+        width: how many indices a cell stands for.
+        mark: where the worst element is, in percent of the side; None where nothing differs.
+    """
+
+    name: str
+    ticks: tuple[int, ...]
+    width: int
+    mark: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """One bar of a histogram: what it stands for, percent of all elements, and its colour."""
+
+    label: str
+    share: float
+    colour: str
+
+
+@dataclasses.dataclass(frozen=True)
+class DifferenceMap:
+    """Where one output differs and by how much.
+
+    Attributes:
+        image: the worst difference of each cell, as a data URI.
+        height: of the image, in the page's text sizes.
+        across: the horizontal axis, time where there is one.
+        down: the vertical axis.
+        bars: the histogram of all differences.
+    """
+
+    image: str
+    height: float
+    across: Axis
+    down: Axis
+    bars: tuple[Bar, ...]
+
+
+def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> DifferenceMap:
+    """Draw the differences of one output in one artefact.
 
     Args:
-        report: the report.
+        comparison: the case that needs the widest tolerance.
+        spread: the differences of all cases, some of which are not 0.
+    """
+    allowed = comparison.atol + comparison.rtol * spread.scale
+    worst = np.array(spread.worst)
+    place = dict(comparison.where)
+    axes = [
+        _axis(name, size, width, place.get(name))
+        for name, size, width in zip(spread.axes, worst.shape, spread.widths, strict=True)
+    ]
+    across, down = (*axes, Axis("", (), 1, 50.0))[:2]
+    cells = np.atleast_2d(worst.T)  # time runs across
+    return DifferenceMap(
+        image=_png(colours(used(cells, allowed))),
+        height=min(max(ROW_HEIGHT * len(cells), LEAST_HEIGHT), MOST_HEIGHT),
+        across=across,
+        down=down,
+        bars=_histogram(spread.counts, allowed),
+    )
+
+
+def strip(layer: LayerStatistics) -> str:
+    """The distance of each row of per-timestep statistics as a data URI, "" for a single row.
+
+    Args:
+        layer: a batch normalization; rows that were not reached stay blank.
+    """
+    if len(layer.by_row) == 1:
+        return ""
+    limits = [0.0 if d is None else max(d / LARGE_DISTANCE, FAINTEST) for d in layer.by_row]
+    return _png(colours(np.clip([limits], 0.0, 2.0)))
+
+
+def used(difference: np.ndarray, allowed: float) -> np.ndarray:
+    """How much of what is allowed differences use up, on the scale of colours.
+
+    Args:
+        difference: absolute differences.
+        allowed: the limit.
 
     Returns:
-        (title, SVG) pairs.
+        0 for equality, 1 for the limit, up to 2 beyond it, logarithmically; NaN counts as infinite.
     """
-    drawn: list[tuple[str, Callable[[Any], None]]] = []
-    for output, profiles in _profiles(report).items():
-        drawn.append(
-            (f"{output}: worst difference", functools.partial(_by_index, report, output, profiles))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decades = np.log10(np.nan_to_num(np.divide(difference, allowed), nan=np.inf))
+    level = np.clip(1.0 + decades / np.where(decades > 0, UP, DOWN), FAINTEST, 2.0)
+    return np.where(difference == 0, 0.0, level)
+
+
+def colours(level: np.ndarray) -> np.ndarray:
+    """Pixels (..., red green blue alpha) of `used`, transparent where nothing is."""
+    beyond = np.clip(level - 1.0, 0.0, 1.0)[..., None]
+    ink = np.where(beyond > 0, (1 - beyond) * ORANGE + beyond * np.array(RED), BLUE)
+    alpha = 255 * np.clip(level, 0.0, 1.0)[..., None]
+    return np.concatenate([ink, alpha], axis=-1).astype(np.uint8)
+
+
+def _axis(name: str, cells: int, width: int, place: int | None) -> Axis:
+    ticks = sorted({0, (cells - 1) // 2, cells - 1})
+    mark = None if place is None else 100 * (place // width + 0.5) / cells
+    return Axis(name, tuple(width * tick for tick in ticks), width, mark)
+
+
+def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
+    """A bar for equality, and one for every decade from the least to the largest difference."""
+    present = [k for k, count in enumerate(counts) if k and count]
+    bars = [Bar("0", 100 * counts[0] / sum(counts), "transparent")]
+    bounds = list(itertools.pairwise(DECADES))
+    for k in range(present[0], present[-1] + 1):
+        lower, upper = bounds[k - 1]
+        # The least of the bar gives its colour: what passes is not shown as if it failed.
+        red, green, blue, alpha = colours(used(np.array(lower or upper / 10), allowed)).tolist()
+        label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")
+        colour = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"
+        bars.append(
+            Bar("more" if math.isinf(upper) else label, 100 * counts[k] / sum(counts), colour)
         )
-        drawn.append(
-            (f"{output}: how large the differences are", functools.partial(_histogram, profiles))
-        )
-    measured = [layer for layer in report.gap.layers if layer.distance is not None]
-    if measured:
-        title = "Distance of the moving means from those of the data"
-        drawn.append((title, functools.partial(_distances, measured)))
-    return [(title, _svg(draw, f"plot{k}")) for k, (title, draw) in enumerate(drawn)]
+    return tuple(bars)
 
 
-def _profiles(report: Report) -> Profiles:
-    """Output -> artefact -> profile."""
-    found: Profiles = {}
-    for result in report.artifacts:
-        for output in result.outputs:
-            if output.profile is not None:
-                found.setdefault(output.output, {})[result.name] = output.profile
-    return found
-
-
-def _by_index(
-    report: Report, output_name: str, profiles: dict[str, DifferenceProfile], ax: Any
-) -> None:
-    for k, (name, profile) in enumerate(profiles.items()):
-        # Zero has no place on a logarithmic axis; a gap in the line shows exact equality.
-        worst = [w if w > 0 else float("nan") for w in profile.worst]
-        label = name if any(profile.worst) else f"{name}: equal everywhere"
-        ax.plot(range(len(worst)), worst, ".-", label=label, linewidth=_width(k, profiles))
-    outputs = [output for result in report.artifacts for output in result.outputs]
-    for atol in {output.comparisons[0].atol for output in outputs if output.output == output_name}:
-        ax.axhline(atol, color=INK, linewidth=0.8, linestyle=":", label=f"atol {atol:.2g}")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_yscale("log")
-    ax.set_xlabel(next(iter(profiles.values())).axis)
-    ax.set_ylabel("|difference|")
-
-
-def _histogram(profiles: dict[str, DifferenceProfile], ax: Any) -> None:
-    labels = ["0", *(f"{bound:.0e}".replace("e-0", "e-") for bound in DECADES[1:-1]), "more"]
-    for k, (name, profile) in enumerate(profiles.items()):
-        shares = [100 * count / sum(profile.counts) for count in profile.counts]
-        ax.step(range(len(shares)), shares, where="mid", label=name, linewidth=_width(k, profiles))
-    ax.set_xticks(range(len(labels)), labels, rotation=60)
-    ax.set_xlabel("|difference| up to")
-    ax.set_ylabel("% of all values")
-
-
-def _width(k: int, lines: Sized) -> float:
-    """Thinner from line to line, so that lines in the same place are all seen."""
-    return 1.0 + 4.0 * (len(lines) - 1 - k) / max(len(lines) - 1, 1)
-
-
-def _distances(layers: list[LayerStatistics], ax: Any) -> None:
-    stepwise = [layer for layer in layers if len(layer.by_row) > 1]
-    if not stepwise:
-        ax.barh([layer.path for layer in layers], [layer.distance for layer in layers], height=0.6)
-        ax.invert_yaxis()
-        ax.set_xlabel("standard deviations")
-        return
-    for layer in layers:
-        if layer in stepwise:
-            distances = [float("nan") if d is None else d for d in layer.by_row]
-            ax.plot(range(len(distances)), distances, ".-", linewidth=1, label=layer.path)
-        else:
-            ax.axhline(layer.distance, color=INK, linewidth=1, linestyle="--", label=layer.path)
-    ax.set_xlabel("timestep")
-    ax.set_ylabel("standard deviations")
-    ax.set_ylim(bottom=0)
-
-
-def _svg(draw: Callable[[Any], None], prefix: str) -> str:
-    """Draw into an SVG element that stands in a page: no URLs, ids of its own, the page's ink."""
-    with mpl.rc_context({**STYLE, "svg.hashsalt": prefix}):
-        figure = Figure(figsize=(6.0, 4.2))
-        ax = figure.subplots()
-        ax.set_prop_cycle(color=COLOURS)
-        draw(ax)
-        if ax.get_legend_handles_labels()[0]:
-            figure.legend(loc="outside lower left", fontsize=9)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", svg)
-    svg = re.sub(r'\b(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}-", svg)
-    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', svg)
-    return svg.replace(INK, "currentColor")
+def _png(pixels: np.ndarray) -> str:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

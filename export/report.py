@@ -5,11 +5,14 @@ import json
 import math
 import os
 import pathlib
+import re
 from typing import Any
 
 import rich.console
 
-from keras_norm.export.compare import DifferenceProfile, OutputComparison
+from keras_norm.export.compare import OutputComparison
+from keras_norm.export.cost import Cost
+from keras_norm.export.difference_profile import DifferenceProfile
 from keras_norm.export.properties import Property, difference
 from keras_norm.export.statistics import TrainInferenceGap
 
@@ -65,6 +68,7 @@ class ArtifactResult:
         outputs: comparison with the Keras model, output by output; empty for the model itself.
         properties: what else was tested.
         error: why it could not be run, or None.
+        cost: bytes, milliseconds and operations; None where it could not be run.
     """
 
     name: str
@@ -75,6 +79,7 @@ class ArtifactResult:
     outputs: tuple[OutputResult, ...] = ()
     properties: tuple[Property, ...] = ()
     error: str | None = None
+    cost: Cost | None = None
 
     @property
     def passed(self) -> bool:
@@ -160,11 +165,18 @@ class Report:
             count = len(self.artifacts)
             runners = "1 runner" if count == 1 else f"{count} runners"
             return f"PASS: {equal} the Keras model, in {runners}, on {self.samples} samples"
-        return f"FAIL: {', '.join(dict.fromkeys(f.subject for f in self.failures))}"
+        # A file that fails in two runners is named once.
+        paths = {result.name: result.path for result in self.artifacts}
+        names: dict[str, str] = {}
+        for failure in self.failures:
+            names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
+        return f"FAIL: {', '.join(names.values())}"
 
     def to_json(self) -> str:
         """The whole report as JSON text; numbers that are not finite are null."""
-        return json.dumps(_plain(self), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(_plain(self), indent=2, allow_nan=False) + "\n"
+        # Lists of numbers in one line; no text in JSON holds a line break.
+        return re.sub(r'\[\n[^]["{}]*\]', lambda found: " ".join(found[0].split()), text)
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one page that needs no other file.
@@ -173,7 +185,7 @@ class Report:
             path: file to write; an existing one is replaced.
 
         Raises:
-            ImportError: jinja2 or matplotlib is missing.
+            ImportError: jinja2 or pillow is missing.
         """
         from keras_norm.export.page import render
 

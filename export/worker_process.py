@@ -70,15 +70,18 @@ class WorkerProcess:
 
     def modules(self) -> set[str]:
         """Top-level modules that the worker has imported so far."""
-        return set(self._look()["modules"])
+        return set(self._tell("modules"))
 
     def state(self) -> dict[str, str]:
         """A digest of each variable that the worker holds, by name; empty where it cannot tell."""
-        return dict(self._look()["state"])
+        return dict(self._tell("state"))
 
-    def _look(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self._ask(protocol.JSON, b"null"))
-        return found
+    def seconds(self) -> float:
+        """How long the last run took in the worker."""
+        return float(self._tell("seconds"))
+
+    def _tell(self, what: str) -> Any:
+        return json.loads(self._ask(protocol.JSON, protocol.pack_json(what)))
 
     def close(self) -> None:
         """End the worker. Closing twice is fine."""

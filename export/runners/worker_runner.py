@@ -51,6 +51,10 @@ class WorkerRunner(Runner):
         """A digest of each variable, by name; empty where the runtime does not show them."""
         return self._worker.state()
 
+    def seconds(self) -> float:
+        """How long the last run took, without the way to the worker and back."""
+        return self._worker.seconds()
+
     def close(self) -> None:
         """End the worker process."""
         self._worker.close()

@@ -7,7 +7,8 @@ NumPy alone, because a worker must not import what it is there to do without.
     worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
     runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
     runner -> worker   THREADS  several inputs       worker -> runner   THREADS or ERROR
-    runner -> worker   JSON     any                  worker -> runner   JSON: modules, and the state
+    runner -> worker   JSON     what to tell: "modules" (imported), "state" (digests of variables),
+                                "seconds" (of the last run)          worker -> runner   JSON
 """
 
 import concurrent.futures
@@ -163,12 +164,16 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
     if run is None:
         return
 
+    seconds = 0.0
+    told: dict[str, Callable[[], Any]] = {
+        "modules": lambda: sorted({n.partition(".")[0] for n, m in sys.modules.items() if m}),
+        "state": getattr(run, "state", dict),
+        "seconds": lambda: seconds,
+    }
     while (frame := read_frame(requests)) is not None:
         kind, payload = frame
         if kind == JSON:
-            modules = sorted({name.partition(".")[0] for name, m in sys.modules.items() if m})
-            state: dict[str, str] = getattr(run, "state", dict)()
-            write_frame(replies, JSON, pack_json({"modules": modules, "state": state}))
+            write_frame(replies, JSON, pack_json(told[json.loads(payload)]()))
             continue
         try:
             if kind == THREADS:
@@ -176,7 +181,11 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
                 calls, spans = run_at_once(run, cases, **how)
                 write_frame(replies, THREADS, pack_cases({"calls": calls}, spans))
             else:
-                write_frame(replies, ARRAYS, pack_arrays(run(unpack_arrays(payload))))
+                inputs = unpack_arrays(payload)
+                start = time.perf_counter()
+                outputs = run(inputs)
+                seconds = time.perf_counter() - start
+                write_frame(replies, ARRAYS, pack_arrays(outputs))
         except Exception as error:
             write_frame(replies, ERROR, _text(error))
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.compare import DECADES, coarsest, compare, profile
+from keras_norm.export.compare import coarsest, compare
 
 
 def one(expected, actual, rtol=0.0, atol=0.0):
@@ -134,27 +134,3 @@ def test_an_empty_output_fails():
 )
 def test_the_coarsest_precision_sets_the_tolerance(precisions, expected):
     assert coarsest(precisions) == expected
-
-
-def test_a_profile_of_sequences_runs_along_time():
-    actual = sequences()
-    actual[:, 1] += 0.5
-    assert profile(sequences(), actual).axis == "timestep"
-    assert profile(sequences(), actual).worst == (0.0, 0.5, 0.0)
-
-
-def test_a_profile_counts_every_element_once():
-    counts = profile(np.zeros(4), np.array([0.0, 1e-3, 0.05, np.nan])).counts
-    by_bound = dict(zip(DECADES, counts, strict=True))
-    assert (by_bound[0.0], by_bound[1e-3], by_bound[1e-1], by_bound[np.inf]) == (1, 1, 1, 1)
-
-
-def test_profiles_of_two_lengths_merge():
-    short = profile(np.zeros((1, 2, 1)), np.array([[[3.0], [0.0]]]))
-    long = profile(np.zeros((1, 3, 1)), np.array([[[1.0], [2.0], [4.0]]]))
-    assert short.merge(long).worst == (3.0, 2.0, 4.0)
-    assert sum(short.merge(long).counts) == 5
-
-
-def test_arrays_that_cannot_be_compared_have_no_profile():
-    assert profile(np.zeros(2), np.zeros(3)) is None

@@ -1,0 +1,104 @@
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from keras_norm.export.compare import compare
+from keras_norm.export.difference_profile import profile
+from keras_norm.export.plots import BLUE, RED, colours, difference_map, strip, used
+from keras_norm.export.statistics import LayerStatistics
+
+
+def drawn(actual, rtol=1e-5, atol=1e-5):
+    """The map of an output whose expected values are all 0."""
+    expected = np.zeros(np.shape(actual))
+    (comparison,) = compare({"y": expected}, {"y": np.asarray(actual)}, rtol, atol)
+    return difference_map(comparison, profile(expected, actual))
+
+
+def pixels(uri):
+    head, _, data = uri.partition(",")
+    assert head == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+@pytest.mark.parametrize(
+    ("difference", "level"),
+    [(0.0, 0.0), (1e-9, 0.1), (0.01, 0.5), (1.0, 1.0), (10.0, 1.5), (1e9, 2.0), (np.nan, 2.0)],
+)
+def test_the_scale_is_logarithmic_with_the_limit_at_one(difference, level):
+    assert used(np.array(difference), 1.0) == pytest.approx(level)
+
+
+def test_any_difference_is_beyond_a_limit_of_zero():
+    np.testing.assert_array_equal(used(np.array([0.0, 1.0]), 0.0), [0.0, 2.0])
+
+
+def test_equality_is_transparent_the_limit_blue_and_far_beyond_it_red():
+    assert colours(np.array([0.0, 1.0, 2.0])).tolist() == [
+        [*BLUE, 0],
+        [*BLUE, 255],
+        [*RED, 255],
+    ]
+
+
+def test_time_runs_across_and_units_down():
+    actual = np.zeros((2, 5, 3))
+    actual[1, 4, 0] = 1.0
+    found = drawn(actual)
+    assert np.argwhere(pixels(found.image)[..., 3]).tolist() == [[0, 4]]  # row: unit, column: time
+    assert (found.across.name, found.down.name) == ("timestep", "unit")
+    assert (found.across.ticks, found.down.ticks) == ((0, 2, 4), (0, 1, 2))
+    assert (found.across.mark, found.down.mark) == (pytest.approx(90.0), pytest.approx(100 / 6))
+
+
+def test_an_output_without_time_is_a_strip_of_its_units():
+    found = drawn(np.array([[0.0, 1.0, 0.0]]))
+    assert pixels(found.image).shape == (1, 3, 4)
+    assert (found.across.name, found.down.name) == ("unit", "")
+
+
+def test_ticks_and_the_mark_count_indices_where_cells_are_wide():
+    actual = np.zeros((1, 512, 1))
+    actual[0, 300] = 1.0
+    found = drawn(actual).across
+    assert found.width == 4
+    assert found.ticks == (0, 252, 508)
+    assert found.mark == pytest.approx(100 * (75 + 0.5) / 128)
+
+
+def test_the_histogram_has_a_bar_for_equality_and_every_decade_from_least_to_largest():
+    bars = drawn(np.array([[0.0, 0.0, 5e-8, 0.05]])).bars
+    assert [bar.label for bar in bars] == [
+        "0",
+        "1e-7",
+        "1e-6",
+        "1e-5",
+        "1e-4",
+        "1e-3",
+        "0.01",
+        "0.1",
+    ]
+    assert [bar.share for bar in bars] == [50, 25, 0, 0, 0, 0, 0, 25]
+
+
+def test_no_bar_of_what_passes_has_the_colour_of_a_failure():
+    bars = drawn(np.array([[0.9e-5, 0.5e-6]])).bars
+    assert all(bar.colour.startswith("rgb(59 130 246") for bar in bars[1:])
+
+
+def test_infinite_differences_have_a_bar():
+    assert drawn(np.array([[np.inf, np.nan, 0.0]])).bars[-1].label == "more"
+
+
+def test_the_strip_of_a_layer_leaves_blank_what_was_not_reached():
+    rows = LayerStatistics("bn", 0.5, 0.0, (0.5, None, 3.0), 2, 3, "")
+    image = pixels(strip(rows))
+    assert image[0, :, 3].tolist() == [127, 0, 255]
+    assert image[0, 2, :3].tolist() == list(RED)
+
+
+def test_a_layer_with_one_row_has_no_strip():
+    assert strip(LayerStatistics("bn", 0.5, 0.0, (0.5,), 1, 1, "")) == ""
