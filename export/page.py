@@ -11,6 +11,7 @@ import numpy as np
 from keras_norm.export.compare import OutputComparison
 from keras_norm.export.cost import readable_size
 from keras_norm.export.report import OutputResult, Report
+from keras_norm.export.statistics import LayerStatistics
 from keras_norm.export.terminal import number, place, property_names, tolerances
 
 MISSING = 'The HTML report needs {}, which is not installed: pip install "keras-norm[report]"'
@@ -94,6 +95,9 @@ def render(report: Report) -> str:
         report=report,
         failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
         findings=getattr(report, "findings", ()),
+        metrics=[(r.name, metric) for r in subjects for metric in getattr(r, "metrics", ())],
+        gap_metrics=getattr(report.gap, "metrics", ()),
+        updates={layer.path: _updates(layer) for layer in report.gap.layers},
         meaning=MEANING,
         rows=rows,
         drawn=_drawn(rows),
@@ -172,3 +176,9 @@ def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
         if row.result.profile is not None and not row.result.profile.equal:
             found.setdefault(row.result.output, []).append(row)
     return found
+
+
+def _updates(layer: LayerStatistics) -> str:
+    """How often training updated a layer's statistics: one number, or the least and the most."""
+    updates = getattr(layer, "updates", None)
+    return "-" if updates is None else " to ".join(map(str, sorted({min(updates), max(updates)})))

@@ -76,6 +76,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
         comparison: the case that needs the widest tolerance.
         spread: the differences of all cases, some of which are not 0.
     """
+    # What the tolerance allows where it allows most: nothing that passes is beyond it.
     allowed = comparison.atol + comparison.rtol * spread.scale
     worst = np.array(spread.worst)
     place = dict(comparison.where)

@@ -270,6 +270,21 @@ def test_sizes_latencies_and_operations_are_on_the_page(passing):
     assert page.count("<summary>Operations in saved_model, model.tflite") == 1
 
 
+def test_metrics_on_labels_are_on_the_page(passing, monkeypatch):
+    metric = types.SimpleNamespace(output="y", name="accuracy", value=0.91234)
+    gap = types.SimpleNamespace(output="y", name="accuracy", inference=0.9, training=0.95)
+    monkeypatch.setattr(ArtifactResult, "metrics", (metric,), raising=False)
+    monkeypatch.setattr(TrainInferenceGap, "metrics", (gap,), raising=False)
+    page = render(passing)
+    assert page.count("0.9123") == 3  # the Keras model's and two artefacts'
+    assert "accuracy 0.9 in inference mode, 0.95 in training mode" in page
+
+
+def test_the_page_says_how_often_statistics_were_updated(passing, monkeypatch):
+    monkeypatch.setattr(LayerStatistics, "updates", (7, 9, 3), raising=False)
+    assert "3 to 9" in render(passing)
+
+
 def test_layers_with_statistics_of_every_timestep_have_a_strip(passing):
     assert render(passing).count('class="strip"') == 1
 
