@@ -20,32 +20,39 @@ from keras_norm.export import (
 )
 from keras_norm.export.runners import KerasRunner, TFLiteRunner
 from tests.export import models
+from tests.rnn import kinds
 
 
-def embedded(layer):
+def public_layers():
+    """Every public layer, and forms of them, by name."""
+    found = {
+        "both ways": keras.layers.Bidirectional(keras_norm.LayerNormGRU(3, name="there")),
+        "joint form": keras_norm.LayerNormLSTM(8, norm_form="joint", return_sequences=True),
+        "RMSNorm": keras_norm.NormGRU(3, keras_norm.RMSNormalization(), return_sequences=True),
+        "with states": keras_norm.LayerNormLSTM(3, return_sequences=True, return_state=True),
+    }
+    for name in keras_norm.__all__:
+        layer = getattr(keras_norm, name)
+        if not isinstance(layer, type) or name.endswith("Cell"):
+            continue
+        recurrent = issubclass(layer, keras.layers.RNN)
+        arguments = {"units": 3} if recurrent else {}
+        if name.startswith("Timestep") or (recurrent and name.startswith("BatchNorm")):
+            arguments["max_timesteps"] = 5
+        found[name] = layer(**arguments)
+    return found
+
+
+def test_every_public_layer_runs_at_any_batch_and_length_and_heeds_the_mask(tmp_path):
     ids = keras.Input((None,), dtype="int32", name="ids")
-    return keras.Model(ids, layer(keras.layers.Embedding(9, 4, mask_zero=True)(ids)))
-
-
-LAYERS = {
-    "LayerNormLSTM": lambda: keras_norm.LayerNormLSTM(3, return_sequences=True),
-    "BatchNormLSTM": lambda: keras_norm.BatchNormLSTM(3, max_timesteps=5),
-    "both ways": lambda: keras.layers.Bidirectional(keras_norm.LayerNormGRU(3)),
-    "no norm": lambda: keras_norm.NormSimpleRNN(3, return_sequences=True),
-    "joint form": lambda: keras_norm.LayerNormLSTM(8, norm_form="joint", return_sequences=True),
-    "RMSNorm": lambda: keras_norm.NormGRU(3, keras_norm.RMSNormalization(), return_sequences=True),
-}
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_recurrent_layers_run_at_any_batch_and_length_and_heed_the_mask(tmp_path, layer):
-    model = embedded(LAYERS[layer]())
-    rng = np.random.default_rng(0)
-    for weight in model.trainable_weights:
-        weight.assign(0.5 * rng.normal(size=weight.shape))
-    keras_runner = KerasRunner(model)
-    with TFLiteRunner(export_tflite(model, tmp_path / "model.tflite")) as run:
-        for shape in ((1, 4), (5, 40), (1, 4)):
+    x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
+    model = keras.Model(ids, {name: layer(x) for name, layer in public_layers().items()})
+    kinds.randomize(model)
+    kinds.randomize_statistics(model)
+    keras_runner, rng = KerasRunner(model), np.random.default_rng(0)
+    path = export_tflite(model, tmp_path / "model.tflite", step=False)
+    with TFLiteRunner(path) as run:
+        for shape in ((1, 4), (5, 20), (1, 4)):
             data = {"ids": rng.integers(0, 9, shape)}
             models.assert_same(run(data), keras_runner(data))
 
