@@ -4,8 +4,6 @@ import abc
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners import Runner, fixed_specs
 from keras_norm.export.saved_model_file import graph_tensors
@@ -103,9 +101,5 @@ class Client(Runner):
         return f"{self.name} {self.address}, model {self.model_name}{version}"
 
     def _error(self, text: str, detail: str = "") -> RunnerError:
-        return RunnerError(f"{self._subject}: {text.splitlines()[0]}", detail or text)
-
-
-def plain(array: np.ndarray) -> np.ndarray:
-    """The array, bfloat16 as float32."""
-    return array.astype("float32") if array.dtype.name == "bfloat16" else array
+        line, *_ = [*text.strip().splitlines(), "no reason was given"]
+        return RunnerError(f"{self._subject}: {line}", detail or text)

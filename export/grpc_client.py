@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from keras_norm.export.client import Client, plain
+from keras_norm.export.client import Client
 from keras_norm.export.runners import Arrays
 from keras_norm.export.serving_api import predict_request, require_serving_extra
 
@@ -57,7 +58,7 @@ class GrpcClient(Client):
     def _run(self, inputs: Arrays) -> Arrays:
         request = predict_request(inputs, self.inputs, self.signature_name)
         answer = self._ask(self._stub.Predict, request)
-        return {name: plain(tf.make_ndarray(tensor)) for name, tensor in answer.outputs.items()}
+        return {name: _array(tensor) for name, tensor in answer.outputs.items()}
 
     def close(self) -> None:
         """Close the connection."""
@@ -77,3 +78,8 @@ class GrpcClient(Client):
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise self._error(f"no answer within {self.timeout:g} s") from error
             raise self._error(f"{error.details()} ({error.code().name})") from error
+
+
+def _array(tensor: Any) -> np.ndarray:
+    array: np.ndarray = tf.make_ndarray(tensor)
+    return array.astype("float32") if array.dtype.name == "bfloat16" else array

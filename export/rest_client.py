@@ -94,7 +94,7 @@ class RestClient(Client):
                 response.text,
             ) from error
         if not response.ok:
-            raise self._error(answer)
+            raise self._error(str(answer))
         return answer
 
 

@@ -1,3 +1,5 @@
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -5,6 +7,7 @@ import tensorflow as tf
 
 from keras_norm.export import Step, export_saved_model, serving_api
 from keras_norm.export.runners import CApiRunner, KerasRunner
+from keras_norm.export.saved_model_file import saved_model_signatures
 from keras_norm.export.warmup import warmup_requests
 from tests.export import models
 
@@ -29,7 +32,33 @@ def model():
 @pytest.fixture(scope="module")
 def exported(model, tmp_path_factory):
     path = tmp_path_factory.mktemp("warm") / "served"
-    return export_saved_model(model, path, version=1, step=True, warmup=data(40))
+    return export_saved_model(
+        model,
+        path,
+        version=1,
+        step=True,
+        signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"])[1], axis=1)}},
+        warmup=data(40),
+    )
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    """Every signature, in the loader of TensorFlow Serving."""
+    with contextlib.ExitStack() as stack:
+        names = saved_model_signatures(exported)
+        yield {name: stack.enter_context(CApiRunner(exported, name)) for name in names}
+
+
+@pytest.fixture(scope="module")
+def in_keras(model):
+    """The same in Keras."""
+    run = KerasRunner(model)
+    return {
+        "serving_default": run,
+        "step": Step(model).joined,
+        "sum": lambda inputs: {"sum": run(inputs)["y"].sum(axis=1)},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +87,26 @@ def test_no_request_names_a_model(logged):
     assert {log.predict_log.request.model_spec.name for log in logged} == {""}
 
 
-def test_the_loaded_model_answers_every_request_as_keras_does(model, exported, logged):
-    step = Step(model)
-    keras_runners = {"serving_default": KerasRunner(model), "step": step.joined}
-    with CApiRunner(exported) as whole, CApiRunner(exported, "step") as one:
-        loaded = {"serving_default": whole, "step": one}
-        for log in logged:
-            name, inputs = signature_and_inputs(log.predict_log.request)
-            models.assert_same(loaded[name](inputs), keras_runners[name](inputs))
+def test_the_loaded_model_answers_every_request_as_keras_does(loaded, in_keras, logged):
+    for log in logged:
+        name, inputs = signature_and_inputs(log.predict_log.request)
+        models.assert_same(loaded[name](inputs), in_keras[name](inputs))
+
+
+@pytest.mark.parametrize("name", ["serving_default", "step", "sum"])
+def test_every_signature_answers_eight_threads_at_once_as_keras_does(name, loaded, in_keras):
+    rng, specs = np.random.default_rng(2), loaded[name].inputs.values()
+
+    def draw(batch):
+        shapes = {spec.name: [size or 5 for size in spec.shape[1:]] for spec in specs}
+        return {n: rng.normal(size=(batch, *s)).astype("float32") for n, s in shapes.items()}
+
+    cases = [draw(batch) for batch in (1, 4, 2)]
+    calls, lowest, highest = loaded[name].run_at_once(cases, threads=8, seconds=0.3)
+    assert calls >= 8
+    for case, low, high in zip(cases, lowest, highest, strict=True):
+        models.assert_same(low, in_keras[name](case))
+        models.assert_same(high, in_keras[name](case))
 
 
 def test_types_and_shapes_are_those_of_the_signature():
