@@ -175,6 +175,8 @@ def _load_model(path: pathlib.Path) -> Any:
     # Keras raises whatever its parsers raise; all of it means that this file cannot be used.
     except Exception as error:
         text = " ".join(str(error).split())
+        # Keras' errors hold the whole config, and the reason behind it.
+        text = text.rpartition("Exception encountered: ")[2]
         if unknown := re.search(r"Could not locate class '([^']+)'", text):
             text = (
                 f"its layer {unknown[1]} is not registered. Keras' and keras_norm's are; for "

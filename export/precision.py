@@ -43,7 +43,7 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
     schema = _schema()
     try:
         model = schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
-    except (struct.error, IndexError, TypeError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     names = {
         schema.TensorType.FLOAT64: "float64",

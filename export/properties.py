@@ -20,6 +20,10 @@ ROWS_ALONE = 3
 # Threads that call at once, with how many different inputs, and for how many seconds.
 THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
 
+# Keras' own recurrent layers draw dropout masks at inference too, and use none: the seed moves, and
+# nothing else.
+SEED_VARIABLE = "seed_generator_state"
+
 
 @dataclasses.dataclass(frozen=True)
 class Property:
@@ -222,7 +226,7 @@ def weights_state(run: Any) -> dict[str, str]:
 def unchanged_answer(
     run: Run, case: Case, before: Arrays, state: dict[str, str], tolerance: Tolerance
 ) -> Property:
-    """Whether every variable, and the first answer, is after all calls what it was before.
+    """Whether every weight, and the first answer, is after all calls what it was before.
 
     Args:
         run: the model.
@@ -232,7 +236,11 @@ def unchanged_answer(
         tolerance: how far the answers may differ.
     """
     now = weights_state(run)
-    changed = [name for name, digest in state.items() if now.get(name) != digest]
+    changed = [
+        name
+        for name, digest in state.items()
+        if now.get(name) != digest and SEED_VARIABLE not in name
+    ]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         return Property("weights", "fail", f"inference changed {changed[0].split(': ')[1]}{more}")

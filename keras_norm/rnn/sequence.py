@@ -99,6 +99,13 @@ class NormRNN(keras.layers.RNN):
             unroll=self.unroll,
         )
 
+    def _maybe_config_dropout_masks(self, *_: Any) -> None:
+        """Draw no masks: `forms.run` does, in training.
+
+        keras.layers.RNN draws them at inference too, so that a served model would write to the
+        variable that holds their seed.
+        """
+
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument, the cell's among them."""
         config = super().get_config()

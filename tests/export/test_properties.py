@@ -12,6 +12,8 @@ from keras_norm.export.properties import (
     plain_ops,
     repeat,
     row_independence,
+    unchanged_answer,
+    weights_state,
 )
 from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import TensorSpec
@@ -92,6 +94,31 @@ def test_a_function_is_not_called_by_many_threads(samples):
     cases = [samples.case([1])]
     found = concurrency(lambda inputs: inputs, cases, [cases[0].inputs], EXACT)
     assert found.status == "not applicable"
+
+
+class Drifting:
+    """Changes one variable at every call; its answers stay."""
+
+    def __init__(self, variable):
+        self.calls = {variable: "0"}
+
+    def __call__(self, inputs):
+        self.calls = {name: f"{digest}1" for name, digest in self.calls.items()}
+        return {"y": inputs["x"]}
+
+    def state(self):
+        return self.calls
+
+
+@pytest.mark.parametrize(
+    ("variable", "status"),
+    [("0: bn/moving_mean:0", "fail"), ("3: lstm/seed_generator/seed_generator_state:0", "pass")],
+)
+def test_inference_may_move_a_seed_and_no_weight(samples, variable, status):
+    run, case = Drifting(variable), samples.case([0, 1])
+    state = weights_state(run)
+    found = unchanged_answer(run, case, run(case.inputs), state, EXACT)
+    assert found.status == status
 
 
 def runner(path, ops):

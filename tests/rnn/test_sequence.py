@@ -215,6 +215,16 @@ def test_recurrent_dropout_draws_a_new_mask_for_each_batch(kind):
     assert not np.allclose(layer(x, training=True)[0], layer(x, training=True)[0])
 
 
+@every_kind
+def test_inference_draws_no_mask(kind):
+    """As keras.layers.RNN does, whose served models so write to the variable of the seed."""
+    layer = build(kind, kinds.ROW_NORMS["layer"], dropout=0.5, recurrent_dropout=0.5)
+    seed = layer.cell.seed_generator.state
+    before = keras.ops.convert_to_numpy(seed)
+    layer(kinds.inputs())
+    np.testing.assert_array_equal(seed, before)
+
+
 # Wrappers ---------------------------------------------------------------------------------------
 
 
