@@ -15,7 +15,7 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 
 
 class GrpcClient(Client):
-    """A model on a TensorFlow server, over gRPC (port 8500): every type, exactly, and the fastest.
+    """A model on a TensorFlow server, over gRPC (port 8500), which carries every type exactly.
 
     Args:
         address: "host:port".
