@@ -29,7 +29,6 @@ JSON, ARRAYS, THREADS, ERROR = b"J", b"A", b"T", b"E"
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
-Span = tuple[Arrays, Arrays]  # the lowest and the highest values
 
 
 def write_frame(stream: IO[bytes], kind: bytes, payload: bytes) -> None:
@@ -106,37 +105,27 @@ def run_at_once(
         How many calls there were; and the lowest, then the highest values that they answered, each
         as one dict for every case.
     """
-    together = threading.Barrier(threads)
+    together, turn = threading.Barrier(threads), threading.Lock()
+    lowest: list[Arrays] = [{} for _ in cases]
+    highest: list[Arrays] = [{} for _ in cases]
 
-    def work(first: int) -> tuple[int, dict[int, Span]]:
+    def work(first: int) -> int:
         together.wait()
         end = time.monotonic() + seconds
-        seen: dict[int, Span] = {}
         for calls in itertools.count(1):
             case = (first + calls) % len(cases)
             answer = run(cases[case])
-            seen[case] = _wider(seen.get(case, (answer, answer)), (answer, answer))
+            with turn:
+                for name, value in answer.items():  # NaN in any answer stays NaN
+                    lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
+                    highest[case][name] = np.maximum(highest[case].get(name, value), value)
             if time.monotonic() >= end:
                 break
-        return calls, seen
+        return calls
 
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        found = list(pool.map(work, range(threads)))
-    spans: dict[int, Span] = {}
-    for _, seen in found:
-        for case, span in seen.items():
-            spans[case] = _wider(spans.get(case, span), span)
-    lowest, highest = zip(*(spans[case] for case in range(len(cases))), strict=True)
-    return sum(calls for calls, _ in found), [*lowest, *highest]
-
-
-def _wider(one: Span, other: Span) -> Span:
-    """The span of two spans; NaN anywhere stays NaN."""
-    (low, high), (lower, higher) = one, other
-    return (
-        {name: np.minimum(low[name], lower[name]) for name in low},
-        {name: np.maximum(high[name], higher[name]) for name in high},
-    )
+        calls = sum(pool.map(work, range(threads)))
+    return calls, [*lowest, *highest]
 
 
 def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -> None:
