@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint bench bench-quick clean
+.PHONY: demo test lint bench bench-quick report-picture clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.digits
@@ -33,6 +33,10 @@ bench: $(STAMP)
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m benchmarks run --quick
+
+# Trains a character model for two minutes and writes docs/report.png; needs a Chromium.
+report-picture: $(STAMP)
+	$(BIN)/python -m docs.report_picture
 
 clean:
 	rm -rf build .venv

@@ -12,7 +12,7 @@ import numpy as np
 from keras_norm.export.cases import Samples
 
 # Calls that are timed, and the seconds after which no further one begins.
-CALLS, SECONDS = 7, 0.5
+CALLS, SECONDS = 5, 0.25
 
 
 @dataclasses.dataclass(frozen=True)

@@ -148,7 +148,7 @@ def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]
 
 
 def percent(share: float | None) -> str:
-    """A share in words: "under 0.1 %", "3.1 %", "250 %", "25 times"."""
+    """A share in words: "under 0.1%", "3.1%", "250%", "25 times"."""
     if share is None:
         return "-"
     if share > 1e4:
@@ -156,8 +156,8 @@ def percent(share: float | None) -> str:
     if share >= 10:
         return f"{share:.0f} times"
     if 0 < share < 1e-3:
-        return "under 0.1 %"
-    return f"{100 * share:.1f} %" if 0 < share < 0.1 else f"{100 * share:.0f} %"
+        return "under 0.1%"
+    return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
 
 
 def require_report_extra() -> None:

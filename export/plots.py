@@ -43,10 +43,18 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """One bar of a histogram: what it stands for, percent of all elements, and its colour."""
+    """One bar of a histogram.
+
+    Attributes:
+        label: the largest difference that it counts.
+        share: percent of all elements.
+        height: in percent of the highest bar.
+        colour: as CSS says it.
+    """
 
     label: str
     share: float
+    height: float
     colour: str
 
 
@@ -76,8 +84,11 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
         comparison: the case that needs the widest tolerance.
         spread: the differences of all cases, some of which are not 0.
     """
-    # What the tolerance allows where it allows most: nothing that passes is beyond it.
-    allowed = comparison.atol + comparison.rtol * spread.scale
+    # A value that fails is seen beyond the limit, which there follows its own size; where all pass,
+    # none is: the limit is that of the largest value.
+    failed = comparison.problem is None and not comparison.passed
+    size = abs(comparison.expected or 0.0) if failed else spread.scale
+    allowed = comparison.atol + comparison.rtol * size
     worst = np.array(spread.worst)
     place = dict(comparison.where)
     axes = [
@@ -140,7 +151,7 @@ def _axis(name: str, cells: int, width: int, place: int | None) -> Axis:
 def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
     """A bar for equality, and one for every decade from the least to the largest difference."""
     present = [k for k, count in enumerate(counts) if k and count]
-    bars = [Bar("0", 100 * counts[0] / sum(counts), "transparent")]
+    bars = [("0", counts[0], "transparent")]
     bounds = list(itertools.pairwise(DECADES))
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
@@ -148,10 +159,9 @@ def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
         red, green, blue, alpha = colours(used(np.array(lower or upper / 10), allowed)).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")
         colour = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"
-        bars.append(
-            Bar("more" if math.isinf(upper) else label, 100 * counts[k] / sum(counts), colour)
-        )
-    return tuple(bars)
+        bars.append(("more" if math.isinf(upper) else label, counts[k], colour))
+    every, most = sum(counts), max(counts)
+    return tuple(Bar(label, 100 * n / every, 100 * n / most, colour) for label, n, colour in bars)
 
 
 def _png(pixels: np.ndarray) -> str:

@@ -29,7 +29,7 @@ class Told:
 
 
 def test_the_median_of_what_the_runner_tells_is_taken():
-    assert milliseconds(Told(1.0, 9.0, 2.0, 2.0, 3.0, 2.0, 8.0), {}) == 2000.0
+    assert milliseconds(Told(1.0, 9.0, 2.0, 2.0, 3.0), {}) == 2000.0
 
 
 def test_a_function_is_timed_from_outside():
@@ -49,7 +49,7 @@ def test_it_is_timed_alone_and_in_the_largest_batch():
 
 
 def test_the_most_frequent_operation_comes_first():
-    found = measure_cost(Told(*range(14)), SAMPLES, 2)
+    found = measure_cost(Told(*range(10)), SAMPLES, 2)
     assert found.ops == (("MUL", 2), ("ADD", 1), ("EXP", 1))
 
 

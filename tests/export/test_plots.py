@@ -82,11 +82,20 @@ def test_the_histogram_has_a_bar_for_equality_and_every_decade_from_least_to_lar
         "0.1",
     ]
     assert [bar.share for bar in bars] == [50, 25, 0, 0, 0, 0, 0, 25]
+    assert [bar.height for bar in bars] == [100, 50, 0, 0, 0, 0, 0, 50]
 
 
 def test_no_bar_of_what_passes_has_the_colour_of_a_failure():
     bars = drawn(np.array([[0.9e-5, 0.5e-6]])).bars
     assert all(bar.colour.startswith("rgb(59 130 246") for bar in bars[1:])
+
+
+def test_what_fails_is_beyond_the_limit_however_large_the_other_values_are():
+    expected = np.array([[100.0, 1.0]])
+    actual = np.array([[100.0, 1.03]])
+    (comparison,) = compare({"y": expected}, {"y": actual}, 0.01, 0.01)
+    image = pixels(difference_map(comparison, profile(expected, actual)).image)
+    assert image[0, 1, 0] > 200  # orange, where blue has little red
 
 
 def test_infinite_differences_have_a_bar():

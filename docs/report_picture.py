@@ -1,0 +1,118 @@
+"""Make docs/report.png: the report of a character model of Tiny Shakespeare, as a picture.
+
+An LN-LSTM learns to predict the next character, and is exported as SavedModel and as TFLite in
+float32, in float16 and with 8-bit weights; the check's page is photographed by a headless Chromium.
+The text is TFDS' `tiny_shakespeare`, from $KERAS_NORM_DATA/tfds, or downloaded without it.
+
+Run with `make report-picture`; the models and the page stay in build/report.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_norm_cli import quiet_native_logs
+
+with quiet_native_logs():  # TensorFlow writes to the terminal when it is imported
+    import keras
+
+    import keras_norm
+    from keras_norm.export import Report, check, export_saved_model, export_tflite
+
+FOLDER = pathlib.Path("build/report")
+PICTURE = pathlib.Path("docs/report.png")
+SIZE = (1100, 1105)  # of the picture: verdict, values, and the first map
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+LENGTH, UNITS, BATCH, SAMPLES = 100, 128, 64, 64
+LEARNING_RATE = 5e-3
+
+
+def windows() -> tuple[np.ndarray, np.ndarray, int]:
+    """Characters as numbers in windows of LENGTH + 1, to learn from and to test; how many exist."""
+    folder = os.environ.get("KERAS_NORM_DATA")
+    parts = tfds.load(
+        "tiny_shakespeare",
+        split=["train", "test"],
+        data_dir=folder and f"{folder}/tfds",
+        download=folder is None,
+    )
+    train, test = (next(iter(part.as_numpy_iterator()))["text"].decode() for part in parts)
+    alphabet = sorted(set(train + test))
+    number = {character: k for k, character in enumerate(alphabet)}
+
+    def cut(text: str) -> np.ndarray:
+        count = len(text) // (LENGTH + 1)
+        numbers = [number[c] for c in text[: count * (LENGTH + 1)]]
+        return np.array(numbers, "int32").reshape(count, LENGTH + 1)
+
+    return cut(train), cut(test), len(alphabet)
+
+
+def train(texts: np.ndarray, characters: int) -> keras.Model:
+    """A model that gives the probabilities of each next character."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((None,), dtype="int32", name="characters")
+    h = keras.layers.Embedding(characters, 32)(inputs)
+    h = keras_norm.LayerNormLSTM(UNITS, return_sequences=True)(h)
+    outputs = keras.layers.Dense(characters, activation="softmax", name="next")(h)
+    model = keras.Model(inputs, outputs, name="tiny_shakespeare")
+    model.compile(keras.optimizers.Adam(LEARNING_RATE), "sparse_categorical_crossentropy")
+    model.fit(texts[:, :-1], texts[:, 1:], BATCH, epochs=12, verbose=2)
+    return model
+
+
+def export_and_check(model: keras.Model, samples: np.ndarray) -> Report:
+    """Write the model in four forms into FOLDER, and compare them with it."""
+    artifacts = [export_saved_model(model, FOLDER / "saved_model", step=True)]
+    for name in (None, "float16", "dynamic"):
+        file = FOLDER / f"{name or 'float32'}.tflite"
+        artifacts.append(export_tflite(model, file, quantize=name))
+    return check(model, artifacts, samples)
+
+
+def photograph(page: pathlib.Path) -> None:
+    """Draw the top of a page into PICTURE."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise SystemExit(f"{page} is written; the picture needs one of {', '.join(BROWSERS)}.")
+    with tempfile.TemporaryDirectory() as profile:
+        subprocess.run(
+            [
+                browser,
+                *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+                *("--disable-background-networking", "--hide-scrollbars"),
+                f"--user-data-dir={profile}",
+                f"--window-size={SIZE[0]},{SIZE[1]}",
+                f"--screenshot={PICTURE.resolve()}",
+                page.resolve().as_uri(),
+            ],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def main() -> None:
+    """Train, export, check, and take the picture."""
+    shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier run wrote
+    FOLDER.mkdir(parents=True)
+    texts, test, characters = windows()
+    model = train(texts, characters)
+    loss = model.evaluate(test[:, :-1], test[:, 1:], verbose=0)
+    print(f"{loss / np.log(2):.2f} bits per character of the test text")
+    samples = test[:SAMPLES, :-1]
+    model.save(FOLDER / "model.keras")
+    np.savez(FOLDER / "samples.npz", characters=samples)
+    report = export_and_check(model, samples)
+    report.print()
+    report.to_html(FOLDER / "report.html")
+    photograph(FOLDER / "report.html")
+
+
+if __name__ == "__main__":
+    main()
