@@ -16,6 +16,8 @@ def load(request):
     def run(arrays):
         if "hang" in arrays:
             time.sleep(60)
+        if "doze" in arrays:
+            time.sleep(0.05)
         if "abort" in arrays:
             print("F0000 Check failed: size > 0", file=sys.stderr, flush=True)
             print("    @ 0x7f stack frame", file=sys.stderr, flush=True)
@@ -58,6 +60,13 @@ def test_arrays_come_back_as_they_were(echo, dtype, shape):
     received = echo.run({"file": sent})["file"]
     assert received.dtype == sent.dtype
     np.testing.assert_array_equal(received, sent)
+
+
+def test_the_worker_tells_how_long_its_last_run_took(echo):
+    echo.run({"doze": 1})
+    assert 0.05 <= echo.seconds() < 0.5
+    echo.run({"fine": 1})
+    assert 0.0 < echo.seconds() < 0.05
 
 
 def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
