@@ -90,6 +90,7 @@ def write_saved_model(
     model: keras.Model,
     folder: pathlib.Path,
     signatures: Mapping[str, Callable[..., Any]],
+    call: Callable[..., dict[str, Any]] = signature.call,
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
 
@@ -97,11 +98,12 @@ def write_saved_model(
         model: a functional or a built sequential model.
         folder: where to.
         signatures: further ones than `serving_default`, as for `export_saved_model`.
+        call: how `serving_default` calls the model.
     """
     specs = signature.input_specs(model)
     archive = keras.export.ExportArchive()
     archive.track(model)
-    serve = traced(lambda inputs: signature.call(model, inputs, training=False), specs)
+    serve = traced(lambda inputs: call(model, inputs, training=False), specs)
     archive.add_endpoint(SERVING_DEFAULT, serve)
     for name, function in signatures.items():
         own = getattr(function, "input_signature", None) is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_norm.export import signature
+from keras_norm.export import fusion, signature
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.runners import require_litert
 from keras_norm.export.saved_model import refuse_stateful, write_saved_model
@@ -30,6 +30,7 @@ def export_tflite(
     *,
     quantize: str | None = None,
     step: bool | None = None,
+    fused: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file, in inference mode.
 
@@ -48,6 +49,9 @@ def export_tflite(
             tested to give finite numbers of the right shape: how far it is off depends on the
             model, and `keras_norm.export.check` measures it).
         step: whether there is a signature `step`, as for `export_saved_model`.
+        fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
+            loop: plain ones, and those with LayerNormalization in the joint form. No other thread
+            may call the model meanwhile.
 
     Returns:
         The file written.
@@ -61,8 +65,8 @@ def export_tflite(
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
-            computes in float16 or bfloat16; `quantize` is unknown; `path` does not end in
-            ".tflite".
+            computes in float16 or bfloat16; `fused` is True, and a recurrent layer is none that
+            TFLite can fuse; `quantize` is unknown; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -80,15 +84,17 @@ def export_tflite(
     _refuse_text(model)
     refuse_stateful(model)
     _refuse_half_precision(model)
+    lstms = _fusible_layers(model, quantize) if fused else 0
     cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():
             found = find_step(model, step, cases)
             signatures = {} if found is None else {STEP: found.graph}
-            write_saved_model(model, saved_model, signatures)
-        _convert(model, saved_model, file, quantize, [SERVING_DEFAULT, *signatures])
-        verify_tflite(file, cases, quantize, None if found is None else found.step)
+            call = fusion.call if fused else signature.call
+            write_saved_model(model, saved_model, signatures, call)
+        _convert(model, saved_model, file, quantize, [SERVING_DEFAULT, *signatures], fused)
+        verify_tflite(file, cases, quantize, None if found is None else found.step, lstms)
     return target
 
 
@@ -112,12 +118,23 @@ def _refuse_half_precision(model: keras.Model) -> None:
             )
 
 
+def _fusible_layers(model: keras.Model, quantize: str | None) -> int:
+    """How many LSTMs there are to fuse."""
+    if quantize is not None:
+        raise ValueError(
+            f"fused LSTMs keep their weights in float32: received quantize={quantize!r} with "
+            "fused=True. Give one of the two"
+        )
+    return len(fusion.fusible_layers(model))
+
+
 def _convert(
     model: keras.Model,
     saved_model: pathlib.Path,
     file: pathlib.Path,
     quantize: str | None,
     signatures: list[str],
+    fused: bool,
 ) -> None:
     """Convert in a child process: some models make the converter end the process it is in."""
     request = {
@@ -125,6 +142,7 @@ def _convert(
         "path": str(file),
         "quantize": quantize,
         "signatures": signatures,
+        "fused": fused,
     }
     try:
         WorkerProcess(

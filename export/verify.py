@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_norm.export.compare import TOLERANCES, largest
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.fusion import OPERATION
 from keras_norm.export.masking import mask_values
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
@@ -48,6 +49,7 @@ def verify_tflite(
     cases: Cases,
     quantize: str | None = None,
     step: Step | None = None,
+    lstms: int = 0,
 ) -> None:
     """Invoke the file at two shapes and at the first again, in a worker process.
 
@@ -60,6 +62,7 @@ def verify_tflite(
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, "dynamic" has to give finite numbers where the model does.
         step: the model timestep by timestep, where the file has a signature `step`.
+        lstms: how many fused LSTMs the file has at least.
 
     Raises:
         VerificationError: an output is missing, has another shape, or differs.
@@ -67,6 +70,9 @@ def verify_tflite(
     """
     first, second = cases
     with TFLiteRunner(file) as run:
+        found = len(run.ops().get(OPERATION, []))
+        if found < lstms:
+            raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({OPERATION})")
         for inputs, expected in (first, second, first):
             actual = run(inputs)
             for name, wanted in expected.items():

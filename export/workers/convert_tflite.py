@@ -3,6 +3,7 @@
 import pathlib
 from typing import Any
 
+import fused_lstm
 import protocol
 import tensorflow as tf
 
@@ -17,7 +18,11 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if request["quantize"] == "float16":
         converter.target_spec.supported_types = [tf.float16]
+    # The placeholders of a model with fused LSTMs; `fuse` refuses what else is no builtin.
+    converter.allow_custom_ops = request["fused"]
     content = converter.convert()
+    if request["fused"]:
+        content = fused_lstm.fuse(content)
     pathlib.Path(request["path"]).write_bytes(content)
     return {"bytes": len(content)}, None
 
