@@ -17,7 +17,8 @@ with s^2 epsilon: s = sqrt(1e-8 / epsilon) scales W and U.
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -25,6 +26,7 @@ import tensorflow as tf
 from keras.activations import sigmoid, tanh
 
 from keras_norm.export import signature
+from keras_norm.export.replaced_loop import replaced_loop
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.ops.lstm import GATES
 from keras_norm.rnn.lstm import LayerNormLSTMCell, NormLSTMCell
@@ -74,12 +76,8 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
         return signature.call(model, inputs, training)
 
 
-@contextlib.contextmanager
-def _with_placeholder(path: str, layer: keras.layers.RNN) -> Iterator[None]:
-    """Let a layer run a placeholder in place of its loop, from states of zero.
-
-    The layer looks up both methods when the model calls it; they are its own again afterwards.
-    """
+def _with_placeholder(path: str, layer: keras.layers.RNN) -> AbstractContextManager[None]:
+    """Let a layer run a placeholder in place of its loop, from states of zero."""
     zeros = False
 
     def get_initial_state(batch_size: Any) -> Any:
@@ -88,7 +86,7 @@ def _with_placeholder(path: str, layer: keras.layers.RNN) -> Iterator[None]:
         return type(layer).get_initial_state(layer, batch_size)
 
     def inner_loop(
-        sequences: Any, initial_state: list[Any], mask: Any, training: bool = False
+        sequences: Any, initial_state: list[Any], mask: Any
     ) -> tuple[Any, Any, list[Any]]:
         if mask is not None:
             raise _refusal(path, layer, "it receives a mask, and the operation knows none")
@@ -102,11 +100,7 @@ def _with_placeholder(path: str, layer: keras.layers.RNN) -> Iterator[None]:
         last = outputs[:, -1]
         return last, outputs, [last, c]
 
-    layer.get_initial_state, layer.inner_loop = get_initial_state, inner_loop
-    try:
-        yield
-    finally:
-        del layer.get_initial_state, layer.inner_loop
+    return replaced_loop(layer, get_initial_state, inner_loop)
 
 
 @tf.function(experimental_implements=FUSABLE, autograph=False)

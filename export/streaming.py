@@ -8,8 +8,8 @@ gives, timestep by timestep, what the model gives for the whole sequence x.
 """
 
 import contextlib
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -18,14 +18,12 @@ from keras import ops
 
 from keras_norm.export import signature
 from keras_norm.export.errors import StreamingError
+from keras_norm.export.replaced_loop import replaced_loop
 from keras_norm.export.signature import TensorSpec
 from keras_norm.rnn import forms
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import named_layers
-
-# Two steps of one model would lead its layers to two streams at once.
-_one_at_a_time = threading.Lock()
 
 # What the states of Keras' cells, and of ours, are called.
 STATE_NAMES = {
@@ -132,7 +130,7 @@ class Step:
             for name, tensor in inputs.items()
         }
         new: dict[str, Any] = {}
-        with _one_at_a_time, contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             for name, layer in self._layers.items():
                 given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
                 before = keras.tree.pack_sequence_as(self._structures[name], given)
@@ -201,29 +199,18 @@ class Step:
         return ops.squeeze(tensor, axis=1)
 
 
-@contextlib.contextmanager
 def _one_timestep(
     name: str, layer: keras.layers.RNN, before: Any, new: dict[str, Any]
-) -> Iterator[None]:
-    """Let a recurrent layer run its cell once, from given states, and leave the new ones in `new`.
-
-    The layer looks up both methods when the model calls it; they are its own again afterwards.
-    """
-    here = threading.get_ident()
+) -> AbstractContextManager[None]:
+    """Let a layer run its cell once, from given states, and leave the new ones in `new`."""
     asked = False
 
     def get_initial_state(batch_size: Any) -> Any:
         nonlocal asked
-        if threading.get_ident() != here:
-            return type(layer).get_initial_state(layer, batch_size)
         asked = True
         return before
 
-    def inner_loop(
-        sequences: Any, initial_state: Any, mask: Any, training: bool = False
-    ) -> tuple[Any, Any, Any]:
-        if threading.get_ident() != here:
-            return type(layer).inner_loop(layer, sequences, initial_state, mask, training)
+    def inner_loop(sequences: Any, initial_state: Any, mask: Any) -> tuple[Any, Any, Any]:
         if not asked:
             raise StreamingError(f'layer "{name}" takes an initial_state, which a stream has not')
         if sequences.shape[1] != 1:
@@ -236,14 +223,7 @@ def _one_timestep(
         new[name] = after
         return output, ops.expand_dims(output, 1), after
 
-    methods = {"get_initial_state": get_initial_state, "inner_loop": inner_loop}
-    try:
-        for method, function in methods.items():
-            setattr(layer, method, function)
-        yield
-    finally:
-        for method in methods:
-            delattr(layer, method)
+    return replaced_loop(layer, get_initial_state, inner_loop)
 
 
 def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any, Any]:

@@ -50,8 +50,7 @@ def export_tflite(
             model, and `keras_norm.export.check` measures it).
         step: whether there is a signature `step`, as for `export_saved_model`.
         fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
-            loop: plain ones, and those with LayerNormalization in the joint form. No other thread
-            may call the model meanwhile.
+            loop: plain ones, and those with LayerNormalization in the joint form.
 
     Returns:
         The file written.

@@ -76,7 +76,7 @@ def test_weights_are_stored_once(deep, deep_file):
 
 def test_a_file_with_too_few_fused_lstms_is_refused(deep, deep_file):
     with pytest.raises(VerificationError, match=r"has 4 of 5 fused LSTMs"):
-        verify.verify_tflite(deep, deep_file, lstms=5)
+        verify.verify_tflite(deep_file, verify.verification_cases(deep), lstms=5)
 
 
 def test_the_joint_form_agrees_with_float64_and_has_a_step_beside_it(tmp_path):
