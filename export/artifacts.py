@@ -11,7 +11,14 @@ from typing import Any
 from keras_norm.export.client import Client
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.properties import Run
-from keras_norm.export.runners import CApiRunner, SavedModelRunner, TFLiteRunner, require_litert
+from keras_norm.export.runners import (
+    CApiRunner,
+    OpenVINORunner,
+    SavedModelRunner,
+    TFLiteRunner,
+    openvino_is_installed,
+    require_litert,
+)
 from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
 from keras_norm.export.signature import SERVING_DEFAULT
 
@@ -27,16 +34,21 @@ class Source:
         path: the file or folder, address and model of a client, "" for any other function.
         precision: the coarsest precision of what the file stores, "float64" where it adds nothing.
         open: signature, `serving_default` by default -> a context manager that gives its runner.
+        optional: whether what the runner cannot run is its own limit, and no fault of the file.
     """
 
     name: str
     path: str
     precision: str
     open: Callable[..., Any]
+    optional: bool = False
 
 
 def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:
-    """Every artefact with each of its runners: two for a SavedModel, one for anything else.
+    """Every artefact with each of its runners.
+
+    SavedModels run in TensorFlow and through its C API, TFLite files in LiteRT, and both, where it
+    is installed, in OpenVINO.
 
     Args:
         artifacts: SavedModel folders (or folders of numbered versions: the highest is taken),
@@ -91,12 +103,27 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         saved_model_signature(folder)
         if folder != path:
             name = f"{name}/{folder.name}"
-        return tuple(
-            Source(label, str(folder), "float64", functools.partial(runner, folder))
-            for label, runner in ((name, SavedModelRunner), (f"{name} (C API)", CApiRunner))
+        return (
+            Source(name, str(folder), "float64", functools.partial(SavedModelRunner, folder)),
+            Source(
+                f"{name} (C API)", str(folder), "float64", functools.partial(CApiRunner, folder)
+            ),
+            *_second_opinion(name, folder, "float32"),
         )
     with path.open("rb") as file:
         if file.read(8)[4:] != b"TFL3":
             raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite file.")
     require_litert()
-    return (Source(name, str(path), tflite_precision(path), functools.partial(TFLiteRunner, path)),)
+    precision = tflite_precision(path)
+    return (
+        Source(name, str(path), precision, functools.partial(TFLiteRunner, path)),
+        *_second_opinion(name, path, precision),
+    )
+
+
+def _second_opinion(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
+    """The same file in a runtime that shares no code with TensorFlow."""
+    if not openvino_is_installed():
+        return ()
+    run = functools.partial(OpenVINORunner, path)
+    return (Source(f"{name} (OpenVINO)", str(path), precision, run, optional=True),)

@@ -1,16 +1,13 @@
 """The coarsest number format that a model's values pass through."""
 
-import importlib.util
 import os
-import pathlib
-import struct
-import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from keras_norm.export.compare import coarsest
+from keras_norm.export.tflite_file import read_tflite, tflite_schema
 from keras_norm.walk import named_layers
 
 
@@ -40,11 +37,7 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
     Raises:
         ValueError: the file is damaged.
     """
-    schema = _schema()
-    try:
-        model = schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
-    except (struct.error, IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    model, schema = read_tflite(path), tflite_schema()
     names = {
         schema.TensorType.FLOAT64: "float64",
         schema.TensorType.FLOAT32: "float32",
@@ -58,13 +51,3 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
             quantized = scale is not None and len(scale) > 0
             found.add("int8" if quantized else names.get(tensor.type, ""))
     return coarsest(found)
-
-
-def _schema() -> types.ModuleType:
-    """LiteRT's description of the file format, without the native libraries that it would load."""
-    package = importlib.util.find_spec("ai_edge_litert")
-    folder = pathlib.Path(package.submodule_search_locations[0])  # type: ignore[union-attr, index]
-    spec = importlib.util.spec_from_file_location("schema", folder / "schema_py_generated.py")
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module

@@ -282,6 +282,8 @@ def plain_ops(runner: Any) -> Property:
     if path is None:
         return Property("ops", "not applicable", "no file")
     used = runner.ops()
+    if not used:
+        return Property("ops", "not applicable", "the runner reads other ops than the file's")
     if path.is_dir():
         foreign = sorted(unservable_ops(path))
     else:

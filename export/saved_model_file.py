@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.signature import SERVING_DEFAULT
 
@@ -53,6 +53,44 @@ def saved_model_signature(
         raise ValueError(f"{path} has no signature {name}; it has: {known or 'none'}")
     found = signatures[name]
     return graph_tensors(found.inputs), graph_tensors(found.outputs)
+
+
+def write_numbered(
+    path: str | os.PathLike[str], name: str, folder: pathlib.Path
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Write a SavedModel that has one signature of another, with its inputs and outputs numbered.
+
+    There are readers that see `serving_default` only, and that cannot tell an input from an output
+    of the same name, which states have. The weights are linked, not copied.
+
+    Args:
+        path: the SavedModel's folder.
+        name: of the signature, which becomes `serving_default`.
+        folder: where to, an empty folder.
+
+    Returns:
+        (inputs, outputs), each name -> its name in the new signature.
+
+    Raises:
+        FileNotFoundError: no saved_model.pb in the folder.
+        ValueError: saved_model.pb cannot be parsed, or has no such signature.
+    """
+    specs, answers = saved_model_signature(path, name)
+    inputs = {known: f"input_{i}" for i, known in enumerate(specs)}
+    outputs = {known: f"output_{i}" for i, known in enumerate(answers)}
+    graph = _read(path)
+    numbered = meta_graph_pb2.SignatureDef()
+    for known, new in inputs.items():
+        numbered.inputs[new].CopyFrom(graph.signature_def[name].inputs[known])
+    for known, new in outputs.items():
+        numbered.outputs[new].CopyFrom(graph.signature_def[name].outputs[known])
+    for known in saved_model_signatures(path):
+        del graph.signature_def[known]
+    graph.signature_def[SERVING_DEFAULT].CopyFrom(numbered)
+    saved = saved_model_pb2.SavedModel(saved_model_schema_version=1, meta_graphs=[graph])
+    (folder / "saved_model.pb").write_bytes(saved.SerializeToString())
+    (folder / "variables").symlink_to((pathlib.Path(path) / "variables").resolve())
+    return inputs, outputs
 
 
 def saved_model_signatures(path: str | os.PathLike[str]) -> list[str]:

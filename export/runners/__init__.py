@@ -3,6 +3,7 @@
 from keras_norm.export.runners.c_api_runner import CApiRunner
 from keras_norm.export.runners.keras_runner import KerasRunner
 from keras_norm.export.runners.open import open_runner
+from keras_norm.export.runners.openvino_runner import OpenVINORunner, openvino_is_installed
 from keras_norm.export.runners.runner import Arrays, Runner
 from keras_norm.export.runners.saved_model_runner import SavedModelRunner, fixed_specs
 from keras_norm.export.runners.tflite_runner import TFLiteRunner, require_litert
@@ -13,11 +14,13 @@ __all__ = [
     "Arrays",
     "CApiRunner",
     "KerasRunner",
+    "OpenVINORunner",
     "Runner",
     "SavedModelRunner",
     "TFLiteRunner",
     "WorkerRunner",
     "fixed_specs",
     "open_runner",
+    "openvino_is_installed",
     "require_litert",
 ]

@@ -1,8 +1,11 @@
+import keras
 import pytest
 
 from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.runners import CApiRunner, SavedModelRunner, TFLiteRunner
 from tests.export import models
+
+DTYPES = ("float16", "float32", "float64", "bfloat16", "int32", "int64", "bool")
 
 
 @pytest.fixture(scope="package")
@@ -27,3 +30,12 @@ def runners(exported):
         TFLiteRunner(exported["tflite"]) as tflite,
     ):
         yield {"saved_model": saved_model, "c_api": c_api, "tflite": tflite}
+
+
+@pytest.fixture(scope="package")
+def echo(tmp_path_factory):
+    """A model that gives back one input of every type, and its SavedModel."""
+    inputs = [keras.Input((3,), name=f"{dtype}_in", dtype=dtype) for dtype in DTYPES]
+    outputs = {d: keras.layers.Identity(dtype=d)(x) for d, x in zip(DTYPES, inputs, strict=True)}
+    model = keras.Model(inputs, outputs)
+    return model, export_saved_model(model, tmp_path_factory.mktemp("echo") / "model")

@@ -2,7 +2,6 @@
 
 import shutil
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +9,7 @@ import tensorflow as tf
 from keras_norm.export import RunnerError, export_saved_model
 from keras_norm.export.runners import CApiRunner, KerasRunner, SavedModelRunner
 from tests.export import models
+from tests.export.runners.conftest import DTYPES
 
 
 def test_the_saved_model_worker_runs_the_lstm_of_this_package(tmp_path):
@@ -17,18 +17,6 @@ def test_the_saved_model_worker_runs_the_lstm_of_this_package(tmp_path):
     data = {"x": np.random.default_rng(0).normal(size=(3, 5, 3))}
     with SavedModelRunner(export_saved_model(model, tmp_path / "model")) as run:
         models.assert_same(run(data), KerasRunner(model)(data))
-
-
-DTYPES = ("float16", "float32", "float64", "bfloat16", "int32", "int64", "bool")
-
-
-@pytest.fixture(scope="module")
-def echo(tmp_path_factory):
-    """A model that gives back one input of every type, and its SavedModel."""
-    inputs = [keras.Input((3,), name=f"{dtype}_in", dtype=dtype) for dtype in DTYPES]
-    outputs = {d: keras.layers.Identity(dtype=d)(x) for d, x in zip(DTYPES, inputs, strict=True)}
-    model = keras.Model(inputs, outputs)
-    return model, export_saved_model(model, tmp_path_factory.mktemp("echo") / "model")
 
 
 @pytest.mark.parametrize("runner", [SavedModelRunner, CApiRunner])

@@ -1,0 +1,71 @@
+"""SavedModels and TFLite files in OpenVINO."""
+
+import contextlib
+import importlib.util
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.runners.worker_runner import WorkerRunner
+from keras_norm.export.saved_model_file import saved_model_signatures, write_numbered
+from keras_norm.export.signature import TensorSpec
+from keras_norm.export.tflite_file import tflite_signature
+from keras_norm.export.worker_process import WorkerProcess
+
+
+class OpenVINORunner(WorkerRunner):
+    """A SavedModel or a TFLite file in OpenVINO: a second opinion, by other code than TensorFlow's.
+
+    It computes in float32, also what the file has in float64 or float16, and int64 in 32 bits. What
+    it cannot read says nothing about the file, which TensorFlow or LiteRT may run.
+
+    Raises:
+        ImportError: OpenVINO is not installed, or for a TFLite file LiteRT is not.
+    """
+
+    name = "OpenVINO"
+
+    def _start(self, timeout: float) -> WorkerProcess:
+        require_openvino()
+        try:
+            with self._readable() as request:
+                worker = WorkerProcess(
+                    "run_openvino.py", request, subject=self._subject, timeout=timeout
+                )
+        except (OSError, ValueError) as error:
+            raise RunnerError(f"{self._subject}: {error}") from error
+        self.inputs = {
+            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
+            for name, entry in worker.info["inputs"].items()
+        }
+        return worker
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[dict[str, Any]]:
+        """The worker's request: what to read, and the tensors in it that the signature names."""
+        if self.path.suffix == ".tflite":
+            inputs, outputs = tflite_signature(self.path, self.signature_name)
+            yield {"path": str(self.path), "inputs": inputs, "outputs": outputs}
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            inputs, outputs = write_numbered(self.path, self.signature_name, pathlib.Path(folder))
+            yield {"path": folder, "inputs": inputs, "outputs": outputs}
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file that OpenVINO can be led to."""
+        if self.path.suffix == ".tflite":
+            return [self.signature_name]
+        return saved_model_signatures(self.path)
+
+
+def require_openvino() -> None:
+    """Raise ImportError if OpenVINO is not installed."""
+    if not openvino_is_installed():
+        raise ImportError('OpenVINO is not installed: pip install "keras-norm[openvino]"')
+
+
+def openvino_is_installed() -> bool:
+    """Whether models can be run in OpenVINO here."""
+    return importlib.util.find_spec("openvino") is not None

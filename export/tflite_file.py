@@ -1,0 +1,66 @@
+"""Read what stands in a TFLite file, without loading it."""
+
+import importlib.util
+import os
+import pathlib
+import struct
+import types
+from typing import Any
+
+from keras_norm.export.signature import SERVING_DEFAULT
+
+
+def tflite_schema() -> types.ModuleType:
+    """LiteRT's description of the file format, without the native libraries that it would load."""
+    package = importlib.util.find_spec("ai_edge_litert")
+    folder = pathlib.Path(package.submodule_search_locations[0])  # type: ignore[union-attr, index]
+    spec = importlib.util.spec_from_file_location("schema", folder / "schema_py_generated.py")
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+def read_tflite(path: str | os.PathLike[str]) -> Any:
+    """Parse a TFLite file into the `ModelT` of its schema.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: the file is damaged.
+    """
+    schema = tflite_schema()
+    try:
+        return schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
+    except (struct.error, IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def tflite_signature(
+    path: str | os.PathLike[str], name: str = SERVING_DEFAULT
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Read the inputs and outputs of a signature of a TFLite file's main graph.
+
+    Args:
+        path: a .tflite file.
+        name: of the signature.
+
+    Returns:
+        (inputs, outputs), each name -> name of the tensor.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: the file is damaged, or has no such signature in its main graph.
+    """
+    model = read_tflite(path)
+    found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise ValueError(f"{path} has no signature {name} in its main graph; there: {known}")
+    tensors = model.subgraphs[0].tensors
+    inputs, outputs = (
+        {entry.name.decode(): tensors[entry.tensorIndex].name.decode() for entry in entries or ()}
+        for entries in (found[name].inputs, found[name].outputs)
+    )
+    return inputs, outputs

@@ -1,0 +1,79 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import RunnerError, Step, export_saved_model, export_tflite
+from keras_norm.export.runners import KerasRunner, OpenVINORunner
+from tests.export import models
+
+pytest.importorskip("openvino")
+
+SHAPES = ((1, 4), (7, 9), (2, 1), (1, 4))
+
+
+def assert_equals_keras(run, model, data):
+    models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
+    keras.utils.set_random_seed(0)
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+    h = keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4, return_sequences=True))(h)
+    h = keras_norm.BatchNormLSTM(4, max_timesteps=5, return_sequences=True)(h)
+    h = keras_norm.LayerNormGRU(3)(h)
+    model = keras.Model(ids, keras.layers.Dense(2, name="y")(h))
+    rng = np.random.default_rng(0)
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        for batch, time in SHAPES:
+            data = rng.integers(1, 7, (batch, time)).astype("int32")
+            data[:, time // 2 + 1 :] = 0
+            assert_equals_keras(run, model, {"ids": data})
+
+
+def test_two_inputs_and_three_outputs_by_name(model, exported):
+    with OpenVINORunner(exported["saved_model"]) as run:
+        for batch, time in SHAPES:
+            assert_equals_keras(run, model, models.tagger_data(batch, time))
+
+
+def test_neither_tensorflow_nor_keras_is_imported(exported):
+    with OpenVINORunner(exported["tflite"]) as run:
+        run(models.tagger_data(1, 2))
+        assert run.modules() & {"tensorflow", "keras", "keras_norm", "ai_edge_litert"} == set()
+
+
+def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
+    with OpenVINORunner(exported["tflite"]) as run:
+        assert_equals_keras(run, model, models.tagger_data(3, 5))
+    x = keras.Input((None, 3), name="x")
+    last = keras.Model(x, keras_norm.LayerNormSimpleRNN(4)(x))  # one loop, as no sequence comes out
+    with OpenVINORunner(export_tflite(last, tmp_path / "last.tflite")) as run:
+        assert_equals_keras(run, last, {"x": np.random.default_rng(0).normal(size=(2, 5, 3))})
+
+
+def test_the_states_of_a_step_are_inputs_and_outputs_of_one_name(tmp_path):
+    model = models.layer_norm_lstm()
+    path = export_saved_model(model, tmp_path / "model", step=True)
+    data = {"x": np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")}
+    with OpenVINORunner(path, "step") as run:
+        models.assert_same(Step(model).over_time(run, data), KerasRunner(model)(data))
+
+
+def test_every_type_passes_and_bfloat16_comes_as_float32(echo):
+    model, path = echo
+    data = {f"{name}_in": np.array([[0.5, 2.0, -3.0]], "f4") for name in model.output}
+    for dtype in ("int32", "int64", "bool"):
+        data[f"{dtype}_in"] = data[f"{dtype}_in"].astype(dtype)
+    with OpenVINORunner(path) as run:
+        models.assert_same(run(data), KerasRunner(model)(data), atol=0)
+        data["int64_in"][0, 0] = 2**40
+        with pytest.raises(RunnerError, match='int64 in 32 bits, too few for "int64_in"'):
+            run(data)
+
+
+def test_a_damaged_file_gives_one_clear_line(tmp_path):
+    (tmp_path / "damaged.tflite").write_bytes(b"\xff" * 30)
+    with pytest.raises(RunnerError, match=r"^OpenVINO [^\n]*damaged.tflite is damaged"):
+        OpenVINORunner(tmp_path / "damaged.tflite")

@@ -1,0 +1,80 @@
+"""What a check makes of a runtime that shares no code with TensorFlow."""
+
+import importlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.export import artifacts, check, export_saved_model, export_tflite
+from tests.export import models
+
+pytest.importorskip("openvino")
+
+CHECK = importlib.import_module("keras_norm.export.check")  # the package gives the function
+DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def second_opinion(monkeypatch):
+    """Only OpenVINO runs: the others have tests of their own."""
+
+    def second_only(files):
+        return tuple(source for source in artifacts.sources(files) if source.optional)
+
+    monkeypatch.setattr(CHECK, "sources", second_only)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return models.layer_norm_lstm()
+
+
+@pytest.fixture(scope="module")
+def saved_model(model, tmp_path_factory):
+    return export_saved_model(model, tmp_path_factory.mktemp("right") / "served", step=True)
+
+
+def check_quickly(model, file):
+    return check(model, [file], DATA, batch_sizes=[3], lengths=[4])
+
+
+def test_an_equal_model_passes_with_its_step(model, saved_model):
+    report = check_quickly(model, saved_model)
+    (result,) = report.artifacts
+    assert report
+    assert report.notes == ()
+    assert result.name == "served (OpenVINO)"
+    assert {output.output for output in result.outputs} == {"hidden", "y"}
+    assert result.property("streaming").status == "pass"
+    assert "openvino" in dict(report.versions)
+
+
+def test_a_wrong_weight_is_found(model, saved_model):
+    wrong = keras.models.clone_model(model)
+    weights = model.get_weights()
+    weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
+    wrong.set_weights(weights)
+    report = check_quickly(wrong, saved_model)
+    assert [(f.subject, f.check) for f in report.failures] == [
+        ("served (OpenVINO)", "values"),
+        ("served (OpenVINO)", "streaming"),
+    ]
+
+
+def test_a_loop_in_a_loop_is_a_note_and_no_failure(model, tmp_path):
+    report = check_quickly(model, export_tflite(model, tmp_path / "model.tflite"))
+    assert report
+    assert report.artifacts == ()
+    (note,) = report.notes
+    assert "OpenVINO cannot read it: a loop stands in a loop" in note
+
+
+def test_an_unknown_op_is_named(tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    text = keras.layers.Lambda(lambda x: tf.strings.length(tf.strings.as_string(x)), name="y")
+    model = keras.Model(inputs, text(inputs))
+    report = check_quickly(model, export_saved_model(model, tmp_path / "model"))
+    assert report
+    assert "No conversion rule found for operations: AsString, StringLength" in report.notes[0]
