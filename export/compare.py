@@ -32,6 +32,8 @@ class OutputComparison:
         max_abs: worst |actual - expected|.
         max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
         atol_needed: smallest atol that passes with this rtol.
+        used: worst |actual - expected| / (atol + rtol |expected|): the share of the tolerance that
+            is used, up to 1 where it passes.
         where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
         expected: value expected there.
         actual: value found there.
@@ -45,6 +47,7 @@ class OutputComparison:
     max_abs: float | None = None
     max_rel: float | None = None
     atol_needed: float | None = None
+    used: float | None = None
     where: tuple[tuple[str, int], ...] = ()
     expected: float | None = None
     actual: float | None = None
@@ -160,6 +163,7 @@ def _compare_values(
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.where(difference == 0, 0.0, difference - rtol * np.abs(e))
         relative = np.where((difference == 0) | (e == 0), 0.0, difference / np.abs(e))
+        used = np.where(difference == 0, 0.0, difference / (atol + rtol * np.abs(e)))
     # NaN sorts above everything, so that the element shown is the one that matters.
     rank = np.where(np.isnan(excess), np.inf, excess)
     index = np.unravel_index(int(np.argmax(rank)), e.shape)
@@ -174,6 +178,7 @@ def _compare_values(
         max_abs=float(difference.max()),
         max_rel=float(relative.max()),
         atol_needed=needed,
+        used=float(np.nan_to_num(used, nan=np.inf, posinf=np.inf).max()),
         where=tuple(zip(axis_names(e.ndim), map(int, index), strict=True)),
         expected=float(e[index]),
         actual=float(a[index]),

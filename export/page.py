@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.resources
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,14 +50,6 @@ class Row:
     def worst(self) -> OutputComparison:
         """The comparison of the case that needs the widest tolerance."""
         return self.result.comparisons[self.result.worst_case]
-
-    @property
-    def share(self) -> float | None:
-        """Atol needed / atol allowed; None where nothing could be compared."""
-        needed = self.worst.atol_needed
-        if not needed:
-            return needed
-        return needed / self.worst.atol if self.worst.atol else math.inf
 
 
 def render(report: Report) -> str:
@@ -125,7 +116,7 @@ def value_rows(report: Report) -> list[Row]:
             equal.setdefault(names, []).append(result)
         else:
             rows.append(Row(names, (result.output,), result))
-    rows.sort(key=lambda row: (row.result.passed, -(math.inf if row.share is None else row.share)))
+    rows.sort(key=lambda row: (not row.result.passed, _demand(row.result)), reverse=True)
     return rows + [
         Row(names, tuple(result.output for result in results), results[0])
         for names, results in equal.items()
@@ -167,6 +158,11 @@ def require_report_extra() -> None:
             importlib.import_module(module)
         except ImportError as error:
             raise ImportError(MISSING.format(package)) from error
+
+
+def _demand(result: OutputResult) -> float:
+    """The share of the tolerance that is used; infinite where nothing could be compared."""
+    return float("inf") if result.used is None else result.used
 
 
 def _drawn(rows: list[Row]) -> dict[str, list[Row]]:

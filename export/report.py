@@ -44,6 +44,11 @@ class OutputResult:
         return max(range(len(self.cases)), key=lambda k: _badness(self.comparisons[k]))
 
     @property
+    def used(self) -> float | None:
+        """The largest share of its tolerance that any value uses, over all cases."""
+        return _largest(c.used for c in self.comparisons)
+
+    @property
     def max_abs(self) -> float | None:
         """Worst absolute difference over all cases."""
         return _largest(c.max_abs for c in self.comparisons)

@@ -115,6 +115,16 @@ def test_another_width_of_the_same_kind_passes():
     assert one(np.zeros(2, "float32"), np.zeros(2, "float16"))
 
 
+def test_the_share_of_the_tolerance_that_is_used_is_one_at_the_limit():
+    expected = np.array([0.0, 100.0])
+    assert (
+        one(expected, expected + 1.0, rtol=0.01, atol=1.0).used == 1.0
+    )  # the first; 0.5 the other
+    assert one(expected, expected).used == 0.0
+    assert one(expected, expected + 1.0).used == np.inf
+    assert one(expected, np.array([0.0, np.nan]), rtol=0.01, atol=1.0).used == np.inf
+
+
 def test_integers_are_compared_exactly():
     assert not one(np.array([100000]), np.array([100001]), rtol=0.1, atol=10.0)
 
