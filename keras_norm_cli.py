@@ -124,7 +124,16 @@ def _parser() -> argparse.ArgumentParser:
         "--warmup", type=pathlib.Path, metavar="FILE.npz", help="samples that warm a server up"
     )
     export.add_argument("--tflite", action="store_true", help="write DIR/model.tflite too")
-    export.add_argument("--quantize", choices=("float16", "dynamic"), help="TFLite's weights")
+    export.add_argument(
+        "--quantize", choices=("float16", "dynamic", "int8"), help="how TFLite's weights are stored"
+    )
+    export.add_argument(
+        "--representative",
+        type=pathlib.Path,
+        metavar="FILE.npz",
+        help="arrays by input name, which int8 takes its scales from",
+    )
+    export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
 
     check = command("check", "compare exported files with the model, on real data")
     check.add_argument("artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel or .tflite")

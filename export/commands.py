@@ -31,8 +31,8 @@ def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `warmup`, `tflite` and `quantize` of the command
-            line.
+        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `quantize`, `representative` and
+            `fused` of the command line.
 
     Returns:
         True.
@@ -44,19 +44,30 @@ def export(args: argparse.Namespace) -> bool:
     folder = pathlib.Path(args.to)
     saved_model, tflite = folder / "saved_model", folder / "model.tflite"
     target = saved_model if args.version is None else saved_model / str(args.version)
-    if args.quantize and not args.tflite:
-        raise UsageError("--quantize needs --tflite: SavedModels are not quantized.")
+    for option in ("quantize", "representative", "fused"):
+        if getattr(args, option) and not args.tflite:
+            raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     for path in (target, *([tflite] if args.tflite else [])):
         if path.exists():
             raise UsageError(f"{path} exists and is never overwritten; choose another --to.")
     warmup = _load_data(args.warmup) if args.warmup else None
+    samples = _load_data(args.representative) if args.representative else None
     model = _load_model(args.model)
     is_new = not folder.exists()
     written: list[pathlib.Path] = []
     try:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
         if args.tflite:
-            written.append(export_tflite(model, tflite, quantize=args.quantize, step=args.step))
+            written.append(
+                export_tflite(
+                    model,
+                    tflite,
+                    quantize=args.quantize,
+                    representative=samples,
+                    step=args.step,
+                    fused=args.fused,
+                )
+            )
         written.append(
             export_saved_model(
                 model, saved_model, version=args.version, step=args.step, warmup=warmup

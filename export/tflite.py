@@ -8,7 +8,14 @@ from typing import Any
 import keras
 
 from keras_norm.export import fusion, signature
+from keras_norm.export.cases import Samples
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.quantization import (
+    QUANTIZE,
+    read_representative,
+    verify_useful,
+    whole_batches,
+)
 from keras_norm.export.runners import require_litert
 from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.saved_model_file import saved_model_ops
@@ -16,10 +23,10 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.verify import find_step, verification_cases, verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
+from keras_norm.export.workers import protocol
 from keras_norm.ops.time_loop import portable_loops
 from keras_norm.walk import named_layers
 
-QUANTIZE = (None, "float16", "dynamic")
 LOOP_OPS = "TensorList"
 CONVERSION_TIMEOUT = 1800.0
 
@@ -29,6 +36,7 @@ def export_tflite(
     path: str | os.PathLike[str],
     *,
     quantize: str | None = None,
+    representative: Any = None,
     step: bool | None = None,
     fused: bool = False,
 ) -> pathlib.Path:
@@ -45,10 +53,16 @@ def export_tflite(
         model: a functional or a built sequential model.
         path: file to write, ending in ".tflite"; missing parent folders are made.
         quantize: None keeps the weights in float32; "float16" stores them in half the size;
-            "dynamic" in 8 bits, with activations quantised as they come (the file is then only
-            tested to give finite numbers of the right shape: how far it is off depends on the
-            model, and `keras_norm.export.check` measures it).
-        step: whether there is a signature `step`, as for `export_saved_model`.
+            "dynamic" in 8 bits, with activations quantised as they come; "int8" computes in 8 bits
+            throughout, with inputs and outputs as in Keras, and takes recurrences with
+            `unroll=True` only. How far off 8 bits are depends on the model: on random inputs the
+            file has to give finite numbers, on `representative` what is of use
+            (`quantization.verify_useful`); `keras_norm.export.check` measures it.
+        representative: samples as they will come, which "int8" takes the scales of activations
+            from: arrays by input name, or one array for a model with one input; a few hundred
+            rows. "dynamic" is tested on them where they are given.
+        step: whether there is a signature `step`, as for `export_saved_model`; "int8" has none, as
+            its samples have no states.
         fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
             loop: plain ones, and those with LayerNormalization in the joint form.
 
@@ -65,7 +79,8 @@ def export_tflite(
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
             computes in float16 or bfloat16; `fused` is True, and a recurrent layer is none that
-            TFLite can fuse; `quantize` is unknown; `path` does not end in ".tflite".
+            TFLite can fuse; "int8" meets a loop; `quantize` is unknown, does not go with `fused`
+            or `step`, or with `representative` as given; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -75,7 +90,9 @@ def export_tflite(
     ```
     """
     if quantize not in QUANTIZE:
-        raise ValueError(f'quantize must be None, "float16" or "dynamic"; received {quantize!r}')
+        raise ValueError(
+            f'quantize must be None, "float16", "dynamic" or "int8"; received {quantize!r}'
+        )
     target = pathlib.Path(path)
     if target.suffix != ".tflite":
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
@@ -83,17 +100,24 @@ def export_tflite(
     _refuse_text(model)
     refuse_stateful(model)
     _refuse_half_precision(model)
-    lstms = _fusible_layers(model, quantize) if fused else 0
+    _refuse_combination(quantize, step, fused)
+    samples = read_representative(model, quantize, representative)
+    lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():
-            found = find_step(model, step, cases)
+            found = find_step(model, False if quantize == "int8" else step, cases)
             signatures = {} if found is None else {STEP: found.graph}
             call = fusion.call if fused else signature.call
             write_saved_model(model, saved_model, signatures, call)
-        _convert(model, saved_model, file, quantize, [SERVING_DEFAULT, *signatures], fused)
+        if quantize == "int8":
+            _refuse_loops(model, saved_model)
+        names = [SERVING_DEFAULT, *signatures]
+        _convert(model, saved_model, file, quantize, names, samples, fused)
         verify_tflite(file, cases, quantize, None if found is None else found.step, lstms)
+        if samples is not None:
+            verify_useful(model, file, samples)
     return target
 
 
@@ -117,14 +141,29 @@ def _refuse_half_precision(model: keras.Model) -> None:
             )
 
 
-def _fusible_layers(model: keras.Model, quantize: str | None) -> int:
-    """How many LSTMs there are to fuse."""
-    if quantize is not None:
+def _refuse_combination(quantize: str | None, step: bool | None, fused: bool) -> None:
+    if fused and quantize is not None:
         raise ValueError(
             f"fused LSTMs keep their weights in float32: received quantize={quantize!r} with "
             "fused=True. Give one of the two"
         )
-    return len(fusion.fusible_layers(model))
+    if step and quantize == "int8":
+        raise ValueError(
+            'quantize="int8" needs samples of all inputs, and those of the signature step are '
+            'states too: export without step=True, or take quantize="dynamic"'
+        )
+
+
+def _refuse_loops(model: keras.Model, saved_model: pathlib.Path) -> None:
+    """TensorFlow's quantizer ends its process where it meets a loop."""
+    ops = saved_model_ops(saved_model)
+    loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
+    if loops:
+        raise ValueError(
+            f'quantize="int8" cannot convert the loop of {_layers(model, loops)}: build it with '
+            "unroll=True and a fixed number of timesteps, keras.Input((timesteps, features)), or "
+            'take quantize="dynamic"'
+        )
 
 
 def _convert(
@@ -133,16 +172,24 @@ def _convert(
     file: pathlib.Path,
     quantize: str | None,
     signatures: list[str],
+    samples: Samples | None,
     fused: bool,
 ) -> None:
     """Convert in a child process: some models make the converter end the process it is in."""
-    request = {
+    request: dict[str, Any] = {
         "saved_model": str(saved_model),
         "path": str(file),
         "quantize": quantize,
         "signatures": signatures,
         "fused": fused,
     }
+    if quantize == "int8":
+        assert samples is not None  # `read_representative` refuses int8 without
+        calibration = file.with_name("calibration")
+        batch = samples.batch or 1
+        arrays = whole_batches(samples, batch)
+        calibration.write_bytes(protocol.pack_arrays(arrays))
+        request["calibration"] = {"path": str(calibration), "batch": batch}
     try:
         WorkerProcess(
             "convert_tflite.py",
@@ -180,10 +227,15 @@ def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]
 
 
 def _describe(model: keras.Model, op: str, nodes: list[str]) -> str:
+    return f"{op} in {_layers(model, nodes)}"
+
+
+def _layers(model: keras.Model, nodes: list[str]) -> str:
+    """The layers that the nodes of a graph belong to, for a message."""
     classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
     layers = dict.fromkeys(_layer_of(node, classes) for node in nodes)
     known = [f'layer "{name}" ({classes[name]})' for name in layers if name is not None]
-    return f"{op} in {', '.join(known) or 'the model itself'}"
+    return ", ".join(known) or "the model itself"
 
 
 def _layer_of(node: str, classes: dict[str, Any]) -> str | None:

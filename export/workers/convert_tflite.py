@@ -1,6 +1,7 @@
 """Worker: convert a SavedModel to a TFLite file of builtin operations."""
 
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import fused_lstm
@@ -18,6 +19,9 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if request["quantize"] == "float16":
         converter.target_spec.supported_types = [tf.float16]
+    if request["quantize"] == "int8":
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+        converter.representative_dataset = lambda: calibration(**request["calibration"])
     # The placeholders of a model with fused LSTMs; `fuse` refuses what else is no builtin.
     converter.allow_custom_ops = request["fused"]
     content = converter.convert()
@@ -25,6 +29,13 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
         content = fused_lstm.fuse(content)
     pathlib.Path(request["path"]).write_bytes(content)
     return {"bytes": len(content)}, None
+
+
+def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:
+    """Inputs by name, `batch` samples at a time, from a file of packed arrays."""
+    arrays = protocol.unpack_arrays(pathlib.Path(path).read_bytes())
+    for start in range(0, len(next(iter(arrays.values()))), batch):
+        yield {name: array[start : start + batch] for name, array in arrays.items()}
 
 
 if __name__ == "__main__":

@@ -138,6 +138,12 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("inspect", "{}/right/saved_model.pb"), "is no Keras model"),
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
         (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
+        (("export", "{}/model.keras", "--to", "{}/q", "--fused"), "--fused needs --tflite"),
+        (
+            ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
+            "give representative=",
+        ),
+        (("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--fused"), "cannot be fused"),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
         (("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"), "does not exist"),
         (("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"), "neither"),

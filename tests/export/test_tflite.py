@@ -184,7 +184,7 @@ def test_an_existing_file_is_refused_and_kept(tmp_path):
     assert (tmp_path / "model.tflite").read_text() == "theirs"
 
 
-@pytest.mark.parametrize("quantize", ["int8", True, ""])
+@pytest.mark.parametrize("quantize", ["int4", True, ""])
 def test_an_unknown_quantisation_is_refused(tmp_path, quantize):
     with pytest.raises(ValueError, match=r"quantize must be None, .* received"):
         export_tflite(models.dense(), tmp_path / "model.tflite", quantize=quantize)
