@@ -2,10 +2,12 @@
 
 import os
 import pathlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
@@ -53,6 +55,7 @@ def export_saved_model(
     Raises:
         FileExistsError: the folder exists; it is never overwritten.
         ImportError: there is a `warmup`, and tensorflow-serving-api is not installed.
+        OSError: it cannot be written: no permission, a full disk.
         UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function or a custom op,
             which a server may not have.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
@@ -108,7 +111,12 @@ def write_saved_model(
     for name, function in signatures.items():
         own = getattr(function, "input_signature", None) is not None
         archive.add_endpoint(name, function if own else traced(function, specs))
-    archive.write_out(str(folder), verbose=False)
+    try:
+        archive.write_out(str(folder), verbose=False)
+    except tf.errors.OpError as error:
+        # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
+        reason = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", "", error.message).strip()
+        raise OSError(f"the SavedModel cannot be written: {reason}") from error
 
 
 def refuse_stateful(model: keras.Model) -> None:

@@ -71,6 +71,7 @@ def export_tflite(
 
     Raises:
         FileExistsError: the file exists; it is never overwritten.
+        OSError: it cannot be written: no permission, a full disk.
         UnsupportedOpError: TFLite lacks an operation; the message names it and the layers it is in.
         VerificationError: the file runs and computes something else than the model.
         ConversionError: TensorFlow's converter failed or died.

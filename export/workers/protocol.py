@@ -137,6 +137,7 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
             attribute `state`, where it has one, gives a digest of every variable by name.
             An exception in either is sent as text.
     """
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     requests = sys.stdin.buffer
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not write into the frames
@@ -177,6 +178,13 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
                 write_frame(replies, ARRAYS, pack_arrays(outputs))
         except Exception as error:
             write_frame(replies, ERROR, _text(error))
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent, which may be killed while a model is converted."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _text(error: Exception) -> bytes:

@@ -1,0 +1,80 @@
+"""Disks that cannot be written: full, or forbidden."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import keras
+import pytest
+
+from keras_norm.export import export_saved_model, export_tflite
+from keras_norm_cli import main
+
+NOBODY = 65534
+EXPORTS = {"saved_model": export_saved_model, "model.tflite": export_tflite}
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A model of 120 kB, which a disk of 64 kB cannot hold."""
+    inputs = keras.Input((3,), name="x")
+    return keras.Model(inputs, keras.layers.Dense(2, name="y")(keras.layers.Dense(5000)(inputs)))
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("disk") / "model.keras"
+    model.save(path)
+    return str(path)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("a tmpfs may not be mounted here")
+    (tmp_path / "theirs").write_text("kept")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.fixture
+def forbidden():
+    """A folder in which nobody may write, while the process is nobody where it was root."""
+    with tempfile.TemporaryDirectory() as above:
+        os.chmod(above, 0o755)
+        folder = pathlib.Path(above, "forbidden")
+        folder.mkdir(mode=0o555)
+        root = os.geteuid() == 0
+        if root:
+            os.seteuid(NOBODY)
+        try:
+            yield folder
+        finally:
+            if root:
+                os.seteuid(0)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_full_disk_is_an_error_that_leaves_nothing(model, small_disk, name):
+    with pytest.raises(OSError, match=r"^the SavedModel cannot be written: .*No space left"):
+        EXPORTS[name](model, small_disk / "new" / name)
+    assert [path.read_text() for path in small_disk.iterdir()] == ["kept"]
+
+
+def test_a_full_disk_is_one_line_of_the_command(saved, small_disk, capfd):
+    assert main(["export", saved, "--to", str(small_disk / "new"), "--version", "1"]) == 2
+    err = capfd.readouterr().err
+    assert "No space left on device" in err
+    assert err.count("\n") == 1
+    assert [path.read_text() for path in small_disk.iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_forbidden_folder_is_an_error(model, forbidden, name):
+    with pytest.raises(PermissionError, match="forbidden"):
+        EXPORTS[name](model, forbidden / name)
+    assert list(forbidden.iterdir()) == []

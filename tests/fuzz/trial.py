@@ -1,0 +1,136 @@
+"""One random model, exported to both formats and checked."""
+
+import dataclasses
+import pathlib
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from keras_norm.export import (
+    Report,
+    UnsupportedOpError,
+    check,
+    export_saved_model,
+    export_tflite,
+)
+from keras_norm.export.cases import make_cases, read_samples
+from keras_norm.export.runners import KerasRunner
+from tests.fuzz.models import RandomModel, random_model
+
+PASSED, REFUSED, FAILED = "passed", "refused", "failed"
+
+# How many times as far from the model an export may be as the model is from exact arithmetic.
+LOSSES = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of one format: PASSED (with which tolerance), REFUSED or FAILED, and why."""
+
+    status: str
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What came of one seed.
+
+    Attributes:
+        seed: of the model.
+        policy: its dtype policy.
+        layers: its layers, in one line.
+        outcomes: by format, "SavedModel" and "TFLite"; and "model", where it could not be made, or
+            fails the check by itself.
+        seconds: how long it took.
+    """
+
+    seed: int
+    policy: str
+    layers: str
+    outcomes: dict[str, Outcome]
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything went wrong."""
+        return any(outcome.status == FAILED for outcome in self.outcomes.values())
+
+    @property
+    def widened(self) -> bool:
+        """Whether it passed with another tolerance than the default."""
+        return any(o.status == PASSED and o.reason for o in self.outcomes.values())
+
+
+def run_trial(seed: int) -> Trial:
+    """Make a model, export it to both formats, and check the files."""
+    started = time.monotonic()
+    policy = layers = ""
+    try:
+        drawn = random_model(seed)
+        policy, layers = drawn.policy, " ".join(type(x).__name__ for x in drawn.model.layers)
+        outcomes = _outcomes(drawn)
+    # Whatever is raised, where a model is made or checked, is a finding.
+    except Exception as error:
+        outcomes = {"model": Outcome(FAILED, _described(error))}
+    return Trial(seed, policy, layers, outcomes, time.monotonic() - started)
+
+
+def _outcomes(drawn: RandomModel) -> dict[str, Outcome]:
+    exports: dict[str, tuple[Callable[..., Any], str]] = {
+        "SavedModel": (export_saved_model, "saved_model"),
+        "TFLite": (export_tflite, "model.tflite"),
+    }
+    outcomes, files = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, (export, name) in exports.items():
+            try:
+                files[kind] = export(drawn.model, pathlib.Path(folder, name))
+            # Refused or crashed: `_is_documented` tells.
+            except Exception as error:
+                status = REFUSED if _is_documented(error) else FAILED
+                outcomes[kind] = Outcome(status, _described(error))
+        report, note = _checked(drawn, list(files.values()))
+    outcomes |= {kind: Outcome(PASSED, note) for kind in files}
+    # The answer of a convolution, say, depends on the padding, and so do those of its exports.
+    reads_padding = report.keras.property("padding").status == "fail"
+    for failure in report.failures:
+        if failure.check == "padding" and reads_padding:
+            continue
+        kinds = [kind for kind, file in files.items() if failure.subject.startswith(file.name)]
+        reason = f"{failure.subject}: {failure.check}: {failure.detail}"
+        outcomes[kinds[0] if kinds else "model"] = Outcome(FAILED, reason)
+    return outcomes
+
+
+def _checked(drawn: RandomModel, files: list[pathlib.Path]) -> tuple[Report, str]:
+    """The check's report, and the tolerance where that is not the default.
+
+    A recurrence can magnify rounding beyond the default tolerance. No export is then nearer to the
+    model than the model is to what it would be without rounding, which is measured in float64.
+    """
+    report = check(drawn.model, files, drawn.data)
+    if report:
+        return report, ""
+    exact = random_model(drawn.seed, policy="float64").model
+    runners = [KerasRunner(model) for model in (drawn.model, exact)]
+    lost = 0.0
+    for case in make_cases(read_samples(runners[0].inputs, drawn.data), None, None):
+        rounded, wanted = (run(case.inputs) for run in runners)
+        lost = max([lost, *(float(np.abs(rounded[n] - y).max()) for n, y in wanted.items())])
+    atol = LOSSES * lost
+    return check(drawn.model, files, drawn.data, atol=atol), f"atol {atol:.2g} for rounding"
+
+
+def _is_documented(error: Exception) -> bool:
+    """Whether an export was refused with a reason that docs/export.md gives."""
+    return isinstance(error, UnsupportedOpError) or "which TFLite does not" in str(error)
+
+
+def _described(error: Exception) -> str:
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__} at {pathlib.Path(place.filename).name}:{place.lineno}: {text}"
