@@ -1,30 +1,24 @@
 """Which comparisons prove that exported files compute what was trained."""
 
 import dataclasses
-import functools
 import importlib.metadata
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from keras import ops
 
 from keras_norm.export import properties, signature
 from keras_norm.export.artifacts import Artifact, Source, sources
-from keras_norm.export.cases import Case, Samples, make_cases, read_samples
-from keras_norm.export.compare import TOLERANCES, DifferenceProfile, coarsest, largest, profile
-from keras_norm.export.errors import StreamingError, one_line
-from keras_norm.export.masking import mask_fills
-from keras_norm.export.precision import model_precision
-from keras_norm.export.properties import Arrays, Property, Run, Stream, Tolerance
+from keras_norm.export.cases import read_samples
+from keras_norm.export.compare import DifferenceProfile, coarsest, profile
+from keras_norm.export.errors import one_line
+from keras_norm.export.plan import Plan, make_plan
+from keras_norm.export.properties import Property, Run, Tolerance
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
 from keras_norm.export.statistics import measure_gap
-from keras_norm.export.streaming import Step
-
-# Sequences, and timesteps of them, that run through the signature `step`, one call for each.
-STREAMS, LONGEST_STREAM = 2, 64
 
 
 def check(
@@ -40,13 +34,14 @@ def check(
 ) -> Report:
     """Run a Keras model in inference mode and its exported files on real data, and compare.
 
-    For every artefact: the values at several batch sizes and lengths; whether a row's output
-    depends on that row only; whether masked padding changes what is not padding; whether a call
-    gives the same again after another; whether its signature `step`, where it has one, gives
-    timestep by timestep what the model gives for the whole; whether running changed a weight; and
-    whether it holds ops that its runtime may lack. The Keras model itself is tested for the same
-    properties. On a clone, training mode is compared with inference mode, dropout off, and the
-    moving statistics of every batch normalization with those of the data.
+    For every artefact: the values at several batch sizes and lengths, and where the model masks an
+    input, padded on the right, on the left, with gaps, and with a row that is masked everywhere;
+    whether a row's output depends on that row only; whether a call gives the same again after
+    another; whether its signature `step`, where it has one, gives timestep by timestep what the
+    model gives for the whole; whether running changed a weight; and whether it holds ops that its
+    runtime may lack. The Keras model itself is tested for the same properties, and for whether
+    padding changes what is not padding. On a clone, training mode is compared with inference mode,
+    dropout off, and the moving statistics of every batch normalization with those of the data.
 
     The inputs are made once and kept. SavedModels run twice: in TensorFlow without Keras, and
     through the C API, which loads as TensorFlow Serving does. The model is left as it was found.
@@ -86,14 +81,13 @@ def check(
         if value is not None and not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be finite, and 0 or more. Received: {name}={value}.")
     samples = read_samples(signature.input_specs(model), data)
-    cases = make_cases(samples, batch_sizes, lengths)
     found = sources(artifacts)
     weights_before = [ops.convert_to_numpy(weight) for weight in model.weights]
     before = [ops.convert_to_numpy(v) for v in model.variables]  # with seeds and metrics
     try:
-        plan, notes = _plan(model, samples, cases, strict=lengths is not None)
-        tolerance = _tolerance(plan, plan.precision, rtol, atol)
-        tested = _properties(KerasRunner(model), plan, tolerance)
+        plan = make_plan(model, samples, batch_sizes, lengths)
+        tolerance = plan.tolerance(plan.precision, rtol, atol)
+        tested = _own_properties(KerasRunner(model), plan, tolerance)
         weights = properties.unchanged_weights(weights_before, model.weights)
     finally:
         for variable, value in zip(model.variables, before, strict=True):
@@ -104,66 +98,14 @@ def check(
     results = tuple(_check_source(source, plan, rtol, atol) for source in found)
     whole = samples.case(range(samples.batch or samples.count))
     gap = measure_gap(model, whole.inputs, max_gap)
-    return Report(model.name, samples.count, own, results, gap, notes, _versions())
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """What every model is run on: the same inputs, and what the Keras model answers to them."""
-
-    samples: Samples
-    cases: tuple[Case, ...]
-    expected: tuple[Arrays, ...]
-    fills: dict[str, float] | str
-    precision: str
-    stream: Callable[[], Stream | str]
-
-    @property
-    def batch(self) -> int:
-        return max(len(case.rows) for case in self.cases)
-
-
-def _plan(
-    model: Any, samples: Samples, cases: tuple[Case, ...], strict: bool
-) -> tuple[_Plan, tuple[str, ...]]:
-    """Ask the Keras model for every answer; leave out the lengths that it refuses.
-
-    A convolution or a pooling can need more timesteps than the shortest case has. Lengths that the
-    user asked for (`strict`), and the data's own, must run.
-    """
-    run = KerasRunner(model)
-    kept, answers, notes = [], [], []
-    for case in cases:
-        try:
-            answers.append(run(case.inputs))
-            kept.append(case)
-        except Exception as error:
-            reason = one_line(error)
-            if strict or case.length == samples.length:
-                raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
-            notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
-    precision = model_precision(model, answers[0])
-    fills, stream = mask_fills(model, samples), functools.partial(_stream, model, samples, run)
-    return _Plan(samples, tuple(kept), tuple(answers), fills, precision, stream), tuple(notes)
-
-
-def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
-    """Some sequences for the signature `step` of the artefacts, or why the model has none."""
-    try:
-        step = Step(model)
-    except StreamingError as error:
-        return str(error)
-    inputs = samples.take([row % samples.count for row in range(samples.batch or STREAMS)])
-    longest = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
-    inputs = {n: a[:, :longest] if n in step.sequences else a for n, a in inputs.items()}
-    return Stream(step, inputs, run(inputs))
+    return Report(model.name, samples.count, own, results, gap, plan.notes, _versions())
 
 
 def _check_source(
-    source: Source, plan: _Plan, rtol: float | None, atol: float | None
+    source: Source, plan: Plan, rtol: float | None, atol: float | None
 ) -> ArtifactResult:
     precision = coarsest([source.precision, plan.precision])
-    tolerance = _tolerance(plan, precision, rtol, atol)
+    tolerance = plan.tolerance(precision, rtol, atol)
     result = ArtifactResult(source.name, source.path, precision, tolerance.rtol, atol)
     try:
         with source.open() as run:
@@ -183,7 +125,7 @@ def _check_source(
     return dataclasses.replace(result, outputs=outputs, properties=(*tested, weights, ops))
 
 
-def _values(run: Run, plan: _Plan, tolerance: Tolerance) -> tuple[OutputResult, ...]:
+def _values(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[OutputResult, ...]:
     """Compare every case with the Keras model's answer to it, output by output."""
     found: dict[str, list[Any]] = {}
     profiles: dict[str, DifferenceProfile] = {}
@@ -208,20 +150,18 @@ def _values(run: Run, plan: _Plan, tolerance: Tolerance) -> tuple[OutputResult, 
     )
 
 
-def _properties(run: Run, plan: _Plan, tolerance: Tolerance) -> tuple[Property, ...]:
+def _properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Property, ...]:
     return (
         properties.row_independence(run, plan.samples, plan.batch, tolerance),
-        properties.padding(run, plan.samples, plan.fills, tolerance),
         properties.repeat(run, plan.cases[-1], plan.cases[0], tolerance),
     )
 
 
-def _tolerance(plan: _Plan, precision: str, rtol: float | None, atol: float | None) -> Tolerance:
-    """By default atol is a share of an output's largest value, whatever that value is."""
-    share = TOLERANCES[precision]
-    scales = {name: largest(answer[name] for answer in plan.expected) for name in plan.expected[0]}
-    absolute = {name: share * scale if atol is None else atol for name, scale in scales.items()}
-    return Tolerance(share if rtol is None else rtol, absolute)
+def _own_properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Property, ...]:
+    """Those of an artefact, and what padding does, which is the model's own affair."""
+    rows, repeat = _properties(run, plan, tolerance)
+    sides = (properties.padding, properties.left_padding)
+    return (rows, *(side(run, plan.samples, plan.padding, tolerance) for side in sides), repeat)
 
 
 def _versions() -> tuple[tuple[str, str], ...]:

@@ -3,8 +3,11 @@ import numpy as np
 import pytest
 from keras import ops
 
+import keras_norm
 from keras_norm.export import check
+from keras_norm.export.cases import masked_cases, read_samples
 from keras_norm.export.runners import KerasRunner
+from keras_norm.export.signature import input_specs
 
 DATA = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
 
@@ -146,9 +149,9 @@ def test_the_model_is_left_as_it_was():
 
 
 def test_padding_that_does_not_matter_passes(masked):
-    report = check(masked, [KerasRunner(masked)], DATA)
-    assert report.keras.property("padding").status == "pass"
-    assert report.artifacts[0].property("padding").status == "pass"
+    own = check(masked, [KerasRunner(masked)], DATA).keras
+    assert own.property("padding").status == "pass"
+    assert own.property("left padding").status == "pass"
 
 
 def test_a_mask_inside_a_nested_model_is_found(masked):
@@ -157,23 +160,67 @@ def test_a_mask_inside_a_nested_model_is_found(masked):
     assert check(outer, [KerasRunner(outer)], DATA).keras.property("padding").status == "pass"
 
 
-def test_padding_that_changes_the_result_is_found(masked):
+@pytest.mark.parametrize("where", ["padded right", "padded left", "with gaps", "row 0 masked"])
+def test_an_artefact_that_is_wrong_where_steps_are_masked_is_found(masked, where):
+    cases = masked_cases(read_samples(input_specs(masked), DATA), {"x": -1.0})
+    (wrong,) = (case.inputs["x"] for case in cases if case.name.endswith(where))
+
     def fault(inputs, outputs):
-        outputs["y"] = outputs["y"] + inputs["x"].shape[1]
+        outputs["y"] = outputs["y"] + np.array_equal(inputs["x"], wrong)
         return outputs
 
     report = check(masked, [faulty(masked, fault)], DATA)
-    assert ("faulty_run", "padding") in failed(report)
+    assert failed(report) == {("faulty_run", "values")}
+    assert report.failures[0].detail.startswith(f"batch 7, length 6, {where}: ")
 
 
-def test_sequences_are_compared_on_the_steps_before_the_padding():
+def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
+    backward = keras.layers.Bidirectional(
+        keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, return_sequences=True)
+    )
+    model = sequence_model(keras.layers.Masking(-1.0), backward)
+    model(DATA, training=True)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert failed(report) == {("Keras model", "padding")}
+
+
+def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing():
+    recurrence = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8)
+    model = sequence_model(keras.layers.Masking(-1.0), recurrence)
+    model(DATA, training=True)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert report.keras.property("left padding").status == "differs"
+
+
+def test_sequences_are_compared_on_the_steps_that_are_no_padding():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None,), dtype="int32", name="x")
     h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
     model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
     tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
-    report = check(model, [KerasRunner(model)], tokens)
+    own = check(model, [KerasRunner(model)], tokens).keras
+    assert own.property("padding").status == "pass"
+    assert own.property("left padding").status == "pass"
+
+
+def test_a_mask_that_is_an_input_is_padded():
+    keras.utils.set_random_seed(0)
+    x, keep = keras.Input((None, 3), name="x"), keras.Input((None,), dtype="bool", name="keep")
+    h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
+    model = keras.Model([x, keep], keras.layers.Dense(2, name="y")(h))
+    report = check(model, [KerasRunner(model)], {"x": DATA, "keep": np.ones((9, 6), bool)})
     assert report.keras.property("padding").status == "pass"
+    assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
+
+
+def test_a_masked_row_that_makes_keras_divide_by_zero_is_noted():
+    layers = keras.layers.Masking(-1.0), keras.layers.GlobalAveragePooling1D()
+    model = sequence_model(*layers)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    note = "batch 7, length 6, row 0 masked left out, the Keras model gives NaN"
+    assert note in report.notes
 
 
 def test_padding_does_not_apply_without_a_mask(model):
