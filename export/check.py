@@ -1,11 +1,14 @@
 """Which comparisons prove that exported files compute what was trained."""
 
+import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from keras_norm.export import properties, signature
@@ -13,8 +16,14 @@ from keras_norm.export.artifacts import Artifact, Source, sources
 from keras_norm.export.cases import read_samples
 from keras_norm.export.compare import DifferenceProfile, coarsest, profile
 from keras_norm.export.errors import one_line
+from keras_norm.export.findings import findings
+from keras_norm.export.first_difference import (
+    FirstDifference,
+    explained_by_rounding,
+    first_difference,
+)
 from keras_norm.export.plan import Plan, make_plan
-from keras_norm.export.properties import Property, Run, Tolerance
+from keras_norm.export.properties import Arrays, Property, Run, Tolerance
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
@@ -31,6 +40,7 @@ def check(
     batch_sizes: Sequence[int] | None = None,
     lengths: Sequence[int] | None = None,
     max_gap: float | None = None,
+    labels: Any = None,
 ) -> Report:
     """Run a Keras model in inference mode and its exported files on real data, and compare.
 
@@ -51,15 +61,19 @@ def check(
         artifacts: SavedModel folders and .tflite files; or functions from arrays by input name to
             arrays by output name.
         data: real samples: arrays (samples, ...) by input name, or one array for one input.
-        rtol: relative tolerance; None for the default of the coarsest precision that the values
-            pass through, see `keras_norm.export.compare.TOLERANCES`.
-        atol: absolute tolerance; None for the same share of each output's largest value.
+        rtol: relative tolerance; None for the default, which follows the coarsest precision that
+            the values pass through, the layers in a row and the timesteps: see
+            `keras_norm.export.rounding.default_share`.
+        atol: absolute tolerance; None for the same default share of each output's largest value.
         batch_sizes: sizes to run; None for 1, 2, 7 and 32, as far as the data reach. All samples
             are run at the largest.
         lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
             data's, and half as many again (by repeating the sequences).
         max_gap: fail when the outputs of training and inference mode differ by more than this;
             None reports the difference only.
+        labels: of all samples: arrays by output name, or one array for one output. Integers give an
+            accuracy, floats the mean squared error, of the model in both modes and of every
+            artefact; see `keras_norm.export.metrics.read_labels`.
 
     Returns:
         A report, falsy when any check failed.
@@ -82,23 +96,90 @@ def check(
             raise ValueError(f"{name} must be finite, and 0 or more. Received: {name}={value}.")
     samples = read_samples(signature.input_specs(model), data)
     found = sources(artifacts)
-    weights_before = [ops.convert_to_numpy(weight) for weight in model.weights]
-    before = [ops.convert_to_numpy(v) for v in model.variables]  # with seeds and metrics
-    try:
-        plan = make_plan(model, samples, batch_sizes, lengths)
+    with _left_as_it_was(model):
+        weights_before = [ops.convert_to_numpy(weight) for weight in model.weights]
+        plan = make_plan(model, samples, batch_sizes, lengths, labels)
         tolerance = plan.tolerance(plan.precision, rtol, atol)
         tested = _own_properties(KerasRunner(model), plan, tolerance)
         weights = properties.unchanged_weights(weights_before, model.weights)
+    own = ArtifactResult(
+        "Keras model",
+        "",
+        plan.precision,
+        tolerance.rtol,
+        atol,
+        properties=(*tested, weights),
+        share=plan.share(plan.precision),
+        metrics=plan.metrics(plan.expected),
+    )
+    results = tuple(_check_source(source, plan, rtol, atol) for source in found)
+    with _left_as_it_was(model):
+        results = _explained(model, results, plan)
+    whole = samples.case(range(samples.batch or samples.count))
+    measured = functools.partial(plan.labels.metrics, rows=np.array(whole.rows))
+    gap = measure_gap(model, whole.inputs, max_gap, measured)
+    return Report(
+        model.name,
+        samples.count,
+        own,
+        results,
+        gap,
+        plan.notes,
+        _versions(),
+        findings(own, results, gap, samples.count, samples.length),
+        plan.layers,
+        plan.timesteps,
+    )
+
+
+@contextlib.contextmanager
+def _left_as_it_was(model: Any) -> Iterator[None]:
+    """Give the model's variables, seeds and metrics among them, what they held before."""
+    before = [ops.convert_to_numpy(variable) for variable in model.variables]
+    try:
+        yield
     finally:
         for variable, value in zip(model.variables, before, strict=True):
             variable.assign(value)
-    own = ArtifactResult(
-        "Keras model", "", plan.precision, tolerance.rtol, atol, (), (*tested, weights)
+
+
+def _explained(
+    model: Any, results: tuple[ArtifactResult, ...], plan: Plan
+) -> tuple[ArtifactResult, ...]:
+    """Name the first layer that differs in each artefact whose values fail, once for each file."""
+    known: dict[str, FirstDifference] = {}
+    explained = []
+    for result in results:
+        case = _smallest_failed_case(result, plan)
+        if case is None:
+            explained.append(result)
+            continue
+        key = result.path or result.name
+        if key not in known:
+            known[key] = _why(model, result, plan, case)
+        explained.append(dataclasses.replace(result, first_difference=known[key]))
+    return tuple(explained)
+
+
+def _smallest_failed_case(result: ArtifactResult, plan: Plan) -> int | None:
+    """Index of the case with the fewest values in which numbers differ, or None."""
+    failed = {
+        k
+        for output in result.outputs
+        for k, comparison in enumerate(output.comparisons)
+        if not comparison and comparison.max_abs is not None
+    }
+    sizes = [sum(array.size for array in case.inputs.values()) for case in plan.cases]
+    return min(failed, key=lambda k: sizes[k], default=None)
+
+
+def _why(model: Any, result: ArtifactResult, plan: Plan, k: int) -> FirstDifference:
+    case, expected = plan.cases[k], plan.expected[k]
+    explained = explained_by_rounding(
+        model, case, expected, [output.comparisons[k] for output in result.outputs]
     )
-    results = tuple(_check_source(source, plan, rtol, atol) for source in found)
-    whole = samples.case(range(samples.batch or samples.count))
-    gap = measure_gap(model, whole.inputs, max_gap)
-    return Report(model.name, samples.count, own, results, gap, plan.notes, _versions())
+    share = max(result.share, result.rtol)
+    return explained or first_difference(model, result.path, case.inputs, share)
 
 
 def _check_source(
@@ -106,13 +187,16 @@ def _check_source(
 ) -> ArtifactResult:
     precision = coarsest([source.precision, plan.precision])
     tolerance = plan.tolerance(precision, rtol, atol)
-    result = ArtifactResult(source.name, source.path, precision, tolerance.rtol, atol)
+    result = ArtifactResult(
+        source.name, source.path, precision, tolerance.rtol, atol, share=plan.share(precision)
+    )
     try:
         with source.open() as run:
             first = plan.cases[0]
             state = properties.weights_state(run)
             before = run(first.inputs)
-            outputs = _values(run, plan, tolerance)
+            answers = tuple(run(case.inputs) for case in plan.cases)
+            outputs = _values(answers, plan, tolerance)
             tested = _properties(run, plan, tolerance)
             if source.path and STEP in run.signatures():
                 with source.open(STEP) as step:
@@ -122,15 +206,21 @@ def _check_source(
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
     except Exception as error:
         return dataclasses.replace(result, error=one_line(error))
-    return dataclasses.replace(result, outputs=outputs, properties=(*tested, weights, ops))
+    return dataclasses.replace(
+        result,
+        outputs=outputs,
+        properties=(*tested, weights, ops),
+        metrics=plan.metrics(answers),
+    )
 
 
-def _values(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[OutputResult, ...]:
+def _values(
+    answers: Sequence[Arrays], plan: Plan, tolerance: Tolerance
+) -> tuple[OutputResult, ...]:
     """Compare every case with the Keras model's answer to it, output by output."""
     found: dict[str, list[Any]] = {}
     profiles: dict[str, DifferenceProfile] = {}
-    for case, expected in zip(plan.cases, plan.expected, strict=True):
-        actual = run(case.inputs)
+    for case, expected, actual in zip(plan.cases, plan.expected, answers, strict=True):
         for result in tolerance.compare(expected, actual):
             found.setdefault(result.output, []).append((case.name, case.locate(result)))
             spread = None

@@ -259,6 +259,53 @@ def test_a_tolerance_of_the_user_is_used(model):
     assert check(model, [faulty(model, fault)], DATA, atol=0.02)
 
 
+def test_one_number_for_each_artefact_is_the_smallest_tolerance_that_passes(model):
+    def fault(inputs, outputs):
+        return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
+
+    needed = check(model, [faulty(model, fault)], DATA).artifacts[0].atol_needed
+    assert check(model, [faulty(model, fault)], DATA, atol=needed)
+    assert not check(model, [faulty(model, fault)], DATA, atol=needed * 0.999)
+
+
+def test_no_tolerance_passes_what_is_not_finite(model):
+    report = check(
+        model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
+    )
+    assert report.artifacts[0].atol_needed is None
+
+
+def test_a_difference_in_rounding_is_told_from_a_wrong_file():
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, keras.layers.Dense(2, name="y")(keras.layers.Rescaling(1e4)(x)))
+
+    def fault(_, outputs):
+        return {"y": np.nextafter(outputs["y"], np.float32(np.inf))}
+
+    report = check(model, [faulty(model, fault)], DATA, rtol=0.0, atol=0.0)
+    assert report.artifacts[0].first_difference.is_rounding
+    assert "lengths=" in report.findings[0].advice
+
+
+def test_labels_give_the_metric_of_every_artefact_and_of_both_modes():
+    model = sequence_model(keras.layers.BatchNormalization(), keras.layers.SimpleRNN(4))
+    labels = KerasRunner(model)({"x": DATA})["y"].argmax(axis=-1)
+
+    def fault(_, outputs):
+        return {"y": -outputs["y"]}
+
+    report = check(model, [KerasRunner(model), faulty(model, fault)], DATA, labels=labels)
+    assert [m.value for r in (report.keras, *report.artifacts) for m in r.metrics] == [1, 1, 0]
+    (gap,) = report.gap.metrics
+    assert (gap.name, gap.inference) == ("accuracy", 1.0)
+
+
+def test_labels_that_do_not_fit_are_refused(model):
+    with pytest.raises(ValueError, match="one row for each of the 9 samples"):
+        check(model, [KerasRunner(model)], DATA, labels=np.zeros(3, int))
+
+
 def test_half_precision_inside_the_model_widens_the_tolerance():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None, 3))
@@ -283,6 +330,7 @@ def test_a_model_with_a_static_batch_is_checked():
         ({"rtol": -1.0}, "rtol must be finite"),
         ({"atol": float("nan")}, "atol must be finite"),
         ({"max_gap": float("inf")}, "max_gap must be finite"),
+        ({"labels": {"z": np.zeros(9)}}, "must be outputs: 'y'"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, message):
