@@ -140,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
     )
+    check.add_argument(
+        "--labels", type=pathlib.Path, metavar="FILE.npz", help="labels by output name, for metrics"
+    )
     check.add_argument("--rtol", type=float, help="relative tolerance")
     check.add_argument("--atol", type=float, help="absolute tolerance")
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")

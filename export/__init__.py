@@ -1,5 +1,6 @@
 """Write a Keras model as SavedModel or TFLite, and prove that the file computes the same."""
 
+from keras_norm.export.assert_consistent import assert_consistent
 from keras_norm.export.check import check
 from keras_norm.export.errors import (
     ConversionError,
@@ -26,6 +27,7 @@ __all__ = [
     "StreamingError",
     "UnsupportedOpError",
     "VerificationError",
+    "assert_consistent",
     "check",
     "export_saved_model",
     "export_tflite",

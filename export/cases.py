@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from keras_norm.export.compare import OutputComparison
 from keras_norm.export.signature import in_range
 
 BATCH_SIZES = (1, 2, 7, 32)
+MASKED_BATCH = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,16 +19,18 @@ class Case:
     """Inputs of one call.
 
     Attributes:
-        name: "batch 7, length 12".
+        name: "batch 7, length 12", or "batch 7, length 12, padded left".
         rows: (batch,), index of each row's sample in the user's data.
         length: number of timesteps where time is dynamic, else None.
         inputs: arrays by input name.
+        masked: whether timesteps are masked that the data have.
     """
 
     name: str
     rows: tuple[int, ...]
     length: int | None
     inputs: dict[str, np.ndarray]
+    masked: bool = False
 
     def locate(self, result: OutputComparison) -> OutputComparison:
         """The comparison with its sample counted in the user's data, not in this batch."""
@@ -139,6 +142,45 @@ def make_cases(
     for first in range(0, samples.count, largest):
         cases.append(samples.case(range(first, first + largest)))
     return tuple(cases)
+
+
+def masked_cases(
+    samples: Samples, fills: Mapping[str, float], batch: int = MASKED_BATCH
+) -> tuple[Case, ...]:
+    """The data's first rows as real batches are masked: padded, with gaps, and an empty row.
+
+    Args:
+        samples: the validated data.
+        fills: the value that masks a timestep, by input name; inputs without one stay whole.
+        batch: most rows of a case.
+
+    Returns:
+        One case for each way in which a step is masked; none for data with nothing to mask.
+    """
+    plain = samples.case(range(samples.batch or min(batch, samples.count)))
+    cases = []
+    for name, masked in MASKS.items():
+        inputs = {n: array.copy() for n, array in plain.inputs.items()}
+        masks = {n: masked(*inputs[n].shape[:2]) for n in fills}
+        for input_name, fill in fills.items():
+            inputs[input_name][masks[input_name]] = fill
+        if any(mask.any() for mask in masks.values()):
+            cases.append(Case(f"{plain.name}, {name}", plain.rows, plain.length, inputs, True))
+    return tuple(cases)
+
+
+def _ends(rows: int, steps: int) -> np.ndarray:
+    """(rows, 1), a number of steps for each row that grows from row to row and is never all."""
+    return ((np.arange(rows) + 1) * steps // (rows + 1))[:, None]
+
+
+# Which steps of (rows, steps) are masked.
+MASKS: dict[str, Callable[[int, int], np.ndarray]] = {
+    "padded right": lambda rows, steps: np.arange(steps)[::-1] < _ends(rows, steps),
+    "padded left": lambda rows, steps: np.arange(steps) < _ends(rows, steps),
+    "with gaps": lambda rows, steps: (np.arange(steps) + np.arange(rows)[:, None]) % 3 == 1,
+    "row 0 masked": lambda rows, steps: np.repeat(np.arange(rows) == 0, steps).reshape(rows, steps),
+}
 
 
 def _named_arrays(specs: Mapping[str, Any], data: Any) -> dict[str, np.ndarray]:

@@ -90,8 +90,8 @@ def check(args: argparse.Namespace) -> bool:
     """Check exported files against the model, and write the reports that were asked for.
 
     Args:
-        args: `model`, `artifacts`, `data`, `rtol`, `atol`, `max_gap`, `json` and `html` of the
-            command line.
+        args: `model`, `artifacts`, `data`, `labels`, `rtol`, `atol`, `max_gap`, `json` and `html`
+            of the command line.
 
     Returns:
         Whether the check passed.
@@ -109,17 +109,25 @@ def check(args: argparse.Namespace) -> bool:
             raise UsageError(f"{path} is a folder; give the name of a file.")
         if not os.access(path.parent, os.W_OK):
             raise UsageError(f"The folder {path.parent} cannot be written to.")
-    read = (args.model, args.data, *map(pathlib.Path, args.artifacts))
-    inputs = {path.resolve() for path in read}
+    read = (args.model, args.data, args.labels, *map(pathlib.Path, args.artifacts))
+    inputs = {path.resolve() for path in read if path}
     reports = [path.resolve() for path in (args.json, args.html) if path]
     if inputs & set(reports) or len(set(reports)) < len(reports):
         raise UsageError(
-            "A report would overwrite the model, the data, an artefact or the other report."
+            "A report would overwrite the model, the data, the labels, an artefact or the other "
+            "report."
         )
     data = _load_data(args.data)
+    labels = _load_data(args.labels) if args.labels else None
     model = _load_model(args.model)
     report = check_model(
-        model, args.artifacts, data, rtol=args.rtol, atol=args.atol, max_gap=args.max_gap
+        model,
+        args.artifacts,
+        data,
+        rtol=args.rtol,
+        atol=args.atol,
+        max_gap=args.max_gap,
+        labels=labels,
     )
     pages = [(args.json, report.to_json())] if args.json else []
     if args.html:

@@ -85,9 +85,9 @@ def render(report: Report) -> str:
     return environment.from_string(source).render(
         report=report,
         failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
-        findings=getattr(report, "findings", ()),
-        metrics=[(r.name, metric) for r in subjects for metric in getattr(r, "metrics", ())],
-        gap_metrics=getattr(report.gap, "metrics", ()),
+        findings=report.findings,
+        metrics=[(r.name, metric) for r in subjects for metric in r.metrics],
+        gap_metrics=report.gap.metrics,
         updates={layer.path: _updates(layer) for layer in report.gap.layers},
         meaning=MEANING,
         rows=rows,
@@ -176,5 +176,5 @@ def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
 
 def _updates(layer: LayerStatistics) -> str:
     """How often training updated a layer's statistics: one number, or the least and the most."""
-    updates = getattr(layer, "updates", None)
+    updates = layer.updates
     return "-" if updates is None else " to ".join(map(str, sorted({min(updates), max(updates)})))

@@ -16,6 +16,7 @@ Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
 
 PADDING = 3
+ROWS_PADDED = 7
 ROWS_ALONE = 3
 # Threads that call at once, with how many different inputs, and for how many seconds.
 THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
@@ -30,9 +31,9 @@ class Property:
     """Whether a model has a property.
 
     Attributes:
-        name: "row independence", "padding", "repeat", "concurrency", "streaming", "weights" or
-            "ops".
-        status: "pass", "fail" or "not applicable".
+        name: "row independence", "padding", "left padding", "repeat", "concurrency", "streaming",
+            "weights" or "ops".
+        status: "pass", "fail", "not applicable", or "differs": not so, and no fault.
         detail: what was seen, or why it does not apply.
     """
 
@@ -113,27 +114,64 @@ def padding(
     Args:
         run: the model.
         samples: real data.
-        fills: the value that each input masks, or why padding does not apply.
+        fills: the value that masks a step, by input name; or why padding does not apply.
         tolerance: how far the outputs may differ.
     """
+    return _padding("padding", "right", run, samples, fills, tolerance)
+
+
+def left_padding(
+    run: Run, samples: Samples, fills: Mapping[str, float] | str, tolerance: Tolerance
+) -> Property:
+    """Whether masked steps before the data change nothing: the status is then "pass".
+
+    Otherwise it is "differs", which is no failure: a model may count its timesteps from the start
+    of the padded sequence, as statistics of every timestep and position embeddings do.
+
+    Args:
+        run: the model.
+        samples: real data.
+        fills: as for `padding`.
+        tolerance: how far the outputs may differ.
+    """
+    found = _padding("left padding", "left", run, samples, fills, tolerance)
+    return dataclasses.replace(found, status="differs") if found.status == "fail" else found
+
+
+def _padding(
+    name: str,
+    side: str,
+    run: Run,
+    samples: Samples,
+    fills: Mapping[str, float] | str,
+    tolerance: Tolerance,
+) -> Property:
     if isinstance(fills, str):
-        return Property("padding", "not applicable", fills)
-    batch = samples.batch or min(samples.count, 7)
-    inputs = samples.take([row % samples.count for row in range(batch)])
+        return Property(name, "not applicable", fills)
+    widths, kept = (
+        ((0, PADDING), slice(-PADDING))
+        if side == "right"
+        else (
+            (PADDING, 0),
+            slice(PADDING, None),
+        )
+    )
+    inputs = samples.take([row % samples.count for row in range(samples.batch or ROWS_PADDED)])
     padded = dict(inputs)
-    for name, fill in fills.items():
-        widths = [(0, PADDING if axis == 1 else 0) for axis in range(inputs[name].ndim)]
-        padded[name] = np.pad(inputs[name], widths, constant_values=fill)
+    for masked, fill in fills.items():
+        array = inputs[masked]
+        around = [(0, 0), widths, *[(0, 0)] * (array.ndim - 2)]
+        padded[masked] = np.pad(array, around, constant_values=fill)
     expected, actual = run(inputs), run(padded)
-    for name, value in expected.items():
-        longer = actual.get(name)
+    for output, value in expected.items():
+        longer = actual.get(output)
         if longer is not None and value.ndim > 1 and longer.shape[1] == value.shape[1] + PADDING:
-            actual[name] = longer[:, : value.shape[1]]
+            actual[output] = longer[:, kept]
     for result in tolerance.compare(expected, actual):
         if not result:
-            detail = f"with {PADDING} masked steps on the right, {difference(result)}"
-            return Property("padding", "fail", detail)
-    return Property("padding", "pass", f"{PADDING} masked steps on the right change nothing")
+            detail = f"with {PADDING} masked steps on the {side}, {difference(result)}"
+            return Property(name, "fail", detail)
+    return Property(name, "pass", f"{PADDING} masked steps on the {side} change nothing")
 
 
 def streaming(run: Run, stream: Stream | str, tolerance: Tolerance) -> Property:

@@ -13,6 +13,8 @@ import rich.console
 from keras_norm.export.compare import OutputComparison
 from keras_norm.export.cost import Cost
 from keras_norm.export.difference_profile import DifferenceProfile
+from keras_norm.export.first_difference import FirstDifference
+from keras_norm.export.metrics import Metric
 from keras_norm.export.properties import Property, difference
 from keras_norm.export.statistics import TrainInferenceGap
 
@@ -73,6 +75,10 @@ class ArtifactResult:
         outputs: comparison with the Keras model, output by output; empty for the model itself.
         properties: what else was tested.
         error: why it could not be run, or None.
+        share: the default tolerance for this precision and model, as a share of each value and of
+            an output's largest.
+        metrics: on all samples, of every output with labels.
+        first_difference: where its values leave the Keras model's; None where they do not.
         cost: bytes, milliseconds and operations; None where it could not be run.
     """
 
@@ -84,7 +90,18 @@ class ArtifactResult:
     outputs: tuple[OutputResult, ...] = ()
     properties: tuple[Property, ...] = ()
     error: str | None = None
+    share: float = 0.0
+    metrics: tuple[Metric, ...] = ()
+    first_difference: FirstDifference | None = None
     cost: Cost | None = None
+
+    @property
+    def atol_needed(self) -> float | None:
+        """The smallest atol with which every output passes, with this rtol; None if none does."""
+        compared = [c for output in self.outputs for c in output.comparisons]
+        if not compared or any(c.problem is not None for c in compared):
+            return None
+        return max(c.atol_needed or 0.0 for c in compared)
 
     @property
     def passed(self) -> bool:
@@ -116,6 +133,21 @@ class Failure:
 
 
 @dataclasses.dataclass(frozen=True)
+class Finding:
+    """Something that a check measured, and what to do about it.
+
+    Attributes:
+        subject: the artefact, layer or output that it is about.
+        seen: what was measured.
+        advice: what to do.
+    """
+
+    subject: str
+    seen: str
+    advice: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Report:
     """What `check` found. Falsy when any check failed.
 
@@ -127,6 +159,9 @@ class Report:
         gap: training mode against inference mode.
         notes: what was left out, and why.
         versions: versions of the libraries that ran.
+        findings: what to do about what was measured.
+        layers: number of layers with weights in a row, which the default tolerance follows.
+        timesteps: most timesteps that a recurrent layer ran, which it follows too; 1 without one.
     """
 
     model: str
@@ -136,6 +171,9 @@ class Report:
     gap: TrainInferenceGap
     notes: tuple[str, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    layers: int = 0
+    timesteps: int = 1
 
     def __bool__(self) -> bool:
         return self.passed
@@ -215,6 +253,8 @@ def _failures(result: ArtifactResult) -> list[Failure]:
         if not output.passed:
             case, worst = output.cases[output.worst_case], output.comparisons[output.worst_case]
             detail = f"{case}: {difference(worst)}"
+            if result.first_difference is not None and result.first_difference.layer is not None:
+                detail += f"; the first layer that differs is {result.first_difference.layer!r}"
             found.append(Failure(result.name, "values", detail))
     failed = (p for p in result.properties if p.status == "fail")
     return found + [Failure(result.name, p.name, p.detail) for p in failed]
@@ -244,6 +284,7 @@ def _plain(node: Any) -> Any:
             "failures",
             "worst",
             "worst_case",
+            "atol_needed",
             "max_abs",
             "max_rel",
             "large",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from keras import ops
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
 from keras_norm.export.errors import one_line
+from keras_norm.export.metrics import Metric, MetricGap
 from keras_norm.walk import batch_norms, named_layers
 
 # A gap is called large beyond these: batch means one standard deviation away on average, or
@@ -53,6 +54,10 @@ class LayerStatistics:
         trained_rows: number of rows that training reached.
         data_rows: number of rows that the data reached.
         note: what else there is to know, or "".
+        updates: number of updates that each row had; None for a layer that does not count them, as
+            Keras' own does not.
+        started: largest share that what a row started with still has in it: momentum^updates; 0 for
+            averages that leave it out (debiased, cumulative), None where updates are not counted.
     """
 
     path: str
@@ -62,6 +67,8 @@ class LayerStatistics:
     trained_rows: int
     data_rows: int
     note: str
+    updates: tuple[int, ...] | None = None
+    started: float | None = None
 
     @property
     def factor(self) -> float | None:
@@ -86,6 +93,7 @@ class TrainInferenceGap:
         outputs: one entry for every output.
         layers: one entry for every batch normalization, however nested.
         max_gap: largest `OutputGap.worst` that passes, or None: then the gap is information only.
+        metrics: one entry for every output with labels.
     """
 
     verdict: str
@@ -93,6 +101,7 @@ class TrainInferenceGap:
     outputs: tuple[OutputGap, ...] = ()
     layers: tuple[LayerStatistics, ...] = ()
     max_gap: float | None = None
+    metrics: tuple[MetricGap, ...] = ()
 
     @property
     def worst(self) -> float | None:
@@ -106,7 +115,10 @@ class TrainInferenceGap:
 
 
 def measure_gap(
-    model: Any, inputs: Mapping[str, np.ndarray], max_gap: float | None = None
+    model: Any,
+    inputs: Mapping[str, np.ndarray],
+    max_gap: float | None = None,
+    metrics: Callable[[dict[str, np.ndarray]], Sequence[Metric]] = lambda outputs: (),
 ) -> TrainInferenceGap:
     """Run the same data with training=True and training=False and compare, dropout off.
 
@@ -116,6 +128,7 @@ def measure_gap(
         model: a built Keras model.
         inputs: arrays (batch, ...) by input name.
         max_gap: largest difference of any output that passes, or None.
+        metrics: outputs by name -> their metrics.
 
     Returns:
         The gap. A model that cannot be rebuilt from its config gives "not measured" and says why.
@@ -135,7 +148,12 @@ def measure_gap(
         layer_statistics(path, layer, measured) for (path, layer), (_, measured) in pairs
     )
     verdict, reason = _verdict(outputs, layers)
-    return TrainInferenceGap(verdict, reason, outputs, layers, max_gap)
+    pair = (metrics(dict(zip(names, values, strict=True))) for values in (inference, training))
+    gaps = tuple(
+        MetricGap(own.output, own.name, own.value, trained.value)
+        for own, trained in zip(*pair, strict=True)
+    )
+    return TrainInferenceGap(verdict, reason, outputs, layers, max_gap, gaps)
 
 
 def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -171,7 +189,10 @@ def layer_statistics(path: str, layer: Any, measured: Any) -> LayerStatistics:
     compared = seen if len(seen) == 1 else trained & seen
     if not compared.any() or getattr(measured, "momentum", 0.0) != 0.0:
         rows: tuple[float | None, ...] = (None,) * len(mean)
-        return LayerStatistics(path, None, None, rows, int(trained.sum()), int(seen.sum()), note)
+        return LayerStatistics(
+            path, None, None, rows, int(trained.sum()), int(seen.sum()), note, *_updates(layer)
+        )
+    updates, started = _updates(layer)
     distance = (np.abs(batch_mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
     ratio = np.abs(np.log((batch_variance + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
@@ -182,7 +203,20 @@ def layer_statistics(path: str, layer: Any, measured: Any) -> LayerStatistics:
         trained_rows=int(trained.sum()),
         data_rows=int(seen.sum()),
         note=note,
+        updates=updates,
+        started=started,
     )
+
+
+def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
+    """The updates of each row, and the largest share that the starting values still have."""
+    count = getattr(layer, "update_count", None)
+    if count is None:
+        return None, None
+    updates = tuple(int(n) for n in np.atleast_1d(_array(count)))
+    fewest = min((n for n in updates if n), default=0)
+    averaged = layer.momentum is None or layer.debias
+    return updates, 0.0 if averaged and fewest else float((layer.momentum or 0.0) ** fewest)
 
 
 def _updated(layer: Any, measured: Any) -> np.ndarray:

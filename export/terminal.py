@@ -1,5 +1,6 @@
 """A report as text: tables that stay readable at 80 columns."""
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,14 +10,21 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from keras_norm.export.compare import TOLERANCES, OutputComparison
+from keras_norm.export.compare import OutputComparison
 from keras_norm.export.report import ArtifactResult, Report
+from keras_norm.export.statistics import LayerStatistics
 
-STYLES = {"pass": "green", "ok": "green", "fail": "bold red", "large": "yellow"}
+STYLES = {
+    "pass": "green",
+    "ok": "green",
+    "fail": "bold red",
+    "large": "yellow",
+    "differs": "yellow",
+}
 
 
 def report_tables(report: Report) -> Iterator[Any]:
-    """What `Report.print` prints, in order: verdict, reasons, values, properties, statistics.
+    """What `Report.print` prints: verdict, reasons, findings, values, properties, statistics.
 
     Args:
         report: the report.
@@ -31,7 +39,14 @@ def report_tables(report: Report) -> Iterator[Any]:
     for warning in report.warnings:
         yield Padding(Text(f"Note: {warning}", style="yellow"), (0, 0, 0, 2))
     yield ""
+    if report.findings:
+        yield Text("What to do", style="bold")
+    for finding in report.findings:
+        subject, advice = (finding.subject, "bold"), (finding.advice, "cyan")
+        yield Padding(Text.assemble(subject, f": {finding.seen}. ", advice), (0, 0, 1, 2))
     yield from _values(report)
+    if report.keras.metrics:
+        yield _metrics(report)
     yield from _properties(report)
     yield from _outputs_gap(report)
     if report.gap.layers:
@@ -43,6 +58,14 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return "0" if value == 0 else f"{value:.1e}"
+
+
+def rounded_up(value: float | None) -> str:
+    """As `number`, and never below the value: as a tolerance, it passes."""
+    if value is None or not math.isfinite(value) or value == 0:
+        return number(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return number(math.ceil(value / unit) * unit)
 
 
 def place(comparison: OutputComparison, case: str) -> str:
@@ -112,29 +135,49 @@ def _values(report: Report) -> Iterator[Any]:
                 output.output,
                 number(output.max_abs),
                 number(output.max_rel),
-                number(worst.atol_needed),
+                rounded_up(worst.atol_needed),
                 place(worst, output.cases[output.worst_case]),
             )
     yield table
-    yield Text(tolerances(report) + "\n", style="dim")
+    yield Text(f"{tolerances(report)}\n{smallest_tolerances(report)}\n", style="dim")
+
+
+def smallest_tolerances(report: Report) -> str:
+    """The smallest atol that would pass, one for each artefact."""
+    needed = (
+        f"{result.name} {'none' if result.atol_needed is None else rounded_up(result.atol_needed)}"
+        for result in report.artifacts
+    )
+    return f"Smallest atol that passes, with this rtol: {', '.join(needed)}"
+
+
+def _metrics(report: Report) -> Table:
+    table = new_table("Metrics, on the labels")
+    table.add_column("", overflow="fold")
+    for metric in report.keras.metrics:
+        table.add_column(f"{metric.output}: {metric.name}", justify="right", overflow="fold")
+    add_row(table, "Keras model", *(f"{m.value:.4g}" for m in report.keras.metrics))
+    if report.gap.metrics:
+        add_row(table, "in training mode", *(f"{m.training:.4g}" for m in report.gap.metrics))
+    for result in report.artifacts:
+        known = {metric.output: f"{metric.value:.4g}" for metric in result.metrics}
+        add_row(table, result.name, *(known.get(m.output, "-") for m in report.keras.metrics))
+    return table
 
 
 def tolerances(report: Report) -> str:
-    """Which tolerances were used, by precision."""
-    used: dict[tuple[str, float, float | None], list[str]] = {}
+    """Which tolerances were used, by precision, and what the default follows."""
+    used: dict[tuple[str, float, float | None, float], list[str]] = {}
     for result in report.artifacts:
-        key = (result.precision, result.rtol, result.atol)
+        key = (result.precision, result.rtol, result.atol, result.share)
         used.setdefault(key, []).append(result.name)
     parts = (
-        f"rtol {rtol:g}, atol {_share(precision) if atol is None else f'{atol:g}'} for {precision} "
-        f"({', '.join(names)})"
-        for (precision, rtol, atol), names in used.items()
+        f"rtol {rtol:.2g}, atol {f'{share:.2g} of the largest output' if atol is None else atol} "
+        f"for {precision} ({', '.join(names)})"
+        for (precision, rtol, atol, share), names in used.items()
     )
-    return "Tolerance: " + "; ".join(parts)
-
-
-def _share(precision: str) -> str:
-    return f"{TOLERANCES[precision]:g} of an output's largest value"
+    steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
+    return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in a row{steps}"
 
 
 def _properties(report: Report) -> Iterator[Any]:
@@ -179,6 +222,7 @@ def _layers_gap(report: Report) -> Iterator[Any]:
     table.add_column("means, in sd", justify="right", width=6)
     table.add_column("variances, factor", justify="right", width=10)
     table.add_column("timesteps trained", justify="right", width=9)
+    table.add_column("updates", justify="right", width=7)
     notes: dict[str, list[str]] = {}
     for layer in report.gap.layers:
         add_row(
@@ -187,6 +231,7 @@ def _layers_gap(report: Report) -> Iterator[Any]:
             "-" if layer.distance is None else f"{layer.distance:.3f}",
             "-" if layer.factor is None else f"{layer.factor:.3g}",
             f"{layer.trained_rows} of {len(layer.by_row)}" if len(layer.by_row) > 1 else "-",
+            updates(layer),
             style=STYLES["large"] if layer.large else None,
         )
         if layer.note:
@@ -194,3 +239,11 @@ def _layers_gap(report: Report) -> Iterator[Any]:
     yield table
     for note, paths in notes.items():
         yield Text(f"{note}: {', '.join(paths)}", style="dim")
+
+
+def updates(layer: LayerStatistics) -> str:
+    """How many updates the statistics of a layer had: "12", "3-12" by timestep, or "unknown"."""
+    if layer.updates is None:
+        return "unknown"
+    fewest, most = min(layer.updates), max(layer.updates)
+    return str(most) if fewest == most else f"{fewest}-{most}"

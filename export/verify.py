@@ -11,7 +11,7 @@ import numpy as np
 from keras_norm.export.compare import TOLERANCES, largest
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.fusion import OPERATION
-from keras_norm.export.masking import mask_values
+from keras_norm.export.masking import mask_fills
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec
@@ -125,7 +125,7 @@ def verification_cases(model: keras.Model) -> Cases:
     """
     run = KerasRunner(model)
     rng = np.random.default_rng(0)
-    ids, fills = _smallest_vocabulary(model), mask_values(model)
+    ids, fills = _smallest_vocabulary(model), mask_fills(model)
     refusal: Exception | None = None
     for lengths in LENGTHS:
         cases = []

@@ -1,5 +1,6 @@
 """A copy of a model that trains without dropout and whose batch statistics can be read."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -23,6 +24,25 @@ def measuring_clone(model: Any) -> Any:
         ValueError: the model cannot be rebuilt, or a layer keeps its dropout because the config
             does not hold it.
     """
+    clone = rebuilt(model, _still)
+    for path, layer in named_layers(clone):
+        if _drops(layer):
+            raise ValueError(
+                f"layer {path!r} keeps its dropout, because the rate is not in the model's config"
+            )
+    return clone
+
+
+def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
+    """Rebuild a model from its config after a change, with the model's weights.
+
+    Args:
+        model: a built Keras model that can be rebuilt from its config.
+        change: config -> changed config.
+
+    Raises:
+        ValueError: the model cannot be rebuilt.
+    """
     custom_objects = {type(layer).__name__: type(layer) for _, layer in named_layers(model)}
     custom_objects[type(model).__name__] = type(model)
     try:
@@ -30,17 +50,12 @@ def measuring_clone(model: Any) -> Any:
         config.pop("compile_config", None)
         # The config was made here from a live object: safe mode would refuse its own Lambdas.
         clone = keras.saving.deserialize_keras_object(
-            _still(config), custom_objects=custom_objects, safe_mode=False
+            change(config), custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise ValueError(f"the model cannot be rebuilt from its config: {reason}") from error
-    for path, layer in named_layers(clone):
-        if _drops(layer):
-            raise ValueError(
-                f"layer {path!r} keeps its dropout, because the rate is not in the model's config"
-            )
     return clone
 
 

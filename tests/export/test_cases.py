@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.cases import make_cases, read_samples
+from keras_norm.export.cases import make_cases, masked_cases, read_samples
 from keras_norm.export.signature import TensorSpec
 
 
@@ -112,3 +112,51 @@ def test_another_size_than_the_static_batch_is_refused():
 def test_lengths_are_refused_where_time_is_static():
     with pytest.raises(ValueError, match="dynamic time dimension"):
         make_cases(samples(shape=(None, 4, 3)), None, (2,))
+
+
+def masked_steps(name, length=6):
+    """Which timesteps are masked in one of the masked cases, (batch, time)."""
+    cases = masked_cases(samples(length=length), {"x": -9.0})
+    (case,) = (case for case in cases if case.name.endswith(name))
+    return (case.inputs["x"] == -9.0).all(axis=-1)
+
+
+def test_real_masks_are_cases_of_their_own():
+    names = [case.name for case in masked_cases(samples(), {"x": -9.0})]
+    assert names == [
+        f"batch 7, length 4, {mask}"
+        for mask in ("padded right", "padded left", "with gaps", "row 0 masked")
+    ]
+
+
+def test_padding_grows_from_row_to_row_and_leaves_a_step_in_each():
+    assert masked_steps("padded right").sum(axis=1).tolist() == [0, 1, 2, 3, 3, 4, 5]
+
+
+def test_right_padding_ends_a_row_and_left_padding_begins_it():
+    assert masked_steps("padded right")[4].tolist() == [False] * 3 + [True] * 3
+    assert masked_steps("padded left")[4].tolist() == [True] * 3 + [False] * 3
+
+
+def test_gaps_are_inside_the_sequence():
+    assert masked_steps("with gaps")[0].tolist() == [False, True, False, False, True, False]
+
+
+def test_one_row_may_be_masked_everywhere():
+    assert masked_steps("row 0 masked").all(axis=1).tolist() == [True] + [False] * 6
+
+
+def test_steps_that_are_not_masked_are_the_data_s():
+    for case in masked_cases(samples(), {"x": -9.0}):
+        given = samples().arrays["x"][:7]
+        kept = case.inputs["x"] != -9.0
+        np.testing.assert_array_equal(case.inputs["x"][kept], given[kept])
+
+
+def test_a_case_that_masks_nothing_is_left_out():
+    names = [case.name for case in masked_cases(samples(length=1), {"x": -9.0})]
+    assert [name.split(", ")[-1] for name in names] == ["with gaps", "row 0 masked"]
+
+
+def test_a_model_without_masks_has_no_masked_case():
+    assert masked_cases(samples(), {}) == ()

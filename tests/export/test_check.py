@@ -3,8 +3,11 @@ import numpy as np
 import pytest
 from keras import ops
 
+import keras_norm
 from keras_norm.export import check
+from keras_norm.export.cases import masked_cases, read_samples
 from keras_norm.export.runners import KerasRunner
+from keras_norm.export.signature import input_specs
 
 DATA = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
 
@@ -146,9 +149,9 @@ def test_the_model_is_left_as_it_was():
 
 
 def test_padding_that_does_not_matter_passes(masked):
-    report = check(masked, [KerasRunner(masked)], DATA)
-    assert report.keras.property("padding").status == "pass"
-    assert report.artifacts[0].property("padding").status == "pass"
+    own = check(masked, [KerasRunner(masked)], DATA).keras
+    assert own.property("padding").status == "pass"
+    assert own.property("left padding").status == "pass"
 
 
 def test_a_mask_inside_a_nested_model_is_found(masked):
@@ -157,23 +160,67 @@ def test_a_mask_inside_a_nested_model_is_found(masked):
     assert check(outer, [KerasRunner(outer)], DATA).keras.property("padding").status == "pass"
 
 
-def test_padding_that_changes_the_result_is_found(masked):
+@pytest.mark.parametrize("where", ["padded right", "padded left", "with gaps", "row 0 masked"])
+def test_an_artefact_that_is_wrong_where_steps_are_masked_is_found(masked, where):
+    cases = masked_cases(read_samples(input_specs(masked), DATA), {"x": -1.0})
+    (wrong,) = (case.inputs["x"] for case in cases if case.name.endswith(where))
+
     def fault(inputs, outputs):
-        outputs["y"] = outputs["y"] + inputs["x"].shape[1]
+        outputs["y"] = outputs["y"] + np.array_equal(inputs["x"], wrong)
         return outputs
 
     report = check(masked, [faulty(masked, fault)], DATA)
-    assert ("faulty_run", "padding") in failed(report)
+    assert failed(report) == {("faulty_run", "values")}
+    assert report.failures[0].detail.startswith(f"batch 7, length 6, {where}: ")
 
 
-def test_sequences_are_compared_on_the_steps_before_the_padding():
+def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
+    backward = keras.layers.Bidirectional(
+        keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, return_sequences=True)
+    )
+    model = sequence_model(keras.layers.Masking(-1.0), backward)
+    model(DATA, training=True)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert failed(report) == {("Keras model", "padding")}
+
+
+def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing():
+    recurrence = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8)
+    model = sequence_model(keras.layers.Masking(-1.0), recurrence)
+    model(DATA, training=True)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert report.keras.property("left padding").status == "differs"
+
+
+def test_sequences_are_compared_on_the_steps_that_are_no_padding():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None,), dtype="int32", name="x")
     h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
     model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
     tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
-    report = check(model, [KerasRunner(model)], tokens)
+    own = check(model, [KerasRunner(model)], tokens).keras
+    assert own.property("padding").status == "pass"
+    assert own.property("left padding").status == "pass"
+
+
+def test_a_mask_that_is_an_input_is_padded():
+    keras.utils.set_random_seed(0)
+    x, keep = keras.Input((None, 3), name="x"), keras.Input((None,), dtype="bool", name="keep")
+    h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
+    model = keras.Model([x, keep], keras.layers.Dense(2, name="y")(h))
+    report = check(model, [KerasRunner(model)], {"x": DATA, "keep": np.ones((9, 6), bool)})
     assert report.keras.property("padding").status == "pass"
+    assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
+
+
+def test_a_masked_row_that_makes_keras_divide_by_zero_is_noted():
+    layers = keras.layers.Masking(-1.0), keras.layers.GlobalAveragePooling1D()
+    model = sequence_model(*layers)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    note = "batch 7, length 6, row 0 masked left out, the Keras model gives NaN"
+    assert note in report.notes
 
 
 def test_padding_does_not_apply_without_a_mask(model):
@@ -212,6 +259,53 @@ def test_a_tolerance_of_the_user_is_used(model):
     assert check(model, [faulty(model, fault)], DATA, atol=0.02)
 
 
+def test_one_number_for_each_artefact_is_the_smallest_tolerance_that_passes(model):
+    def fault(inputs, outputs):
+        return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
+
+    needed = check(model, [faulty(model, fault)], DATA).artifacts[0].atol_needed
+    assert check(model, [faulty(model, fault)], DATA, atol=needed)
+    assert not check(model, [faulty(model, fault)], DATA, atol=needed * 0.999)
+
+
+def test_no_tolerance_passes_what_is_not_finite(model):
+    report = check(
+        model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
+    )
+    assert report.artifacts[0].atol_needed is None
+
+
+def test_a_difference_in_rounding_is_told_from_a_wrong_file():
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, keras.layers.Dense(2, name="y")(keras.layers.Rescaling(1e4)(x)))
+
+    def fault(_, outputs):
+        return {"y": np.nextafter(outputs["y"], np.float32(np.inf))}
+
+    report = check(model, [faulty(model, fault)], DATA, rtol=0.0, atol=0.0)
+    assert report.artifacts[0].first_difference.is_rounding
+    assert "lengths=" in report.findings[0].advice
+
+
+def test_labels_give_the_metric_of_every_artefact_and_of_both_modes():
+    model = sequence_model(keras.layers.BatchNormalization(), keras.layers.SimpleRNN(4))
+    labels = KerasRunner(model)({"x": DATA})["y"].argmax(axis=-1)
+
+    def fault(_, outputs):
+        return {"y": -outputs["y"]}
+
+    report = check(model, [KerasRunner(model), faulty(model, fault)], DATA, labels=labels)
+    assert [m.value for r in (report.keras, *report.artifacts) for m in r.metrics] == [1, 1, 0]
+    (gap,) = report.gap.metrics
+    assert (gap.name, gap.inference) == ("accuracy", 1.0)
+
+
+def test_labels_that_do_not_fit_are_refused(model):
+    with pytest.raises(ValueError, match="one row for each of the 9 samples"):
+        check(model, [KerasRunner(model)], DATA, labels=np.zeros(3, int))
+
+
 def test_half_precision_inside_the_model_widens_the_tolerance():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None, 3))
@@ -236,6 +330,7 @@ def test_a_model_with_a_static_batch_is_checked():
         ({"rtol": -1.0}, "rtol must be finite"),
         ({"atol": float("nan")}, "atol must be finite"),
         ({"max_gap": float("inf")}, "max_gap must be finite"),
+        ({"labels": {"z": np.zeros(9)}}, "must be outputs: 'y'"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, message):

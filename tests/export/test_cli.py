@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     model.set_weights([w + 0.1 if w.dtype == "float32" else w for w in model.get_weights()])
     export_saved_model(model, folder / "wrong")
     np.savez(folder / "data.npz", x=data)
+    np.savez(folder / "labels.npz", y=np.arange(8) % 2)
     return folder
 
 
@@ -71,6 +72,14 @@ def test_check_passes_a_true_export_and_writes_both_reports(run, tmp_path):
     assert json.loads((tmp_path / "r.json").read_text())["passed"] is True
     assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_check_measures_the_accuracy_on_labels(run, tmp_path):
+    status, out, _ = run(*CHECK, "--labels", "{}/labels.npz", "--json", tmp_path / "r.json")
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert status == 0
+    assert "y: accuracy" in out
+    assert report["artifacts"][0]["metrics"] == report["keras"]["metrics"]
 
 
 def test_check_fails_another_model_with_status_1(run):
@@ -149,6 +158,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"), "neither"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
+        ((*CHECK, "--labels", "{}/data.npz"), "must be outputs: 'y'"),
         ((*CHECK, "--rtol", "-1"), "rtol must be finite"),
         ((*CHECK, "--rtol", "much"), "invalid float"),
         ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),

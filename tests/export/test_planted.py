@@ -74,6 +74,9 @@ def test_a_wrong_weight_changes_values_only(model, tmp_path):
     report = check(model, [export_saved_model(wrong, tmp_path / "wrong")], DATA)
     assert failed(report) == {"values"}
     assert "unit 1" in report.failures[0].detail
+    assert {result.first_difference.layer for result in report.artifacts} == {"y"}
+    (finding,) = (f for f in report.findings if f.subject == "wrong")
+    assert finding.advice.startswith("Export the model again")
 
 
 def test_a_row_that_leaks_into_another_is_no_longer_independent(model, tmp_path):
@@ -94,6 +97,7 @@ def test_a_batch_norm_in_training_mode_leaks_and_drifts(model, tmp_path):
     tensorflow, c_api = failed_by_runner(report)
     assert {"values", "row independence"} <= c_api
     assert {"values", "row independence", "weights"} <= tensorflow  # the C API shows no variables
+    assert {result.first_difference.layer for result in report.artifacts} == {"bn"}
     assert any("inference changed" in f.detail and "moving" in f.detail for f in report.failures)
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)

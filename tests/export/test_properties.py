@@ -8,6 +8,7 @@ from keras_norm.export.cases import read_samples
 from keras_norm.export.properties import (
     Tolerance,
     concurrency,
+    left_padding,
     padding,
     plain_ops,
     repeat,
@@ -54,6 +55,16 @@ def test_padding_that_is_summed_away_passes(samples):
     assert (
         padding(lambda i: {"y": i["x"].max(axis=1)}, samples, {"x": -9.0}, EXACT).status == "pass"
     )
+
+
+def test_left_padding_that_counts_differs_and_is_no_fault(samples):
+    found = left_padding(lambda i: {"y": np.cumsum(i["x"], axis=1)}, samples, {"x": 1.0}, EXACT)
+    assert (found.name, found.status) == ("left padding", "differs")
+    assert "3 masked steps on the left" in found.detail
+
+
+def test_sequences_are_compared_on_the_steps_after_left_padding(samples):
+    assert left_padding(lambda i: {"y": i["x"]}, samples, {"x": 9.0}, EXACT).status == "pass"
 
 
 def test_a_repeated_call_that_differs_is_located_in_the_data(samples):

@@ -5,6 +5,7 @@ from keras import ops
 
 import keras_norm
 from keras_norm.clone import measuring_clone
+from keras_norm.export.metrics import read_labels
 from keras_norm.export.statistics import measure_gap
 
 RNG = np.random.default_rng(0)
@@ -131,6 +132,38 @@ def test_rows_trained_on_the_same_data_have_no_distance():
     model(DATA["x"], training=True)
     for layer in measure_gap(model, DATA).layers:
         assert layer.distance == pytest.approx(0.0, abs=1e-4)
+
+
+def test_the_updates_of_every_row_are_counted():
+    model = model_of(keras_norm.BatchNormLSTM(4, max_timesteps=6))
+    model(DATA["x"], training=True)
+    model(DATA["x"][:, :2], training=True)
+    kernel = measure_gap(model, DATA).layers[0]
+    assert kernel.updates == (2, 2, 1, 1, 1, 0)
+    assert kernel.started == 0.0  # debiased
+
+
+def test_the_share_that_the_starting_values_still_have_is_told():
+    layer = keras_norm.TimestepBatchNormalization(5, momentum=0.9, debias=False)
+    model = model_of(layer)
+    model(DATA["x"], training=True)
+    (statistics,) = measure_gap(model, DATA).layers
+    assert statistics.started == pytest.approx(0.9)
+
+
+def test_updates_that_are_not_counted_are_unknown():
+    (statistics,) = measure_gap(model_of(keras.layers.BatchNormalization()), DATA).layers
+    assert statistics.updates is None
+    assert statistics.started is None
+
+
+def test_the_metric_is_measured_in_both_modes():
+    model = model_of(keras.layers.BatchNormalization(), keras.layers.Dense(1, name="y"))
+    labels = read_labels(np.zeros((16, 5)), {"y": np.zeros((16, 5, 1))}, 16)
+    gap = measure_gap(model, DATA, metrics=lambda out: labels.metrics(out, np.arange(16)))
+    squared = [float(np.mean(model(DATA["x"], training=t).numpy() ** 2)) for t in (False, True)]
+    (metric,) = gap.metrics
+    assert (metric.inference, metric.training) == pytest.approx(tuple(squared), rel=1e-5)
 
 
 def test_a_layer_inside_a_nested_model_is_found():

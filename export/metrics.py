@@ -1,0 +1,147 @@
+"""What labels say: accuracy or squared error, beside the numeric error."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_norm.export.properties import Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A metric of one output.
+
+    Attributes:
+        output: name of the output.
+        name: "accuracy" or "mean squared error".
+        value: what it is.
+    """
+
+    output: str
+    name: str
+    value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricGap:
+    """A metric of one output of the Keras model, in both modes.
+
+    Attributes:
+        output: name of the output.
+        name: "accuracy" or "mean squared error".
+        inference: in inference mode.
+        training: in training mode, dropout off.
+    """
+
+    output: str
+    name: str
+    inference: float
+    training: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels:
+    """Labels that fit a model's outputs, validated.
+
+    Attributes:
+        arrays: labels (samples, ...) by output name.
+        thresholds: by output name, from which output on a sample is in the class; for outputs that
+            are compared with integer labels one by one.
+    """
+
+    arrays: Arrays
+    thresholds: Mapping[str, float]
+
+    def metrics(self, outputs: Arrays, rows: np.ndarray) -> tuple[Metric, ...]:
+        """The metric of every output that is there and has labels.
+
+        Args:
+            outputs: arrays (rows, ...) by output name.
+            rows: index of each row's sample.
+        """
+        return tuple(
+            self._metric(name, labels[rows], outputs[name])
+            for name, labels in self.arrays.items()
+            if name in outputs
+        )
+
+    def _metric(self, name: str, labels: np.ndarray, output: np.ndarray) -> Metric:
+        metric: Any
+        if labels.dtype.kind == "f":
+            metric, word = keras.metrics.MeanSquaredError(), "mean squared error"
+        elif name in self.thresholds:
+            metric = keras.metrics.BinaryAccuracy(threshold=self.thresholds[name])
+            word = "accuracy"
+        else:
+            metric, word = keras.metrics.SparseCategoricalAccuracy(), "accuracy"
+            # A label below 0 marks what is padding.
+            metric.update_state(np.maximum(labels, 0), output, sample_weight=labels >= 0)
+            return Metric(name, word, float(metric.result()))
+        metric.update_state(labels.reshape(output.shape), output)
+        return Metric(name, word, float(metric.result()))
+
+
+def read_labels(labels: Any, outputs: Arrays, count: int) -> Labels:
+    """Validate labels against a model's outputs.
+
+    Integer labels give an accuracy: of the largest output where a label stands for the outputs'
+    last axis, and labels below 0 (padding) are left out; else of each output against a threshold,
+    0.5 for outputs between 0 and 1 and 0 for others. Float labels give the mean squared error.
+
+    Args:
+        labels: arrays (samples, ...) by output name, or one array for a model with one output.
+        outputs: some of the model's outputs, by name.
+        count: number of samples.
+
+    Raises:
+        ValueError: names, shapes or dtypes that do not fit.
+    """
+    names = ", ".join(repr(name) for name in outputs)
+    if not isinstance(labels, Mapping):
+        if len(outputs) != 1:
+            raise ValueError(
+                f"The model has {len(outputs)} outputs: give labels as a dict of arrays by name "
+                f"({names}). Received: {type(labels).__name__}."
+            )
+        labels = {next(iter(outputs)): labels}
+    if not labels or not set(labels) <= set(outputs):
+        received = ", ".join(repr(name) for name in labels) or "nothing"
+        raise ValueError(f"The labels' names must be outputs: {names}. Received: {received}.")
+    arrays = {name: np.asarray(labels[name]) for name in labels}
+    thresholds = {}
+    for name, array in arrays.items():
+        output = outputs[name]
+        _require_fit(name, array, output, count)
+        if array.dtype.kind != "f" and not _is_class(array, output):
+            thresholds[name] = 0.5 if output.min() >= 0.0 and output.max() <= 1.0 else 0.0
+    return Labels(arrays, thresholds)
+
+
+def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
+    """Whether a label is an index into the output's last axis."""
+    return labels.ndim == output.ndim - 1 and output.shape[-1] > 1
+
+
+def _require_fit(name: str, labels: np.ndarray, output: np.ndarray, count: int) -> None:
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(f"Labels of output {name!r} are numbers. Received: {labels.dtype}.")
+    if len(labels) != count:
+        raise ValueError(
+            f"Labels of output {name!r} need one row for each of the {count} samples. "
+            f"Received shape {labels.shape}."
+        )
+    shape = output.shape[1:]
+    fitting = [shape, shape[:-1]] if labels.dtype.kind != "f" or shape[-1:] == (1,) else [shape]
+    if labels.shape[1:] not in fitting:
+        wanted = " or ".join(str((count, *s)) for s in fitting)
+        raise ValueError(
+            f"Labels of output {name!r} have the shape {wanted}. Received {labels.shape}."
+        )
+    if _is_class(labels, output) and labels.dtype.kind != "f" and labels.max() >= shape[-1]:
+        raise ValueError(
+            f"Labels of output {name!r} are classes below {shape[-1]}. "
+            f"Received: {int(labels.max())}."
+        )

@@ -1,0 +1,42 @@
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import assert_consistent
+
+DATA = np.random.default_rng(0).normal(size=(8, 5, 3)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(0)
+    layers = keras_norm.LayerNormGRU(4), keras.layers.BatchNormalization(name="bn")
+    return keras.Sequential(
+        [keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2, name="y")]
+    )
+
+
+def test_a_model_whose_exports_are_right_gives_its_report(model):
+    report = assert_consistent(model, DATA, labels=np.zeros(8, int))
+    assert report
+    assert [r.name for r in report.artifacts] == [
+        "saved_model",
+        "saved_model (C API)",
+        "model.tflite",
+    ]
+
+
+def test_what_fails_is_an_assertion_with_the_report(model):
+    with pytest.raises(AssertionError) as error:
+        assert_consistent(model, DATA, formats=["saved_model"], lengths=[5], max_gap=0.0)
+    text = str(error.value)
+    assert text.startswith("FAIL: Keras model")
+    assert "What to do" in text
+    assert "bn: the moving statistics are still those it started with" in text
+
+
+@pytest.mark.parametrize("formats", [["onnx"], []])
+def test_formats_that_are_unknown_are_refused(model, formats):
+    with pytest.raises(ValueError, match="formats takes saved_model, tflite"):
+        assert_consistent(model, DATA, formats=formats)

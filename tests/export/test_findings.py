@@ -1,0 +1,124 @@
+import dataclasses
+
+import pytest
+
+from keras_norm.export.findings import findings
+from keras_norm.export.first_difference import FirstDifference
+from keras_norm.export.metrics import MetricGap
+from keras_norm.export.properties import Property
+from keras_norm.export.report import ArtifactResult
+from keras_norm.export.statistics import LayerStatistics, OutputGap, TrainInferenceGap
+
+OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)
+FILE = ArtifactResult("model.tflite", "model.tflite", "float32", 1e-5, None)
+GOOD = LayerStatistics("bn", 0.01, 0.01, (0.01,), 1, 1, "")
+
+
+def found(*artifacts, own=OWN, layers=(), outputs=(), metrics=(), samples=500, length=None):
+    gap = TrainInferenceGap("ok", "", outputs, layers, None, metrics)
+    return findings(own, artifacts, gap, samples, length)
+
+
+def of_layer(samples=500, length=None, **changes):
+    return found(layers=(dataclasses.replace(GOOD, **changes),), samples=samples, length=length)
+
+
+def test_where_all_is_well_there_is_nothing_to_do():
+    assert found(FILE, layers=(GOOD,)) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen", "advice"),
+    [
+        ({"trained_rows": 0}, "those it started with", "recalibrate"),
+        ({"distance": 3.0}, "3 standard deviations", "recalibrate"),
+        ({"updates": (4,), "started": 0.96, "distance": 0.5}, "4 updates", "Lower the momentum"),
+        ({"updates": (4,), "started": 0.0}, "average 4 batches", "Train longer"),
+        (
+            {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},
+            "reach 5 timesteps, training reached 3",
+            "Train on sequences as long",
+        ),
+        (
+            {"by_row": (0.1,) * 8, "length": 12},
+            "12 timesteps, the statistics 8",
+            "max_timesteps=12",
+        ),
+        ({"samples": 20}, "20 samples", "100 samples or more"),
+    ],
+)
+def test_statistics_that_are_not_the_data_s_have_advice(changes, seen, advice):
+    (finding,) = of_layer(**changes)
+    assert finding.subject == "bn"
+    assert seen in finding.seen
+    assert advice in finding.advice
+
+
+def test_layers_with_the_same_trouble_are_one_finding():
+    layers = [dataclasses.replace(GOOD, path=path, trained_rows=0) for path in "abc"]
+    (finding,) = found(layers=tuple(layers))
+    assert finding.subject == "a and 2 more"
+
+
+def test_a_gap_that_the_statistics_do_not_explain_asks_for_a_larger_batch():
+    (finding,) = found(layers=(GOOD,), outputs=(OutputGap("y", 0.5, 0.1, 1.0),))
+    assert "larger one" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("metric", "known"),
+    [
+        (MetricGap("y", "accuracy", 0.5, 0.9), True),
+        (MetricGap("y", "accuracy", 0.9, 0.5), False),
+        (MetricGap("y", "mean squared error", 2.0, 1.0), True),
+        (MetricGap("y", "mean squared error", 1.0, 2.0), False),
+    ],
+)
+def test_a_metric_that_is_worse_at_inference_asks_for_recalibration(metric, known):
+    assert [f.advice.split("(")[0] for f in found(metrics=(metric,))] == [
+        "Call recalibrate"
+    ] * known
+
+
+@pytest.mark.parametrize(
+    ("first", "seen", "advice"),
+    [
+        (FirstDifference("lstm", "old", stale=True), "layer 'lstm'", "Export the model again:"),
+        (FirstDifference("lstm", "same", stale=False), "layer 'lstm'", "'lstm' computes something"),
+        (FirstDifference(None, "a function"), "not known: a function", "compare; or accept"),
+        (FirstDifference(None, "tiny", False, is_rounding=True), "tiny", "lengths="),
+    ],
+)
+def test_wrong_values_have_advice_by_their_cause(first, seen, advice):
+    (finding,) = found(dataclasses.replace(FILE, first_difference=first))
+    assert seen in finding.seen
+    assert advice in finding.advice
+
+
+def test_a_quantized_file_is_judged_by_its_metric():
+    first = FirstDifference("lstm", "", stale=False)
+    file = dataclasses.replace(FILE, precision="int8", first_difference=first)
+    assert "labels=" in found(file)[0].advice
+
+
+@pytest.mark.parametrize("name", ["row independence", "repeat", "streaming", "weights", "ops"])
+def test_every_failed_property_has_advice(name):
+    failed = dataclasses.replace(FILE, properties=(Property(name, "fail", "it was seen"),))
+    (finding,) = found(failed)
+    assert (finding.subject, finding.seen) == ("model.tflite", "it was seen")
+
+
+def test_an_artefact_that_does_not_run_has_advice():
+    assert found(dataclasses.replace(FILE, error="gone"))[0].seen == "gone"
+
+
+def test_left_padding_that_differs_asks_for_right_padding():
+    own = dataclasses.replace(OWN, properties=(Property("left padding", "differs", "3 steps"),))
+    assert "Pad on the right" in found(own=own)[0].advice
+
+
+def test_a_file_that_fails_in_two_runners_is_one_finding():
+    first = FirstDifference("lstm", "old", stale=True)
+    files = [dataclasses.replace(FILE, name=n, first_difference=first) for n in ("a", "a (C API)")]
+    (finding,) = found(*files)
+    assert finding.subject == "a"

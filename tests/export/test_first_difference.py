@@ -1,0 +1,108 @@
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import export_saved_model, export_tflite
+from keras_norm.export.cases import Case
+from keras_norm.export.compare import compare
+from keras_norm.export.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.runners import KerasRunner
+
+DATA = {"x": np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")}
+SHARE = 1e-5
+
+
+def build():
+    keras.utils.set_random_seed(0)
+    layers = (
+        keras_norm.LayerNormLSTM(4, return_sequences=True, name="rnn"),
+        keras.layers.BatchNormalization(name="bn"),
+        keras.layers.Dense(6, activation="relu", name="dense"),
+        keras.layers.GlobalAveragePooling1D(name="pool"),
+        keras.layers.Dense(2, name="y"),
+    )
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+def retrained(name):
+    """The model with other weights in one layer: its files are wrong from there on."""
+    model = build()
+    layer = model.get_layer(name)
+    layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
+    return model
+
+
+def test_the_layer_of_a_saved_model_with_old_weights_is_named(tmp_path):
+    file = export_saved_model(build(), tmp_path / "saved_model")
+    found = first_difference(retrained("rnn"), str(file), DATA, SHARE)
+    assert (found.layer, found.stale) == ("rnn", True)
+    assert found.reason.startswith("the file does not hold the weights of rnn")
+
+
+def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tmp_path):
+    file = export_tflite(build(), tmp_path / "model.tflite")
+    found = first_difference(retrained("dense"), str(file), DATA, SHARE)
+    assert (found.layer, found.stale) == ("dense", True)
+
+
+def nested():
+    """Two inputs, masks, a layer that is used twice, and a model within the model."""
+    keras.utils.set_random_seed(0)
+    inner = keras.Sequential(
+        [
+            keras.Input((None, 4)),
+            keras_norm.LayerNormGRU(4, return_sequences=True, name="recurrence"),
+            keras.layers.Dense(3, name="last"),
+        ],
+        name="encoder",
+    )
+    b, a = keras.Input((None,), dtype="int32", name="b"), keras.Input((None, 3), name="a")
+    twice = keras.layers.Dense(4, name="twice")
+    embedded = twice(keras.layers.Embedding(9, 4, mask_zero=True, name="embedding")(b))
+    both = keras.layers.Add(name="sum")([embedded, twice(keras.layers.Dense(4, name="first")(a))])
+    return keras.Model([b, a], keras.layers.Dense(2, name="y")(inner(both)))
+
+
+def test_a_layer_inside_a_nested_model_is_named_by_its_path(tmp_path):
+    model = nested()
+    file = export_saved_model(model, tmp_path / "saved_model")
+    layer = model.get_layer("encoder").get_layer("recurrence")
+    layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
+    tokens = np.random.default_rng(0).integers(1, 9, size=(5, 6)).astype("int32")
+    tokens[:3, 4:] = 0
+    inputs = {"b": tokens, "a": DATA["x"]}
+    assert first_difference(model, str(file), inputs, SHARE).layer == "encoder/recurrence"
+
+
+def test_a_function_shows_no_layers():
+    assert "a function shows nothing" in first_difference(build(), "", DATA, SHARE).reason
+
+
+def test_a_file_that_cannot_be_read_leaves_the_layer_unknown(tmp_path):
+    found = first_difference(build(), str(tmp_path), DATA, SHARE)
+    assert found.layer is None
+    assert found.reason.startswith("the file's tensors cannot be seen")
+
+
+def compared(model, error):
+    case = Case("batch 5, length 6", tuple(range(5)), 6, DATA)
+    expected = KerasRunner(model)(DATA)
+    results = compare(expected, {name: y + error for name, y in expected.items()}, 0.0, 0.0)
+    return explained_by_rounding(model, case, expected, results)
+
+
+def test_a_difference_as_small_as_float32_s_own_is_rounding():
+    found = compared(build(), 1e-8)
+    assert found.is_rounding
+    assert "itself by" in found.reason
+
+
+def test_a_larger_difference_is_no_rounding():
+    assert compared(build(), 1e-3) is None
+
+
+def test_a_model_that_does_not_compute_in_float64_has_no_floor():
+    inputs = keras.Input((None, 3), name="x")
+    outputs = keras.layers.Lambda(lambda x: tf.cast(x, "float32") + tf.ones(3))(inputs)
+    assert compared(keras.Model(inputs, outputs), 1e-9) is None

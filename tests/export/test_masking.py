@@ -1,0 +1,69 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export.cases import read_samples
+from keras_norm.export.masking import mask_fills, why_not_padded
+from keras_norm.export.signature import input_specs
+
+
+def sequences(name="x"):
+    return keras.Input((None, 3), name=name)
+
+
+def fills_of(model, length=4):
+    specs = input_specs(model)
+    arrays = {
+        name: np.ones([2, *(length if size is None else size for size in spec.shape[1:])])
+        for name, spec in specs.items()
+    }
+    samples = read_samples(specs, {n: a.astype(specs[n].dtype) for n, a in arrays.items()})
+    return mask_fills(model), samples
+
+
+def test_a_masking_layer_fills_with_its_value():
+    x = sequences()
+    outputs = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
+    assert fills_of(keras.Model(x, outputs))[0] == {"x": -5.0}
+
+
+def test_an_embedding_fills_with_zero():
+    x = keras.Input((None,), dtype="int32", name="x")
+    outputs = keras.layers.SimpleRNN(2)(keras.layers.Embedding(5, 3, mask_zero=True)(x))
+    assert fills_of(keras.Model(x, outputs))[0] == {"x": 0}
+
+
+def masked_by_an_input():
+    x, other, keep = (
+        sequences(),
+        sequences("other"),
+        keras.Input((None,), dtype="bool", name="keep"),
+    )
+    h = keras.layers.SimpleRNN(2)(keras.layers.Dense(3)(x), mask=keep)
+    outputs = keras.layers.Add()(
+        [h, keras.layers.GlobalMaxPooling1D()(keras.layers.Dense(2)(other))]
+    )
+    return keras.Model([x, other, keep], outputs)
+
+
+def test_a_mask_that_is_an_input_fills_what_its_layer_is_computed_from():
+    assert fills_of(masked_by_an_input())[0] == {"x": 0, "keep": 0}
+
+
+def test_an_input_that_is_not_masked_cannot_be_padded():
+    fills, samples = fills_of(masked_by_an_input())
+    assert "input 'other'" in why_not_padded(fills, samples)
+
+
+def test_static_time_cannot_be_padded():
+    x = keras.Input((4, 3), name="x")
+    model = keras.Model(x, keras.layers.SimpleRNN(2)(keras.layers.Masking(0.0)(x)))
+    assert "is static" in why_not_padded(*fills_of(model))
+
+
+@pytest.mark.parametrize("layer", [keras.layers.Dense(2), keras.layers.SimpleRNN(2)])
+def test_a_model_without_masks_fills_nothing(layer):
+    x = sequences()
+    fills, samples = fills_of(keras.Model(x, layer(x)))
+    assert fills == {}
+    assert "Masking" in why_not_padded(fills, samples)
