@@ -10,8 +10,14 @@ import numpy as np
 from keras_norm.export.compare import OutputComparison
 from keras_norm.export.cost import readable_size
 from keras_norm.export.report import OutputResult, Report
-from keras_norm.export.statistics import LayerStatistics
-from keras_norm.export.terminal import number, place, property_names, tolerances
+from keras_norm.export.terminal import (
+    number,
+    place,
+    property_names,
+    rounded_up,
+    tolerances,
+    updates,
+)
 
 MISSING = 'The HTML report needs {}, which is not installed: pip install "keras-norm[report]"'
 
@@ -76,8 +82,10 @@ def render(report: Report) -> str:
         number=number,
         percent=percent,
         place=place,
+        rounded_up=rounded_up,
         size=readable_size,
         strip=strip,
+        updates=updates,
         used=lambda share: float(used(np.array(share), 1.0)),
     )
     subjects = (report.keras, *report.artifacts)
@@ -86,10 +94,7 @@ def render(report: Report) -> str:
     return environment.from_string(source).render(
         report=report,
         failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
-        findings=report.findings,
-        metrics=[(r.name, metric) for r in subjects for metric in r.metrics],
-        gap_metrics=report.gap.metrics,
-        updates={layer.path: _updates(layer) for layer in report.gap.layers},
+        findings=shared((f.subject, (f.seen, f.advice)) for f in report.findings),
         meaning=MEANING,
         rows=rows,
         drawn=_drawn(rows),
@@ -173,9 +178,3 @@ def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
         if row.result.profile is not None and not row.result.profile.equal:
             found.setdefault(row.result.output, []).append(row)
     return found
-
-
-def _updates(layer: LayerStatistics) -> str:
-    """How often training updated a layer's statistics: one number, or the least and the most."""
-    updates = layer.updates
-    return "-" if updates is None else " to ".join(map(str, sorted({min(updates), max(updates)})))

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import sys
-import types
 
 import numpy as np
 import pytest
@@ -13,9 +12,10 @@ import rich.console
 from keras_norm.export.compare import compare
 from keras_norm.export.cost import Cost
 from keras_norm.export.difference_profile import CELLS, profile
+from keras_norm.export.metrics import Metric, MetricGap
 from keras_norm.export.page import percent, render, value_rows
 from keras_norm.export.properties import Property
-from keras_norm.export.report import ArtifactResult, OutputResult, Report
+from keras_norm.export.report import ArtifactResult, Finding, OutputResult, Report
 from keras_norm.export.statistics import LayerStatistics, OutputGap, TrainInferenceGap
 from keras_norm.export.terminal import breakable
 
@@ -190,11 +190,12 @@ def test_the_page_escapes_what_it_quotes(failing):
     assert "it went away <b>" not in page
 
 
-def test_what_to_do_follows_the_verdict(passing, monkeypatch):
-    finding = types.SimpleNamespace(subject="bn", seen="is 2.5 sd away", advice="recalibrate")
-    monkeypatch.setattr(Report, "findings", (finding,), raising=False)
-    page = render(passing)
+def test_what_to_do_follows_the_verdict(passing):
+    findings = tuple(Finding(name, "is far", "recalibrate") for name in ("m", "m (C API)"))
+    page = render(dataclasses.replace(passing, findings=findings))
     assert page.index(passing.verdict) < page.index("recalibrate") < page.index("<table")
+    assert page.count("recalibrate") == 1
+    assert "m, m (C API)" in page
 
 
 def test_runners_that_agree_share_a_row_and_a_map():
@@ -270,19 +271,21 @@ def test_sizes_latencies_and_operations_are_on_the_page(passing):
     assert page.count("<summary>Operations in saved_model, model.tflite") == 1
 
 
-def test_metrics_on_labels_are_on_the_page(passing, monkeypatch):
-    metric = types.SimpleNamespace(output="y", name="accuracy", value=0.91234)
-    gap = types.SimpleNamespace(output="y", name="accuracy", inference=0.9, training=0.95)
-    monkeypatch.setattr(ArtifactResult, "metrics", (metric,), raising=False)
-    monkeypatch.setattr(TrainInferenceGap, "metrics", (gap,), raising=False)
-    page = render(passing)
-    assert page.count("0.9123") == 3  # the Keras model's and two artefacts'
-    assert "accuracy 0.9 in inference mode, 0.95 in training mode" in page
+def test_metrics_on_labels_are_on_the_page(passing):
+    with_metrics = dataclasses.replace(
+        passing,
+        keras=dataclasses.replace(passing.keras, metrics=(Metric("y", "accuracy", 0.91234),)),
+        gap=dataclasses.replace(passing.gap, metrics=(MetricGap("y", "accuracy", 0.91234, 0.95),)),
+    )
+    page = render(with_metrics)
+    for text in ("y: accuracy", "0.9123", "Keras model in training mode", "0.95"):
+        assert text in page
 
 
-def test_the_page_says_how_often_statistics_were_updated(passing, monkeypatch):
-    monkeypatch.setattr(LayerStatistics, "updates", (7, 9, 3), raising=False)
-    assert "3 to 9" in render(passing)
+def test_the_page_says_how_often_statistics_were_updated(passing):
+    layer = dataclasses.replace(passing.gap.layers[0], updates=(7, 9, 3))
+    gap = dataclasses.replace(passing.gap, layers=(layer,))
+    assert "3-9" in render(dataclasses.replace(passing, gap=gap))
 
 
 def test_layers_with_statistics_of_every_timestep_have_a_strip(passing):
