@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint bench bench-quick report-picture clean
+.PHONY: demo test lint fuzz bench bench-quick report-picture clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.digits
@@ -24,6 +24,10 @@ lint: $(STAMP)
 	ln -s $(CURDIR)/keras_norm/* $(CURDIR)/export $(MYPY_TREE)/
 	ln -s $(CURDIR)/keras_norm_cli.py build/mypy/
 	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -m keras_norm_cli
+
+# Random models, exported and checked; FUZZ="--seed 300 --minutes 10", say, changes what is run.
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz --models 300 --seed 0 --minutes 60 $(FUZZ)
 
 # Writes benchmarks/results.json and docs/benchmark.png, and prints the README's tables.
 bench: $(STAMP)

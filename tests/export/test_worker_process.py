@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -108,6 +111,35 @@ def test_a_hang_is_ended(tmp_path):
         pytest.raises(RunnerError, match=r"^the echo: no answer within 2 s$"),
     ):
         worker.run({"hang": 1})
+
+
+PARENT = f"""
+import subprocess, sys, time
+sys.path.insert(0, {str(FOLDER)!r})
+import numpy, protocol
+
+worker = subprocess.Popen([sys.executable, "script.py"], stdin=-1, stdout=-1)
+protocol.write_frame(worker.stdin, protocol.JSON, b"null")
+protocol.read_frame(worker.stdout)
+hang = protocol.pack_arrays({{"hang": numpy.ones(1)}})
+protocol.write_frame(worker.stdin, protocol.ARRAYS, hang)
+print("at work", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_worker_at_work_ends_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "script.py").write_text(ECHO)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,  # which the worker inherits, and so holds open as long as it lives
+        text=True,
+    )
+    assert parent.stdout.readline() == "at work\n"
+    parent.kill()
+    parent.communicate(timeout=30)
 
 
 def test_a_worker_that_cannot_start_says_why(tmp_path):

@@ -1,0 +1,118 @@
+"""Truncated, corrupted and foreign artefacts: one clear line, or a finding of the check."""
+
+import pathlib
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import RunnerError, check, export_saved_model, export_tflite
+from keras_norm.export.runners import CApiRunner, SavedModelRunner
+from keras_norm_cli import main
+from tests.export import models
+
+DATA = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return models.dense()
+
+
+@pytest.fixture(scope="module")
+def good(model, tmp_path_factory):
+    """A folder with the model, its exports and data."""
+    folder = tmp_path_factory.mktemp("good")
+    model.save(folder / "model.keras")
+    export_saved_model(model, folder / "saved_model")
+    export_tflite(model, folder / "model.tflite")
+    np.savez(folder / "data.npz", x=DATA)
+    return folder
+
+
+@pytest.fixture
+def damaged(good, tmp_path):
+    """A copy of the exports, to be damaged."""
+    return pathlib.Path(shutil.copytree(good, tmp_path / "copy"))
+
+
+def cut(path, share):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+
+
+def flip(path, position, bit=6):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def as_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+# What is wrong before anything runs, and what the one line says of it.
+REFUSED = {
+    "a file cut in half": ("model.tflite", lambda file: cut(file, 0.5), "is damaged"),
+    "a file cut to its header": ("model.tflite", lambda file: cut(file, 0.01), "is damaged"),
+    "a flipped offset": ("model.tflite", lambda file: flip(file, 2), "is damaged"),
+    "an empty file": ("model.tflite", lambda file: file.write_bytes(b""), "neither a SavedModel"),
+    "text": ("model.tflite", lambda file: file.write_text("TFL3, said he"), "neither a SavedModel"),
+    "a folder": ("model.tflite", as_folder, "is no SavedModel"),
+    "a graph cut in half": ("saved_model/saved_model.pb", lambda file: cut(file, 0.5), "damaged"),
+    "an empty graph": ("saved_model/saved_model.pb", lambda f: f.write_bytes(b""), "no graph"),
+    "another graph": ("saved_model/saved_model.pb", lambda f: f.write_text("<html>"), "damaged"),
+}
+
+
+@pytest.mark.parametrize("damage", REFUSED)
+def test_what_is_no_model_is_refused_in_one_line(damaged, capfd, damage):
+    name, apply, message = REFUSED[damage]
+    apply(damaged / name)
+    artefact = damaged / name.partition("/")[0]
+    status = main(
+        ["check", f"{damaged}/model.keras", str(artefact), "--data", f"{damaged}/data.npz"]
+    )
+    out, err = capfd.readouterr()
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert artefact.name in err
+    assert message in err
+
+
+VARIABLES = "saved_model/variables/variables"
+UNREADABLE = {
+    "no variables": lambda folder: shutil.rmtree(folder / "saved_model/variables"),
+    "no data": lambda folder: (folder / f"{VARIABLES}.data-00000-of-00001").unlink(),
+    "half the data": lambda folder: cut(folder / f"{VARIABLES}.data-00000-of-00001", 0.5),
+    "a flipped weight": lambda folder: flip(folder / f"{VARIABLES}.data-00000-of-00001", 3),
+    "an index cut in half": lambda folder: cut(folder / f"{VARIABLES}.index", 0.5),
+    "another index": lambda folder: (folder / f"{VARIABLES}.index").write_text("index"),
+}
+
+
+@pytest.mark.parametrize("damage", UNREADABLE)
+def test_variables_that_cannot_be_read_are_an_error_of_the_runner(damaged, damage):
+    def run():
+        # TensorFlow loads a model without variables, and fails when it is run.
+        with CApiRunner(damaged / "saved_model") as runner:
+            runner({"x": DATA})
+
+    UNREADABLE[damage](damaged)
+    with pytest.raises(RunnerError, match=r"^SavedModel \(C API\) .*saved_model: "):
+        run()
+
+
+def test_the_other_runner_says_so_too(damaged):
+    UNREADABLE["a flipped weight"](damaged)
+    with pytest.raises(RunnerError, match=r"^SavedModel .*saved_model: .*[Cc]hecksum"):
+        SavedModelRunner(damaged / "saved_model")
+
+
+def test_a_flipped_weight_of_a_tflite_file_is_found(model, damaged):
+    file = damaged / "model.tflite"
+    kernel = keras.ops.convert_to_numpy(model.layers[-1].kernel).T.tobytes()
+    flip(file, file.read_bytes().index(kernel) + 2, bit=5)  # in the first fraction bits
+    report = check(model, [file], DATA)
+    assert {failure.check for failure in report.failures} == {"values"}
