@@ -23,7 +23,8 @@ FEW = 10
 # Below this many values, a standard error of the mean reaches 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# A share of the largest output, and of a metric, that is worth a word.
+# Worth a word: a share of the largest output, or a distance in standard deviations; and what a
+# metric loses.
 NOTABLE = 0.1
 NOTABLE_METRIC = 0.01
 
@@ -112,7 +113,7 @@ def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> 
         "data like them. A lower momentum follows the weights faster.",
     )
     yield from found(
-        lambda s: (s.started or 0.0) > STARTED and s.trained_rows > 0 and (s.distance or 0) > 0.1,
+        lambda s: (s.started or 0.0) > STARTED and s.trained_rows > 0 and _is_off(s),
         lambda s: (
             f"{_fewest(s)} updates at this momentum: {s.started:.0%} of the statistics are what "
             "they started with"
@@ -120,7 +121,7 @@ def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> 
         "Lower the momentum, build with debias=True, or call recalibrate(model, data).",
     )
     yield from found(
-        lambda s: s.started == 0.0 and s.updates is not None and _fewest(s) < FEW,
+        lambda s: s.started == 0.0 and _fewest(s) < FEW and _is_off(s),
         lambda s: f"some statistics average {_fewest(s)} batches only",
         "Train longer on sequences of this length, or call recalibrate(model, data).",
     )
@@ -163,6 +164,11 @@ def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
                 "training mode",
                 "Call recalibrate(model, training_data), and compare again.",
             )
+
+
+def _is_off(statistics: LayerStatistics) -> bool:
+    """Whether the means are not quite the data's: few updates that are right need no advice."""
+    return statistics.distance is not None and statistics.distance > NOTABLE
 
 
 def _fewest(statistics: LayerStatistics) -> int:

@@ -33,7 +33,7 @@ def test_where_all_is_well_there_is_nothing_to_do():
         ({"trained_rows": 0}, "those it started with", "recalibrate"),
         ({"distance": 3.0}, "3 standard deviations", "recalibrate"),
         ({"updates": (4,), "started": 0.96, "distance": 0.5}, "4 updates", "Lower the momentum"),
-        ({"updates": (4,), "started": 0.0}, "average 4 batches", "Train longer"),
+        ({"updates": (4,), "started": 0.0, "distance": 0.5}, "average 4 batches", "Train longer"),
         (
             {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},
             "reach 5 timesteps, training reached 3",
@@ -52,6 +52,11 @@ def test_statistics_that_are_not_the_data_s_have_advice(changes, seen, advice):
     assert finding.subject == "bn"
     assert seen in finding.seen
     assert advice in finding.advice
+
+
+@pytest.mark.parametrize("started", [0.0, 0.96])
+def test_few_updates_that_are_right_need_no_advice(started):
+    assert of_layer(updates=(4,), started=started) == ()
 
 
 def test_layers_with_the_same_trouble_are_one_finding():
