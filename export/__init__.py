@@ -9,11 +9,11 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
-from keras_norm.export.grpc_client import GrpcClient
 from keras_norm.export.report import Report
-from keras_norm.export.rest_client import RestClient
 from keras_norm.export.runners import open_runner
 from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.serving.grpc_client import GrpcClient
+from keras_norm.export.serving.rest_client import RestClient
 from keras_norm.export.streaming import Step
 from keras_norm.export.tflite import export_tflite
 

@@ -8,7 +8,6 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_norm.export.client import Client
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.properties import Run
 from keras_norm.export.runners import (
@@ -20,6 +19,7 @@ from keras_norm.export.runners import (
     require_litert,
 )
 from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
+from keras_norm.export.serving.client import Client
 from keras_norm.export.signature import SERVING_DEFAULT
 
 Artifact = str | os.PathLike[str] | Run

@@ -11,6 +11,7 @@ ADVICE = {
     "row independence": "Export in inference mode (training=False): batch statistics mix rows.",
     "padding": "Pad all batches to one length, in training and in serving.",
     "repeat": "Build the layer that keeps state between calls with stateful=False.",
+    "concurrency": "Find the layer whose calls share a variable, and build it without that state.",
     "streaming": "Export again with step=True, from the model as it is now.",
     "weights": "Export in inference mode (training=False): a layer assigns to a variable.",
     "ops": "Export by export_saved_model or export_tflite, and replace the layers that they name.",
@@ -77,7 +78,8 @@ def _of_values(result: ArtifactResult) -> Finding:
     place = "which layer is not known" if first.layer is None else f"from layer {first.layer!r} on"
     seen = f"the values differ, {place}: {first.reason}"
     if result.precision in ("int8", "float16") and result.path.endswith(".tflite"):
-        advice = f"Quantize less, or give labels= and judge by the metric{accept}."
+        judge = "judge by the metric" if result.metrics else "give labels= and judge by the metric"
+        advice = f"Quantize less, or {judge}{accept}."
     elif first.stale:
         advice = "Export the model again: the file was not made from this model as it is now."
     elif first.stale is False and first.layer is not None:

@@ -1,8 +1,7 @@
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from keras_norm.export import serving_api
-from keras_norm.export.serving_config import write_batching_parameters, write_models_config
+from keras_norm.export.serving import api, write_batching_parameters, write_models_config
 
 config_pb2 = pytest.importorskip("tensorflow_serving.config.model_server_config_pb2")
 
@@ -60,7 +59,7 @@ def test_what_the_server_would_refuse_is_refused(tmp_path, arguments, message):
 
 
 def test_without_the_extra_the_config_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(serving_api.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'pip install "keras-norm\[serving\]"'):
         write_models_config(tmp_path / "models.config", {"a": "/a"})
 

@@ -10,8 +10,8 @@ import requests
 from google.protobuf import json_format  # type: ignore[import-untyped]
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from keras_norm.export.client import Client
 from keras_norm.export.runners import Arrays
+from keras_norm.export.serving.client import Client
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64")
 

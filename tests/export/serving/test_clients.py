@@ -17,15 +17,14 @@ from keras_norm.export import (
     Step,
     check,
     export_saved_model,
-    serving_api,
 )
 from keras_norm.export.runners import KerasRunner
-from keras_norm.export.serving_config import write_batching_parameters, write_models_config
+from keras_norm.export.serving import api, write_batching_parameters, write_models_config
 from tests.export import models
+from tests.export.serving import servers
 
 pytest.importorskip("tensorflow_serving")
 
-from tests.export import serving
 
 CLIENTS = (RestClient, GrpcClient)
 TYPES = ("float32", "float64", "int32", "int64", "bool")
@@ -71,10 +70,10 @@ def server(request, served, tmp_path_factory):
     labels = {"lstm": {"stable": 1}}
     if request.param == "stand-in":
         folders = {name: {1: served / name / "1"} for name in names}
-        running = serving.stand_in(folders, labels)
-    elif serving.BINARY and shutil.which(serving.BINARY):
+        running = servers.stand_in(folders, labels)
+    elif servers.BINARY and shutil.which(servers.BINARY):
         folder = tmp_path_factory.mktemp("config")
-        running = serving.real_server(
+        running = servers.real_server(
             write_models_config(
                 folder / "models.config",
                 {name: served / name for name in names},
@@ -233,7 +232,7 @@ def address(client, port):
 )
 def test_where_no_server_is_it_is_said(client, message):
     with pytest.raises(RunnerError, match=message):
-        client(address(client, serving.free_port()), "lstm")
+        client(address(client, servers.free_port()), "lstm")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -273,6 +272,6 @@ def test_an_address_without_http_is_named():
 
 
 def test_only_grpc_needs_the_extra(monkeypatch):
-    monkeypatch.setattr(serving_api.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'GrpcClient needs .*"keras-norm\[serving\]"'):
         GrpcClient("localhost:8500", "lstm")

@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_norm.export.compare import OutputComparison
 from keras_norm.export.cost import readable_size
-from keras_norm.export.report import OutputResult, Report
-from keras_norm.export.terminal import (
+from keras_norm.export.report.report import OutputResult, Report
+from keras_norm.export.report.terminal import (
     number,
     place,
     property_names,
@@ -71,9 +71,11 @@ def render(report: Report) -> str:
     require_report_extra()
     import jinja2
 
-    from keras_norm.export.plots import difference_map, strip, used
+    from keras_norm.export.report.plots import difference_map, strip, used
 
-    source = importlib.resources.files("keras_norm.export").joinpath("report.html").read_text()
+    source = (
+        importlib.resources.files("keras_norm.export.report").joinpath("report.html").read_text()
+    )
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -7,7 +7,7 @@ from PIL import Image
 
 from keras_norm.export.compare import compare
 from keras_norm.export.difference_profile import profile
-from keras_norm.export.plots import BLUE, RED, colours, difference_map, strip, used
+from keras_norm.export.report.plots import BLUE, RED, colours, difference_map, strip, used
 from keras_norm.export.statistics import LayerStatistics
 
 

@@ -11,7 +11,7 @@ from keras_norm.export import signature
 from keras_norm.export.cases import Samples, read_samples
 from keras_norm.export.errors import one_line
 from keras_norm.export.runners import KerasRunner
-from keras_norm.export.serving_api import predict_request, require_serving_extra
+from keras_norm.export.serving.api import predict_request, require_serving_extra
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.streaming import Step
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_norm.export.compare import OutputComparison
-from keras_norm.export.report import ArtifactResult, Report
+from keras_norm.export.report.report import ArtifactResult, Report
 from keras_norm.export.statistics import LayerStatistics
 
 STYLES = {

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_norm.export.client import Client
 from keras_norm.export.runners import Arrays
-from keras_norm.export.serving_api import predict_request, require_serving_extra
+from keras_norm.export.serving.api import predict_request, require_serving_extra
+from keras_norm.export.serving.client import Client
 
 # gRPC's own limit of 4 MB is soon reached by sequences, and the server has none.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]

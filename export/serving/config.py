@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf import text_format  # type: ignore[import-untyped]
 
-from keras_norm.export.serving_api import require_serving_extra
+from keras_norm.export.serving.api import require_serving_extra
 from keras_norm.export.staging import replace_text
 
 

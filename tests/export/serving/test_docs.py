@@ -11,9 +11,10 @@ import pytest
 
 pytest.importorskip("tensorflow_serving")
 
-from tests.export import serving
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
+from tests.export.serving import servers
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "serving.md"
 
 
 def assert_says(shown, answer):
@@ -38,7 +39,7 @@ def test_every_block_that_needs_no_server_of_its_own_runs(tmp_path, monkeypatch)
     with contextlib.ExitStack() as stack:
         for kind, block in re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL):
             if version.is_dir() and not ports:
-                running = serving.stand_in({"tagger": {1: version}}, {"tagger": {"stable": 1}})
+                running = servers.stand_in({"tagger": {1: version}}, {"tagger": {"stable": 1}})
                 rest, rpc = stack.enter_context(running)
                 ports = {
                     "localhost:8501": f"127.0.0.1:{rest}",

@@ -230,7 +230,7 @@ class Report:
         Raises:
             ImportError: jinja2 or pillow is missing.
         """
-        from keras_norm.export.page import render
+        from keras_norm.export.report.page import render
 
         pathlib.Path(path).write_text(render(self), encoding="utf-8")
 
@@ -240,7 +240,7 @@ class Report:
         Args:
             console: where to; the standard output by default.
         """
-        from keras_norm.export.terminal import report_tables
+        from keras_norm.export.report.terminal import report_tables
 
         console = console or rich.console.Console()
         for part in report_tables(self):
