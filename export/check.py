@@ -223,7 +223,7 @@ def _check_source(
             answers = tuple(run(case.inputs) for case in plan.cases)
             outputs = _values(answers, plan, tolerance)
             tested = _properties(run, plan, tolerance)
-            at_once = properties.concurrency(run, plan.cases, plan.expected, tolerance)
+            at_once = properties.concurrency(run, plan.cases, answers, tolerance)
             cost = measure_cost(run, plan.samples, plan.batch)
             if source.path and STEP in run.signatures():
                 with source.open(STEP) as step:
@@ -285,7 +285,7 @@ def _own_properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Propert
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
-    packages = ("keras", "tensorflow", "ai-edge-litert", "numpy")
+    packages = ("keras", "tensorflow", "ai-edge-litert", "openvino", "numpy")
     installed = {d for d in packages if _version(d)}
     return tuple((name, _version(name)) for name in packages if name in installed)
 

@@ -218,12 +218,12 @@ def repeat(run: Run, first: Case, other: Case, tolerance: Tolerance) -> Property
 def concurrency(
     run: Any, cases: Sequence[Case], expected: Sequence[Arrays], tolerance: Tolerance
 ) -> Property:
-    """Whether many threads at once on one loaded model all get the answers that they should.
+    """Whether many threads at once on one loaded model get the answers that each would get alone.
 
     Args:
         run: a runner with `run_at_once`, or any function.
         cases: inputs, of several shapes.
-        expected: the answer to each.
+        expected: what the runner gives for each alone.
         tolerance: how far the answers may differ.
     """
     name = "concurrency"

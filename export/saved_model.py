@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
+from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.saved_model_file import unservable_ops
 from keras_norm.export.serving.warmup import warmup_requests, write_warmup
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
-from keras_norm.export.traced import traced
+from keras_norm.export.streaming import Step
 from keras_norm.export.verify import find_step
 from keras_norm.walk import named_layers
 
@@ -75,14 +76,10 @@ def export_saved_model(
     if taken:
         raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
     target = _target(path, version)
-    found = find_step(model, step)
-    if found is not None:
-        signatures = {STEP: found.graph, **signatures}
-    requests: list[Any] = []
-    if warmup is not None:
-        requests = warmup_requests(model, warmup, None if found is None else found.step)
+    stepper = find_step(model, step)
+    requests = [] if warmup is None else warmup_requests(model, warmup, stepper)
     with staged(target) as folder:
-        write_saved_model(model, folder, signatures)
+        write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
         if requests:
             write_warmup(folder, requests)
@@ -92,7 +89,8 @@ def export_saved_model(
 def write_saved_model(
     model: keras.Model,
     folder: pathlib.Path,
-    signatures: Mapping[str, Callable[..., Any]],
+    step: Step | None = None,
+    signatures: Mapping[str, Callable[..., Any]] | None = None,
     call: Callable[..., dict[str, Any]] = signature.call,
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
@@ -100,17 +98,21 @@ def write_saved_model(
     Args:
         model: a functional or a built sequential model.
         folder: where to.
-        signatures: further ones than `serving_default`, as for `export_saved_model`.
+        step: the model timestep by timestep, for the signature `step`.
+        signatures: further ones, as for `export_saved_model`.
         call: how `serving_default` calls the model.
     """
-    specs = signature.input_specs(model)
+    specs = tensor_specs(signature.input_specs(model))
     archive = keras.export.ExportArchive()
     archive.track(model)
-    serve = traced(lambda inputs: call(model, inputs, training=False), specs)
-    archive.add_endpoint(SERVING_DEFAULT, serve)
-    for name, function in signatures.items():
+    serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
+    archive.add_endpoint(SERVING_DEFAULT, serve, [specs])
+    if step is not None:
+        specs_of_step = tensor_specs(step.inputs | step.states)
+        archive.add_endpoint(STEP, with_named_outputs(step.joined), [specs_of_step])
+    for name, function in (signatures or {}).items():
         own = getattr(function, "input_signature", None) is not None
-        archive.add_endpoint(name, function if own else traced(function, specs))
+        archive.add_endpoint(name, function, None if own else [specs])
     try:
         archive.write_out(str(folder), verbose=False)
     except tf.errors.OpError as error:

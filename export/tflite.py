@@ -108,15 +108,14 @@ def export_tflite(
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():
-            found = find_step(model, False if quantize == "int8" else step, cases)
-            signatures = {} if found is None else {STEP: found.graph}
+            stepper = find_step(model, False if quantize == "int8" else step, cases)
             call = fusion.call if fused else signature.call
-            write_saved_model(model, saved_model, signatures, call)
+            write_saved_model(model, saved_model, stepper, call=call)
         if quantize == "int8":
             _refuse_loops(model, saved_model)
-        names = [SERVING_DEFAULT, *signatures]
-        _convert(model, saved_model, file, quantize, names, samples, fused)
-        verify_tflite(file, cases, quantize, None if found is None else found.step, lstms)
+        signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
+        _convert(model, saved_model, file, quantize, signatures, samples, fused)
+        verify_tflite(file, cases, quantize, stepper, lstms)
         if samples is not None:
             verify_useful(model, file, samples)
     return target

@@ -3,20 +3,20 @@
 import itertools
 import logging
 import pathlib
-from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_norm.export.compare import TOLERANCES, largest
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.fusion import OPERATION
 from keras_norm.export.masking import mask_fills
+from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec
 from keras_norm.export.streaming import Step
-from keras_norm.export.traced import traced
 from keras_norm.walk import named_layers
 
 logger = logging.getLogger("keras_norm.export")
@@ -35,13 +35,6 @@ MIXES_TIMESTEPS = (
 # Largest difference, as a share of the largest output. Every
 # layer's weights are off by 2**-11 in float16.
 TOLERANCE = {None: 1e-4, "float16": 5e-2}
-
-
-class TracedStep(NamedTuple):
-    """A model timestep by timestep, and the same as a `tf.function`."""
-
-    step: Step
-    graph: Any
 
 
 def verify_tflite(
@@ -88,7 +81,7 @@ def verify_tflite(
 
 def find_step(
     model: keras.Model, wanted: bool | None = None, cases: Cases | None = None
-) -> TracedStep | None:
+) -> Step | None:
     """The model timestep by timestep, once it gave what the model gives for whole sequences.
 
     Args:
@@ -148,12 +141,13 @@ def verification_cases(model: keras.Model) -> Cases:
     ) from refusal
 
 
-def _verified_step(model: keras.Model, cases: Cases | None) -> TracedStep:
+def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
     step = Step(model)
     try:
-        graph = traced(step.joined, step.inputs | step.states)
+        specs = tensor_specs(step.inputs | step.states)
+        run = tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)
         for inputs, expected in verification_cases(model) if cases is None else cases:
-            actual = step.over_time(graph, inputs)
+            actual = step.over_time(run, inputs)
             share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
             for name, wanted in expected.items():
                 _compare(
@@ -166,7 +160,7 @@ def _verified_step(model: keras.Model, cases: Cases | None) -> TracedStep:
         raise StreamingError(
             f"the model does not run on one timestep: {one_line(error)}"
         ) from error
-    return TracedStep(step, graph)
+    return step
 
 
 def _compare(

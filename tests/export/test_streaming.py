@@ -18,7 +18,6 @@ from keras_norm.export import (
 )
 from keras_norm.export.runners import CApiRunner, KerasRunner
 from keras_norm.export.saved_model import write_saved_model
-from keras_norm.export.traced import traced
 from tests.export import models
 from tests.rnn import kinds
 
@@ -165,9 +164,7 @@ def test_check_finds_a_step_that_forgets(tmp_path):
             return outputs, {name: 0.9 * state for name, state in after.items()}
 
     model = one_layer(keras_norm.LayerNormLSTM(4))
-    step = Forgetful(model)
-    graph = traced(step.joined, step.inputs | step.states)
-    write_saved_model(model, tmp_path / "model", {"step": graph})
+    write_saved_model(model, tmp_path / "model", Forgetful(model))
     data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
     report = check(model, [tmp_path / "model"], data)
     found = [(a.name, p.name) for a in report.artifacts for p in a.properties if p.status == "fail"]
