@@ -88,9 +88,11 @@ def _with_placeholder(path: str, layer: keras.layers.RNN) -> AbstractContextMana
     def inner_loop(
         sequences: Any, initial_state: list[Any], mask: Any
     ) -> tuple[Any, Any, list[Any]]:
+        nonlocal zeros
+        from_zero, zeros = zeros, False  # the layer may be called again
         if mask is not None:
             raise _refusal(path, layer, "it receives a mask, and the operation knows none")
-        if not zeros:
+        if not from_zero:
             raise _refusal(path, layer, "it receives an initial_state, and starts from zero here")
         if layer.go_backwards:
             sequences = tf.reverse(sequences, [1])

@@ -12,8 +12,9 @@ from keras_norm.export.runners import KerasRunner, TFLiteRunner
 from keras_norm.export.signature import input_specs
 
 QUANTIZE = (None, "float16", "dynamic", "int8")
-# Largest error, as a share of how much an output varies: beyond it, a constant is half as good.
-USEFUL = 0.5
+# Largest error, as a share of how much an output varies. (Classifiers of digits and of questions
+# lost up to 3 % of their accuracy below 0.2, and 16 % and more beyond 0.3.)
+USEFUL = 0.25
 BATCH = 32
 
 
@@ -49,7 +50,7 @@ def verify_useful(model: keras.Model, file: pathlib.Path, samples: Samples) -> N
 
     ::
 
-        sqrt(mean((y' - y)^2)) <= 1/2 sqrt(mean((y - mean over the samples of y)^2))
+        sqrt(mean((y' - y)^2)) <= 1/4 sqrt(mean((y - mean over the samples of y)^2))
 
     for every output y of real numbers, y' that of the file.
 

@@ -183,8 +183,7 @@ def _convert(
         "signatures": signatures,
         "fused": fused,
     }
-    if quantize == "int8":
-        assert samples is not None  # `read_representative` refuses int8 without
+    if samples is not None:
         calibration = file.with_name("calibration")
         batch = samples.batch or 1
         arrays = whole_batches(samples, batch)
