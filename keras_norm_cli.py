@@ -4,6 +4,7 @@ It stands beside the package because importing any part of keras_norm loads Tens
 seconds and writes to the terminal: `--help` and a mistyped command need neither.
 """
 
+import _thread
 import argparse
 import contextlib
 import os
@@ -11,10 +12,13 @@ import pathlib
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+INSISTENCE = 3.0  # seconds that the clean-up has before an interrupt is raised again
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,10 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parser().parse_args(argv)
     except _ArgumentsError as error:
         return _say(str(error), WRONG_USE)
-    # A process that is told to end cleans up as one that is interrupted.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with quiet_native_logs():
+        with interruptible(), quiet_native_logs():
             status, message = _run(args)
     except KeyboardInterrupt:
         status, message = INTERRUPTED, "interrupted"
@@ -57,6 +59,32 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         ValueError,
     ) as error:
         return WRONG_USE, str(error)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGINT, and SIGTERM like it, end the block by KeyboardInterrupt, with what it cleans up.
+
+    Keras swallows every exception, this one too, where it tries whether a layer can be built; so it
+    is raised again until it arrives here.
+    """
+    timers: list[threading.Timer] = []
+
+    def interrupt(*_: object) -> NoReturn:
+        timers.append(threading.Timer(INSISTENCE, _thread.interrupt_main, [signal.SIGTERM]))
+        timers[-1].daemon = True
+        timers[-1].start()
+        raise KeyboardInterrupt
+
+    wanted = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in wanted}
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

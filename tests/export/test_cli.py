@@ -1,8 +1,11 @@
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 import keras
@@ -10,7 +13,8 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export import export_saved_model
+import keras_norm_cli
+from keras_norm.export import commands, export_saved_model
 from keras_norm_cli import main
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -218,6 +222,20 @@ def test_help_is_shown_by_the_module(tmp_path):
     )
     assert done.returncode == 0
     assert "check" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, number):
+    def swallows(args):
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(number)
+        time.sleep(60)
+
+    monkeypatch.setattr(keras_norm_cli, "INSISTENCE", 0.1)
+    monkeypatch.setattr(commands, "inspect", swallows)
+    before = signal.getsignal(number)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert signal.getsignal(number) == before
 
 
 def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder, tmp_path):
