@@ -18,7 +18,7 @@ from typing import NoReturn
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
-INSISTENCE = 3.0  # seconds that the clean-up has before an interrupt is raised again
+INSISTENCE = 10.0  # seconds that the clean-up has before an interrupt is raised again
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -88,9 +88,10 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError):  # it is dead already
             self._stdin.close()
         try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=5)
+        finally:
+            self._process.kill()  # nothing where it has ended; an interrupt may come here too
             self._process.wait()
         self._stdout.close()
         self._stderr.close()
