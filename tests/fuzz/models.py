@@ -189,7 +189,8 @@ def _ordinary_block(rng: Rng, x: Any) -> Any:
     layers = keras.layers
     return rng.one(
         lambda: layers.Dense(width, activation=_activation(rng)),
-        lambda: layers.TimeDistributed(layers.Dense(width)),
+        # Not TimeDistributed: under a mask Keras' own takes no batch larger than the time.
+        lambda: layers.EinsumDense("bti,io->bto", (None, width)),
         lambda: layers.Conv1D(width, 3, padding=rng.one("same", "causal")),
         lambda: layers.DepthwiseConv1D(2, padding="same"),
         lambda: layers.Activation(rng.one("relu", "gelu", "softmax")),
