@@ -55,9 +55,10 @@ class Fork:
         return self._code
 
     def kill(self) -> None:
-        """End it at once."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        """End it at once, where it has not ended."""
+        if self._code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
     def _number(self) -> int:
         (number,) = struct.unpack("i", self._status.read(4))
