@@ -61,8 +61,9 @@ def export_tflite(
         representative: samples as they will come, which "int8" takes the scales of activations
             from: arrays by input name, or one array for a model with one input; a few hundred
             rows. "dynamic" is tested on them where they are given.
-        step: whether there is a signature `step`, as for `export_saved_model`; "int8" has none, as
-            its samples have no states.
+        step: whether there is a signature `step`, as for `export_saved_model`. None leaves it out
+            of fused files, as it needs the weights a second time there; "int8" has none, as its
+            samples have no states.
         fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
             loop: plain ones, and those with LayerNormalization in the joint form.
 
@@ -108,7 +109,7 @@ def export_tflite(
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
         with portable_loops():
-            stepper = find_step(model, False if quantize == "int8" else step, cases)
+            stepper = find_step(model, _wants_step(quantize, step, fused), cases)
             call = fusion.call if fused else signature.call
             write_saved_model(model, saved_model, stepper, call=call)
         if quantize == "int8":
@@ -152,6 +153,11 @@ def _refuse_combination(quantize: str | None, step: bool | None, fused: bool) ->
             'quantize="int8" needs samples of all inputs, and those of the signature step are '
             'states too: export without step=True, or take quantize="dynamic"'
         )
+
+
+def _wants_step(quantize: str | None, step: bool | None, fused: bool) -> bool | None:
+    """What `find_step` is to do: None for a step wherever there is one."""
+    return False if step is None and (fused or quantize == "int8") else step
 
 
 def _refuse_loops(model: keras.Model, saved_model: pathlib.Path) -> None:

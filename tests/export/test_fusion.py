@@ -107,6 +107,12 @@ def test_the_joint_form_agrees_with_float64_and_has_a_step_beside_it(tmp_path):
     np.testing.assert_allclose(actual, np.stack(expected, 1), rtol=0, atol=1e-6)
 
 
+def test_a_step_stands_beside_fused_lstms_only_where_it_is_asked_for(tmp_path):
+    path = export_tflite(sequential(joint()), tmp_path / "m.tflite", fused=True)
+    with TFLiteRunner(path) as run:
+        assert run.signatures() == ["serving_default"]
+
+
 def masked():
     ids = keras.Input((None,), name="ids")
     return keras.Model(ids, joint()(keras.layers.Embedding(9, 4, mask_zero=True)(ids)))
