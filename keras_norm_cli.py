@@ -164,7 +164,9 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
 
     check = command("check", "compare exported files with the model, on real data")
-    check.add_argument("artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel or .tflite")
+    check.add_argument(
+        "artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel, .tflite, .onnx"
+    )
     check.add_argument(
         "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
     )

@@ -1,4 +1,4 @@
-"""Write a Keras model as SavedModel or TFLite, and prove that the file computes the same."""
+"""Write a Keras model as SavedModel, TFLite or ONNX, and prove that the file computes the same."""
 
 from keras_norm.export.assert_consistent import assert_consistent
 from keras_norm.export.check import check
@@ -9,6 +9,7 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
+from keras_norm.export.onnx import export_onnx
 from keras_norm.export.report import Report
 from keras_norm.export.runners import open_runner
 from keras_norm.export.saved_model import export_saved_model
@@ -29,6 +30,7 @@ __all__ = [
     "VerificationError",
     "assert_consistent",
     "check",
+    "export_onnx",
     "export_saved_model",
     "export_tflite",
     "open_runner",

@@ -8,15 +8,17 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_norm.export.precision import tflite_precision
+from keras_norm.export.precision import onnx_precision, tflite_precision
 from keras_norm.export.properties import Run
 from keras_norm.export.runners import (
     CApiRunner,
+    ONNXRunner,
     OpenVINORunner,
     SavedModelRunner,
     TFLiteRunner,
     openvino_is_installed,
     require_litert,
+    require_onnx,
 )
 from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
 from keras_norm.export.serving.client import Client
@@ -48,21 +50,24 @@ def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:
     """Every artefact with each of its runners.
 
     SavedModels run in TensorFlow and through its C API, TFLite files in LiteRT, and both, where it
-    is installed, in OpenVINO.
+    is installed, in OpenVINO; ONNX files in ONNX Runtime.
 
     Args:
         artifacts: SavedModel folders (or folders of numbered versions: the highest is taken),
-            .tflite files, and functions from arrays to arrays.
+            .tflite and .onnx files, and functions from arrays to arrays.
 
     Raises:
         ValueError: no artefacts, or a file or folder that is no model.
         FileNotFoundError: a path that does not exist.
-        ImportError: a .tflite file, and LiteRT is not installed.
+        ImportError: a .tflite file, and LiteRT is not installed; an .onnx file, and ONNX Runtime is
+            not.
     """
     if isinstance(artifacts, str | os.PathLike) or callable(artifacts):
         artifacts = [artifacts]
     if not artifacts:
-        raise ValueError("There is nothing to check. Give at least one SavedModel or .tflite file.")
+        raise ValueError(
+            "There is nothing to check. Give at least one SavedModel, .tflite or .onnx file."
+        )
     paths = [pathlib.Path(a) for a in artifacts if not callable(a)]
     names = [_short(path) for path in paths]
     found: list[Source] = []
@@ -110,9 +115,13 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
             ),
             *_second_opinion(name, folder, "float32"),
         )
+    if path.suffix == ".onnx":
+        require_onnx()
+        run = functools.partial(ONNXRunner, path)
+        return (Source(name, str(path), onnx_precision(path), run),)
     with path.open("rb") as file:
         if file.read(8)[4:] != b"TFL3":
-            raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite file.")
+            raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require_litert()
     precision = tflite_precision(path)
     return (

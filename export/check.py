@@ -58,12 +58,12 @@ def check(
     The inputs are made once and kept. SavedModels run in TensorFlow without Keras, and through the
     C API, which loads as TensorFlow Serving does; and SavedModels and TFLite files in OpenVINO,
     where it is installed, which shares no code with TensorFlow: what it cannot run is noted and is
-    no failure. The model is left as it was found.
+    no failure. ONNX files run in ONNX Runtime. The model is left as it was found.
 
     Args:
         model: a functional or Sequential model.
-        artifacts: SavedModel folders and .tflite files; or functions from arrays by input name to
-            arrays by output name.
+        artifacts: SavedModel folders, .tflite and .onnx files; or functions from arrays by input
+            name to arrays by output name.
         data: real samples: arrays (samples, ...) by input name, or one array for one input.
         rtol: relative tolerance; None for the default, which follows the coarsest precision that
             the values pass through, the layers in a row and the timesteps: see
@@ -86,7 +86,7 @@ def check(
         ValueError: data, sizes, lengths or tolerances that do not fit, or a file that is no model;
             all of it before the first comparison.
         FileNotFoundError: an artefact that does not exist.
-        ImportError: a .tflite file, and LiteRT is not installed.
+        ImportError: a .tflite or .onnx file, and LiteRT or ONNX Runtime is not installed.
 
     Example:
     ```python

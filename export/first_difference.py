@@ -89,12 +89,14 @@ def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> Fir
 
     Args:
         model: a functional or Sequential model.
-        path: a SavedModel's folder, a .tflite file, or "" for a function.
+        path: a SavedModel's folder, a .tflite or .onnx file, or "" for a function.
         inputs: arrays by input name, for which the file's outputs are wrong.
         share: how far values may differ, as a share of a layer's largest.
     """
     if not path:
         return FirstDifference(None, "a function shows nothing of what it computes within")
+    if path.endswith(".onnx"):
+        return FirstDifference(None, "ONNX Runtime shows nothing of what a file computes within")
     try:
         return _found(model, pathlib.Path(path), inputs, share)
     # Whatever a damaged file or a layer makes of this, what it failed on is in the report.

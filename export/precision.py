@@ -1,6 +1,7 @@
 """The coarsest number format that a model's values pass through."""
 
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,3 +52,21 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
             quantized = scale is not None and len(scale) > 0
             found.add("int8" if quantized else names.get(tensor.type, ""))
     return coarsest(found)
+
+
+def onnx_precision(path: str | os.PathLike[str]) -> str:
+    """Coarsest precision of the weights stored in an ONNX file: "int8" when they are quantized.
+
+    Args:
+        path: an .onnx file.
+
+    Returns:
+        A key of `keras_norm.export.compare.TOLERANCES`.
+
+    Raises:
+        ImportError: onnx is not installed.
+        ValueError: the file is damaged.
+    """
+    from keras_norm.export.workers import onnx_graph
+
+    return coarsest(onnx_graph.precisions(onnx_graph.read(pathlib.Path(path))))

@@ -311,7 +311,7 @@ def plain_ops(runner: Any) -> Property:
     """Whether every operation is one that the format's plain runtimes have.
 
     A SavedModel may hold no XLA op, no `jit_compile`d function and no custom op; a TFLite file no
-    Flex op and no custom op.
+    Flex op and no custom op; an ONNX file no op of another domain than ONNX's own.
 
     Args:
         runner: a runner with `path` and `ops()`, or any function.
@@ -324,6 +324,8 @@ def plain_ops(runner: Any) -> Property:
         return Property("ops", "not applicable", "the runner reads other ops than the file's")
     if path.is_dir():
         foreign = sorted(unservable_ops(path))
+    elif path.suffix == ".onnx":
+        foreign = sorted(op for op in used if "." in op)  # "domain.Op"
     else:
         # TFLite's builtins are written in capitals; Flex and custom ops by their own names.
         foreign = sorted(op for op in used if not op.isupper())

@@ -10,12 +10,14 @@ import keras
 from keras_norm.export import fusion, signature
 from keras_norm.export.cases import Samples
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.node_layers import layers_of
 from keras_norm.export.quantization import (
     QUANTIZE,
     read_representative,
     verify_useful,
     whole_batches,
 )
+from keras_norm.export.refusals import refuse_half_precision, refuse_text
 from keras_norm.export.runners import require_litert
 from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.saved_model_file import saved_model_ops
@@ -25,7 +27,6 @@ from keras_norm.export.verify import find_step, verification_cases, verify_tflit
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.export.workers import protocol
 from keras_norm.ops.time_loop import portable_loops
-from keras_norm.walk import named_layers
 
 LOOP_OPS = "TensorList"
 CONVERSION_TIMEOUT = 1800.0
@@ -99,7 +100,7 @@ def export_tflite(
     if target.suffix != ".tflite":
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
     require_litert()
-    _refuse_text(model)
+    refuse_text(model, "TFLite")
     refuse_stateful(model)
     _refuse_half_precision(model)
     _refuse_combination(quantize, step, fused)
@@ -122,24 +123,10 @@ def export_tflite(
     return target
 
 
-def _refuse_text(model: keras.Model) -> None:
-    for name, spec in signature.input_specs(model).items():
-        if spec.dtype == "string":
-            raise ValueError(
-                f'input "{name}" takes text, which TFLite\'s operations cannot look up. Export the '
-                "part of the model that takes token ids"
-            )
-
-
 def _refuse_half_precision(model: keras.Model) -> None:
     """TFLite's kernels compute in float32: most have no float16 form and none has bfloat16."""
-    for path, layer in named_layers(model):
-        if layer.compute_dtype in ("float16", "bfloat16"):
-            raise ValueError(
-                f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '
-                "TFLite does not. Build the model under the float32 policy and copy the weights "
-                '(set_weights); quantize="float16" stores them in half the size'
-            )
+    stores_half = '; quantize="float16" stores them in half the size'
+    refuse_half_precision(model, "TFLite", stores_half)
 
 
 def _refuse_combination(quantize: str | None, step: bool | None, fused: bool) -> None:
@@ -166,7 +153,7 @@ def _refuse_loops(model: keras.Model, saved_model: pathlib.Path) -> None:
     loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
     if loops:
         raise ValueError(
-            f'quantize="int8" cannot convert the loop of {_layers(model, loops)}: build it with '
+            f'quantize="int8" cannot convert the loop of {layers_of(model, loops)}: build it with '
             "unroll=True and a fixed number of timesteps, keras.Input((timesteps, features)), or "
             'take quantize="dynamic"'
         )
@@ -206,7 +193,7 @@ def _convert(
         places = _unsupported(error.detail, saved_model_ops(saved_model))
         if not places:
             raise ConversionError(str(error)) from error
-        listed = "; ".join(_describe(model, op, nodes) for op, nodes in places.items())
+        listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())
         advice = "Replace the layer"
         if any(op.startswith(LOOP_OPS) for op in places):
             advice = (
@@ -229,25 +216,3 @@ def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]
         blamed = [node for node in nodes if f'"{node}@' in report]
         found[op] = nodes if op.startswith(LOOP_OPS) else blamed or nodes
     return found
-
-
-def _describe(model: keras.Model, op: str, nodes: list[str]) -> str:
-    return f"{op} in {_layers(model, nodes)}"
-
-
-def _layers(model: keras.Model, nodes: list[str]) -> str:
-    """The layers that the nodes of a graph belong to, for a message."""
-    classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
-    layers = dict.fromkeys(_layer_of(node, classes) for node in nodes)
-    known = [f'layer "{name}" ({classes[name]})' for name in layers if name is not None]
-    return ", ".join(known) or "the model itself"
-
-
-def _layer_of(node: str, classes: dict[str, Any]) -> str | None:
-    """The innermost layer among a node's name scopes, "model_1/encoder_1/lstm_1/while"."""
-    for scope in reversed(node.split("/")[:-1]):
-        # Keras opens a layer's scope twice, so TensorFlow numbers the one in which it computes.
-        for name in (re.sub(r"_\d+$", "", scope), scope):
-            if name in classes:
-                return name
-    return None

@@ -1,4 +1,4 @@
-"""Run a TFLite file on random inputs and compare it with the Keras model it was made from."""
+"""Run an exported file on random inputs and compare it with the Keras model it was made from."""
 
 import itertools
 import logging
@@ -14,7 +14,7 @@ from keras_norm.export.fusion import OPERATION
 from keras_norm.export.masking import mask_fills
 from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.precision import model_precision
-from keras_norm.export.runners import Arrays, KerasRunner, TFLiteRunner
+from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec
 from keras_norm.export.streaming import Step
 from keras_norm.walk import named_layers
@@ -61,22 +61,32 @@ def verify_tflite(
         VerificationError: an output is missing, has another shape, or differs.
         RunnerError: the file does not run.
     """
-    first, second = cases
     with TFLiteRunner(file) as run:
         found = len(run.ops().get(OPERATION, []))
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({OPERATION})")
-        for inputs, expected in (first, second, first):
-            actual = run(inputs)
-            for name, wanted in expected.items():
-                _compare(name, wanted, actual.get(name), inputs, quantize)
+        _run_thrice(run, cases, quantize)
     if step is None:
         return
     with TFLiteRunner(file, STEP) as run:
-        for inputs, expected in (first, second):
+        for inputs, expected in cases:
             actual = step.over_time(run, inputs)
             for name, wanted in expected.items():
                 _compare(name, wanted, actual.get(name), inputs, quantize, "TFLite's step")
+
+
+def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
+    """Run the file at two shapes and at the first again, in a worker process.
+
+    Args:
+        file: an ONNX file.
+        cases: of the model that it was made from.
+
+    Raises:
+        VerificationError, RunnerError: as `verify_tflite`.
+    """
+    with ONNXRunner(file) as run:
+        _run_thrice(run, cases)
 
 
 def find_step(
@@ -139,6 +149,14 @@ def verification_cases(model: keras.Model) -> Cases:
         f"the model gives no output for random inputs of the lengths {LENGTHS}, so a file made "
         "from it cannot be verified"
     ) from refusal
+
+
+def _run_thrice(run: Runner, cases: Cases, quantize: str | None = None) -> None:
+    first, second = cases
+    for inputs, expected in (first, second, first):
+        actual = run(inputs)
+        for name, wanted in expected.items():
+            _compare(name, wanted, actual.get(name), inputs, quantize, run.name)
 
 
 def _verified_step(model: keras.Model, cases: Cases | None) -> Step:

@@ -2,6 +2,7 @@
 
 from keras_norm.export.runners.c_api_runner import CApiRunner
 from keras_norm.export.runners.keras_runner import KerasRunner
+from keras_norm.export.runners.onnx_runner import ONNXRunner, require_onnx
 from keras_norm.export.runners.open import open_runner
 from keras_norm.export.runners.openvino_runner import OpenVINORunner, openvino_is_installed
 from keras_norm.export.runners.runner import Arrays, Runner
@@ -14,6 +15,7 @@ __all__ = [
     "Arrays",
     "CApiRunner",
     "KerasRunner",
+    "ONNXRunner",
     "OpenVINORunner",
     "Runner",
     "SavedModelRunner",
@@ -23,4 +25,5 @@ __all__ = [
     "open_runner",
     "openvino_is_installed",
     "require_litert",
+    "require_onnx",
 ]

@@ -7,6 +7,7 @@ import keras
 
 from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.runners.onnx_runner import ONNXRunner
 from keras_norm.export.runners.saved_model_runner import SavedModelRunner
 from keras_norm.export.runners.tflite_runner import TFLiteRunner
 from keras_norm.export.runners.worker_runner import WorkerRunner
@@ -22,8 +23,8 @@ def open_runner(
     """Open the runner that fits an exported file or folder.
 
     Args:
-        artifact: a SavedModel's folder, a folder of numbered versions (the highest is taken), or a
-            .tflite file.
+        artifact: a SavedModel's folder, a folder of numbered versions (the highest is taken), a
+            .tflite or an .onnx file.
         model: the Keras model it should be an export of; its inputs are then compared by name.
         signature_name: which of its signatures to run.
 
@@ -34,6 +35,8 @@ def open_runner(
     runner: WorkerRunner
     if path.suffix == ".tflite":
         runner = TFLiteRunner(path, signature_name)
+    elif path.suffix == ".onnx":
+        runner = ONNXRunner(path, signature_name)
     elif not path.exists():
         raise RunnerError(f"{path}: no such file or folder")
     else:

@@ -95,12 +95,14 @@ def _kernel(
     variance: Any = None,
 ) -> tuple[Any, Any, Any]:
     """y, and the flat mean and unbiased variance; those of the batch where no mean is given."""
-    shape = tf.shape(x)
-    positions, channels = tf.reduce_prod(shape[:-kept]), tf.reduce_prod(shape[-kept:])
+    shape, last = tf.shape(x), x.shape[-kept:]
+    # As constants where they are known: of open channels ONNX' converter makes time x channels.
+    last = last.as_list() if last.is_fully_defined() else shape[-kept:]
+    positions, channels = tf.reduce_prod(shape[:-kept]), tf.reduce_prod(last)
 
     def of_every_channel(weight: Any, default: float) -> Any:
         values = tf.cast(default if weight is None else weight, x.dtype)
-        return tf.reshape(values + tf.zeros(shape[-kept:]), (channels,))
+        return tf.reshape(values + tf.zeros(last), (channels,))
 
     # Positions are images of one pixel where they are many, and pixels of one image where the
     # channels are: so the kernel is fastest.

@@ -1,0 +1,38 @@
+"""What runtimes for devices do not take of a Keras model, told before the conversion."""
+
+import keras
+
+from keras_norm.export import signature
+from keras_norm.walk import named_layers
+
+
+def refuse_text(model: keras.Model, runtime: str) -> None:
+    """Raise ValueError if an input is text.
+
+    Args:
+        model: a functional or a built sequential model.
+        runtime: what would run the file, for the message.
+    """
+    for name, spec in signature.input_specs(model).items():
+        if spec.dtype == "string":
+            raise ValueError(
+                f'input "{name}" takes text, which {runtime}\'s operations cannot look up. Export '
+                "the part of the model that takes token ids"
+            )
+
+
+def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") -> None:
+    """Raise ValueError if a layer computes in float16 or bfloat16.
+
+    Args:
+        model: a functional or a built sequential model.
+        runtime: what would run the file, for the message.
+        advice: further than to build the model in float32.
+    """
+    for path, layer in named_layers(model):
+        if layer.compute_dtype in ("float16", "bfloat16"):
+            raise ValueError(
+                f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '
+                f"{runtime} does not. Build the model under the float32 policy and copy the "
+                f"weights (set_weights){advice}"
+            )

@@ -1,0 +1,47 @@
+"""ONNX files in ONNX Runtime."""
+
+import importlib.util
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.runners.worker_runner import WorkerRunner
+from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
+from keras_norm.export.worker_process import WorkerProcess
+
+
+class ONNXRunner(WorkerRunner):
+    """An ONNX file in ONNX Runtime, on the CPU, which shares no code with TensorFlow.
+
+    Raises:
+        ImportError: onnx or onnxruntime is not installed.
+    """
+
+    name = "ONNX"
+
+    def _start(self, timeout: float) -> WorkerProcess:
+        require_onnx()
+        if self.signature_name != SERVING_DEFAULT:
+            raise RunnerError(f"{self._subject}: an ONNX file has no signatures to choose from")
+        if not self.path.is_file():
+            raise RunnerError(f"{self._subject}: no such file")
+        request = {"path": str(self.path)}
+        worker = WorkerProcess("run_onnx.py", request, subject=self._subject, timeout=timeout)
+        self.inputs = {
+            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
+            for name, entry in worker.info["inputs"].items()
+        }
+        return worker
+
+    def ops(self) -> dict[str, list[str]]:
+        """Operation -> its nodes, in loop bodies too; "domain.Op" where it is not ONNX's own."""
+        return dict(self._worker.info["ops"])
+
+    def signatures(self) -> list[str]:
+        """The one that there is."""
+        return [SERVING_DEFAULT]
+
+
+def require_onnx(*more: str) -> None:
+    """Raise ImportError if onnx, onnxruntime or one of `more` packages is not installed."""
+    missing = [p for p in ("onnx", "onnxruntime", *more) if importlib.util.find_spec(p) is None]
+    if missing:
+        raise ImportError(f'ONNX files need {", ".join(missing)}: pip install "keras-norm[onnx]"')

@@ -1,0 +1,115 @@
+import importlib.util
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import UnsupportedOpError, check, export_onnx
+from keras_norm.export.artifacts import sources
+from keras_norm.export.runners import KerasRunner, ONNXRunner
+from tests.export import models
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tf2onnx")
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Masked ids and features, both directions, a recurrence of either kind, outputs by key."""
+    keras.utils.set_random_seed(0)
+    features = keras.Input((None, 3), name="features of it")
+    ids = keras.Input((None,), dtype="int32", name="file")
+    h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+    h = keras.layers.Concatenate()([h, keras_norm.BatchNormalization()(features)])
+    h = keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4, return_sequences=True))(h)
+    last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)
+    outputs = {"tags/all": keras.layers.Dense(2)(h), "last": last, "echo": features}
+    return keras.Model([features, ids], outputs)
+
+
+@pytest.fixture(scope="module")
+def path(model, tmp_path_factory):
+    return export_onnx(model, tmp_path_factory.mktemp("new") / "folder" / "model.onnx")
+
+
+def padded(batch, time):
+    data = models.tagger_data(batch, time)
+    data["file"][:, time // 2 + 1 :] = 0
+    return data
+
+
+def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
+    keras_run = KerasRunner(model)
+    with ONNXRunner(path) as run:
+        assert {spec.shape for spec in run.inputs.values()} == {(None, None), (None, None, 3)}
+        for batch, time in ((1, 4), (7, 9), (2, 1), (1, 4)):
+            data = padded(batch, time)
+            models.assert_same(run(data), keras_run(data), atol=1e-4)
+
+
+def test_nothing_stands_beside_the_file(path):
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_check_takes_the_file_and_finds_a_planted_weight(model, path, tmp_path):
+    assert check(model, path, padded(5, 6), batch_sizes=[5], lengths=[6])
+    graph = onnx.load(path)
+    name = next(t.name for t in graph.graph.initializer if t.dims == [7, 4])
+    (table,) = (t for t in graph.graph.initializer if t.name == name)
+    wrong = onnx.numpy_helper.to_array(table) * 1.5
+    table.CopyFrom(onnx.numpy_helper.from_array(wrong, name))
+    onnx.save(graph, tmp_path / "wrong.onnx")
+    report = check(model, tmp_path / "wrong.onnx", padded(5, 6), batch_sizes=[5], lengths=[6])
+    assert {failure.check for failure in report.failures} >= {"values"}
+
+
+def test_the_file_is_checked_in_one_runner_at_the_precision_that_it_stores(path, tmp_path):
+    (source,) = sources(path)
+    assert (source.name, source.precision) == ("model.onnx", "float32")
+    graph = onnx.load(path)
+    graph.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(3, "float16"), "half"))
+    onnx.save(graph, tmp_path / "half.onnx")
+    assert sources(tmp_path / "half.onnx")[0].precision == "float16"
+
+
+def test_a_damaged_file_is_refused_before_the_check(path, tmp_path):
+    (tmp_path / "damaged.onnx").write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"damaged.onnx is damaged"):
+        sources(tmp_path / "damaged.onnx")
+
+
+def test_an_operation_that_onnx_lacks_is_refused_with_its_layer(tmp_path):
+    model = models.with_function(lambda x: keras.ops.cast(keras.ops.view(x, "int32") > 0, "int32"))
+    with pytest.raises(UnsupportedOpError, match=r'Bitcast in layer "odd" \(Lambda\)'):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def text_lookup():
+    words = keras.Input((3,), dtype="string", name="words")
+    return keras.Model(words, keras.layers.StringLookup(vocabulary=["a"])(words))
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda: models.dense(dtype="mixed_float16"), r'"y" \(Dense\) computes in float16'),
+        (text_lookup, "takes text"),
+    ],
+)
+def test_what_the_converter_gets_wrong_is_refused(tmp_path, build, reason):
+    with pytest.raises(ValueError, match=reason):
+        export_onnx(build(), tmp_path / "model.onnx")
+
+
+def test_an_existing_file_is_never_overwritten(model, path):
+    with pytest.raises(FileExistsError):
+        export_onnx(model, path)
+
+
+def test_without_the_converter_the_extra_is_named(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'tf2onnx: pip install "keras-norm\[onnx\]"'):
+        export_onnx(model, tmp_path / "model.onnx")
