@@ -14,6 +14,7 @@ from keras_norm.export import signature
 from keras_norm.export.cases import Case
 from keras_norm.export.compare import OutputComparison, largest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
+from keras_norm.export.onnx import export_onnx
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.rounding import rounding
 from keras_norm.export.runners import Arrays
@@ -95,8 +96,6 @@ def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> Fir
     """
     if not path:
         return FirstDifference(None, "a function shows nothing of what it computes within")
-    if path.endswith(".onnx"):
-        return FirstDifference(None, "ONNX Runtime shows nothing of what a file computes within")
     try:
         return _found(model, pathlib.Path(path), inputs, share)
     # Whatever a damaged file or a layer makes of this, what it failed on is in the report.
@@ -199,7 +198,8 @@ def _is_telling(value: Any) -> bool:
 
 def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
     """Every tensor that a file computes, outside its loops."""
-    script = "trace_saved_model.py" if path.is_dir() else "trace_tflite.py"
+    file = "trace_onnx.py" if path.suffix == ".onnx" else "trace_tflite.py"
+    script = "trace_saved_model.py" if path.is_dir() else file
     request = {"path": str(path), "signature": SERVING_DEFAULT}
     with WorkerProcess(script, request, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
         return list(worker.run(inputs).values())
@@ -214,6 +214,8 @@ def _new_export(
         try:
             if path.is_dir():
                 file = export_saved_model(model, file.with_name("saved_model"))
+            elif path.suffix == ".onnx":
+                file = export_onnx(model, file.with_suffix(".onnx"))
             else:
                 export_tflite(model, file, quantize=QUANTIZE.get(tflite_precision(path)))
         except (ConversionError, RunnerError, VerificationError, ValueError) as error:

@@ -21,7 +21,7 @@ def model():
     keras.utils.set_random_seed(0)
     features = keras.Input((None, 3), name="features of it")
     ids = keras.Input((None,), dtype="int32", name="file")
-    h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+    h = keras.layers.Embedding(7, 4, mask_zero=True, name="words")(ids)
     h = keras.layers.Concatenate()([h, keras_norm.BatchNormalization()(features)])
     h = keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4, return_sequences=True))(h)
     last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)
@@ -53,7 +53,7 @@ def test_nothing_stands_beside_the_file(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_check_takes_the_file_and_finds_a_planted_weight(model, path, tmp_path):
+def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(model, path, tmp_path):
     assert check(model, path, padded(5, 6), batch_sizes=[5], lengths=[6])
     graph = onnx.load(path)
     name = next(t.name for t in graph.graph.initializer if t.dims == [7, 4])
@@ -63,6 +63,7 @@ def test_the_check_takes_the_file_and_finds_a_planted_weight(model, path, tmp_pa
     onnx.save(graph, tmp_path / "wrong.onnx")
     report = check(model, tmp_path / "wrong.onnx", padded(5, 6), batch_sizes=[5], lengths=[6])
     assert {failure.check for failure in report.failures} >= {"values"}
+    assert report.artifacts[0].first_difference.layer == "words"
 
 
 def test_the_file_is_checked_in_one_runner_at_the_precision_that_it_stores(path, tmp_path):
