@@ -21,7 +21,7 @@ def model():
     keras.utils.set_random_seed(0)
     features = keras.Input((None, 3), name="features of it")
     ids = keras.Input((None,), dtype="int32", name="file")
-    h = keras.layers.Embedding(7, 4, mask_zero=True, name="words")(ids)
+    h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
     h = keras.layers.Concatenate()([h, keras_norm.BatchNormalization()(features)])
     h = keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4, return_sequences=True))(h)
     last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)
@@ -53,17 +53,20 @@ def test_nothing_stands_beside_the_file(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(model, path, tmp_path):
-    assert check(model, path, padded(5, 6), batch_sizes=[5], lengths=[6])
+def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(tmp_path):
+    layers = (keras_norm.LayerNormalization(), keras.layers.Dense(4, name="hidden"))
+    model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2)])
+    data = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
+    path = export_onnx(model, tmp_path / "model.onnx")
+    assert check(model, path, data, batch_sizes=[5], lengths=[6])
     graph = onnx.load(path)
-    name = next(t.name for t in graph.graph.initializer if t.dims == [7, 4])
-    (table,) = (t for t in graph.graph.initializer if t.name == name)
-    wrong = onnx.numpy_helper.to_array(table) * 1.5
-    table.CopyFrom(onnx.numpy_helper.from_array(wrong, name))
-    onnx.save(graph, tmp_path / "wrong.onnx")
-    report = check(model, tmp_path / "wrong.onnx", padded(5, 6), batch_sizes=[5], lengths=[6])
+    (kernel,) = (tensor for tensor in graph.graph.initializer if tensor.dims == [3, 4])
+    wrong = onnx.numpy_helper.to_array(kernel) * 1.5
+    kernel.CopyFrom(onnx.numpy_helper.from_array(wrong, kernel.name))
+    onnx.save(graph, path)
+    report = check(model, path, data, batch_sizes=[5], lengths=[6])
     assert {failure.check for failure in report.failures} >= {"values"}
-    assert report.artifacts[0].first_difference.layer == "words"
+    assert report.artifacts[0].first_difference.layer == "hidden"
 
 
 def test_the_file_is_checked_in_one_runner_at_the_precision_that_it_stores(path, tmp_path):
