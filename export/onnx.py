@@ -36,7 +36,7 @@ def export_onnx(model: keras.Model, path: str | os.PathLike[str]) -> pathlib.Pat
     Raises:
         FileExistsError: the file exists; it is never overwritten.
         OSError: it cannot be written: no permission, a full disk.
-        UnsupportedOpError: ONNX lacks an operation; the message names it and the layers it is in.
+        UnsupportedOpError: an operation has no ONNX form; the message names it and its layers.
         VerificationError: the file runs and computes something else than the model.
         ConversionError: tf2onnx failed or died.
         RunnerError: the file was converted and does not run.
@@ -80,4 +80,6 @@ def _convert(model: keras.Model, saved_model: pathlib.Path, file: pathlib.Path) 
         raise ConversionError(str(error)) from error
     if unknown:
         listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in unknown.items())
-        raise UnsupportedOpError(f"ONNX has no operation for {listed}. Replace the layer", unknown)
+        raise UnsupportedOpError(
+            f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
+        )
