@@ -285,7 +285,7 @@ def _own_properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Propert
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
-    packages = ("keras", "tensorflow", "ai-edge-litert", "openvino", "numpy")
+    packages = ("keras", "tensorflow", "ai-edge-litert", "openvino", "onnxruntime", "numpy")
     installed = {d for d in packages if _version(d)}
     return tuple((name, _version(name)) for name in packages if name in installed)
 

@@ -14,7 +14,7 @@ ADVICE = {
     "concurrency": "Find the layer whose calls share a variable, and build it without that state.",
     "streaming": "Export again with step=True, from the model as it is now.",
     "weights": "Export in inference mode (training=False): a layer assigns to a variable.",
-    "ops": "Export by export_saved_model or export_tflite, and replace the layers that they name.",
+    "ops": "Export by this package, and replace the layers that it names.",
 }
 
 # What started the statistics may have this share in them, and an average is of so many batches.
