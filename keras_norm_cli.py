@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="keras-norm",
         description="Export Keras models, and check that the exported files compute the same.",
-        epilog="Exit status: 0 done, 1 a check failed, 2 wrong use.",
+        epilog="Exit status: 0 done, 1 a check failed, 2 wrong use, 130 interrupted.",
     )
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
 
@@ -173,8 +173,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "--labels", type=pathlib.Path, metavar="FILE.npz", help="labels by output name, for metrics"
     )
-    check.add_argument("--rtol", type=float, help="relative tolerance")
-    check.add_argument("--atol", type=float, help="absolute tolerance")
+    check.add_argument("--rtol", type=float, help="relative tolerance, else by dtype and depth")
+    check.add_argument("--atol", type=float, help="absolute tolerance, else as the relative one")
+    check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
+    check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
     check.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")

@@ -26,7 +26,7 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
 
 FOLDER = pathlib.Path("build/report")
 PICTURE = pathlib.Path("docs/report.png")
-SIZE = (1100, 1265)  # of the picture: verdict, values, and the first map
+SIZE = (1100, 1430)  # of the picture: verdict, values, and the first map
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 LENGTH, UNITS, BATCH, SAMPLES = 100, 128, 64, 64

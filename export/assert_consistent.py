@@ -37,7 +37,8 @@ def assert_consistent(
 
     Raises:
         AssertionError: a check failed; the message is the report, with what to do.
-        ValueError: an unknown format, a model that cannot be exported, or data that do not fit.
+        ValueError: an unknown format, or data that do not fit; and what `export_saved_model` and
+            `export_tflite` raise for a model that they refuse.
 
     Example:
     ```python

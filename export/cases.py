@@ -21,7 +21,8 @@ class Case:
     Attributes:
         name: "batch 7, length 12", or "batch 7, length 12, padded left".
         rows: (batch,), index of each row's sample in the user's data.
-        length: number of timesteps where time is dynamic, else None.
+        length: number of timesteps where time is dynamic, of the longest input; else None, and for
+            data whose inputs differ in length, as they are.
         inputs: arrays by input name.
         masked: whether timesteps are masked that the data have.
     """
@@ -59,13 +60,22 @@ class Samples:
     timed: tuple[str, ...]
     length: int | None
 
+    @property
+    def longest(self) -> int:
+        """Largest number of timesteps of any input of `timed`; 0 without one."""
+        return max((self.arrays[name].shape[1] for name in self.timed), default=0)
+
     def take(self, rows: Sequence[int], length: int | None = None) -> dict[str, np.ndarray]:
-        """Inputs of these samples, cut to `length` or repeated in time until they reach it."""
+        """Inputs of these samples, cut to `length` or repeated in time until they reach it.
+
+        Where the inputs differ in length, the longest reaches it, the others in proportion.
+        """
         inputs = {name: array[np.asarray(rows)] for name, array in self.arrays.items()}
         if length is not None:
-            steps = np.arange(length)
             for name in self.timed:
-                inputs[name] = np.take(inputs[name], steps % self.arrays[name].shape[1], axis=1)
+                own = self.arrays[name].shape[1]
+                steps = np.arange(-(-length * own // self.longest))  # rounded up: at least one
+                inputs[name] = np.take(inputs[name], steps % own, axis=1)
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
@@ -124,7 +134,7 @@ def make_cases(
         samples: the validated data.
         batch_sizes: sizes to run; None for those of 1, 2, 7 and 32 that the data reach.
         lengths: numbers of timesteps to run; None for 1, half the data's, the data's, and half as
-            many again.
+            many again: of the longest input, where they differ, and of the others in proportion.
 
     Raises:
         ValueError: a size or length below 1, more than the data have samples, or a size or length
@@ -255,17 +265,17 @@ def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ..
 
 
 def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | None, ...]:
-    own = samples.length
-    if own is None:
-        if lengths is not None:
-            raise ValueError(
-                "lengths needs a model with a dynamic time dimension, and data of one length. "
-                f"Received: lengths={tuple(lengths)}."
-            )
-        return (None,)
     if lengths is None:
+        own = samples.longest
         half = (own + 1) // 2
-        return tuple(sorted({1, half, own, own + half}))
+        steps = {1, half, own, own + half} if samples.timed else {own}
+        # The data as they are have no one length where their inputs differ.
+        return tuple(samples.length if length == own else length for length in sorted(steps))
+    if samples.length is None:
+        raise ValueError(
+            "lengths needs a model with a dynamic time dimension, and data of one length. "
+            f"Received: lengths={tuple(lengths)}."
+        )
     _require_positive("lengths", lengths)
     return tuple(lengths)
 

@@ -156,13 +156,19 @@ def _of_use(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
     """The results to be reported, and notes of what runtimes that need not run it did not run."""
-    results, notes = [], []
+    results = []
+    unread: dict[str, list[str]] = {}
     for source, result in checked:
         if source.optional and result.error is not None:
-            notes.append(f"no failure of the file, but not all was compared: {result.error}")
+            reason = result.error.partition(f"{source.path}: ")[2] or result.error
+            unread.setdefault(reason, []).append(source.name)
             result = dataclasses.replace(result, error=None)
         if result.outputs or result.error is not None:
             results.append(result)
+    notes = (
+        f"{', '.join(names)}: not all was compared, and that is no failure: {reason}"
+        for reason, names in unread.items()
+    )
     return tuple(results), tuple(notes)
 
 
@@ -222,6 +228,7 @@ def _check_source(
             before = run(first.inputs)
             answers = tuple(run(case.inputs) for case in plan.cases)
             outputs = _values(answers, plan, tolerance)
+            metrics = plan.metrics(answers)
             tested = _properties(run, plan, tolerance)
             at_once = properties.concurrency(run, plan.cases, answers, tolerance)
             cost = measure_cost(run, plan.samples, plan.batch)
@@ -239,7 +246,7 @@ def _check_source(
         result,
         outputs=outputs,
         properties=(*tested, at_once, weights, ops),
-        metrics=plan.metrics(answers),
+        metrics=metrics,
         cost=cost,
     )
 

@@ -127,6 +127,8 @@ def check(args: argparse.Namespace) -> bool:
         rtol=args.rtol,
         atol=args.atol,
         max_gap=args.max_gap,
+        lengths=args.lengths,
+        batch_sizes=args.batch_sizes,
         labels=labels,
     )
     pages = [(args.json, report.to_json())] if args.json else []

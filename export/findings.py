@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from keras_norm.export.properties import difference
 from keras_norm.export.report import ArtifactResult, Finding
 from keras_norm.export.statistics import LayerStatistics, TrainInferenceGap
 
 # A failed check of this name -> what to do about it.
 ADVICE = {
     "run": "Export the model again; what failed is in the message.",
+    "values": "Export the model again: the outputs are not those of this model.",
     "row independence": "Export in inference mode (training=False): batch statistics mix rows.",
     "padding": "Pad all batches to one length, in training and in serving.",
     "repeat": "Build the layer that keeps state between calls with stateful=False.",
@@ -15,6 +17,7 @@ ADVICE = {
     "streaming": "Export again with step=True, from the model as it is now.",
     "weights": "Export in inference mode (training=False): a layer assigns to a variable.",
     "ops": "Export by this package, and replace the layers that it names.",
+    "gap": "Call recalibrate(model, training_data), and compare again; or state a larger max_gap.",
 }
 
 # What started the statistics may have this share in them, and an average is of so many batches.
@@ -47,8 +50,10 @@ def findings(
         length: timesteps of the data, None without or with several.
     """
     found = [f for result in (*artifacts, own) for f in _of_result(result)]
-    found += _of_statistics(gap, samples, length)
-    found += _of_gap(gap)
+    causes = [*_of_statistics(gap, samples, length), *_of_gap(gap)]
+    found += causes
+    if not gap.passed and not causes:
+        found.append(_of_max_gap(gap))
     # A file that fails in two runners is one finding.
     return tuple({(f.seen, f.advice): f for f in reversed(found)}.values())[::-1]
 
@@ -56,10 +61,15 @@ def findings(
 def _of_result(result: ArtifactResult) -> Iterator[Finding]:
     if result.error is not None:
         yield Finding(result.name, result.error, ADVICE["run"])
+    wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
         yield _of_values(result)
+    elif wrong:  # nothing of them can be compared
+        yield Finding(result.name, difference(wrong[0]), ADVICE["values"])
     for tested in result.properties:
-        if tested.status == "fail" and tested.name in ADVICE:
+        if tested.name == "streaming" and wrong:  # of the same cause
+            continue
+        if tested.status == "fail":
             yield Finding(result.name, tested.detail, ADVICE[tested.name])
         if tested.name == "left padding" and tested.status == "differs":
             advice = "Pad on the right: the model counts its timesteps from the padded start."
@@ -85,7 +95,7 @@ def _of_values(result: ArtifactResult) -> Finding:
     elif first.stale is False and first.layer is not None:
         advice = f"Look at what is exported: {first.layer!r} computes something else in the file."
     else:
-        advice = f"Export the model again and compare; or accept the difference{accept}."
+        advice = f"Make the file again from this model and compare; or accept it{accept}."
     return Finding(result.name, seen, advice)
 
 
@@ -166,6 +176,15 @@ def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
                 "training mode",
                 "Call recalibrate(model, training_data), and compare again.",
             )
+
+
+def _of_max_gap(gap: TrainInferenceGap) -> Finding:
+    """What to do about a gap that nothing measured explains."""
+    if gap.worst is None:
+        seen = f"the train/inference gap was not measured: {gap.reason}"
+        return Finding("Keras model", seen, "Mend what the message names, or leave max_gap out.")
+    seen = f"the train/inference gap is {gap.worst:.3g}, max_gap is {gap.max_gap:.3g}"
+    return Finding("Keras model", seen, ADVICE["gap"])
 
 
 def _is_off(statistics: LayerStatistics) -> bool:

@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -14,6 +14,7 @@ from keras_norm.export import signature
 from keras_norm.export.cases import Case
 from keras_norm.export.compare import OutputComparison, largest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
+from keras_norm.export.fusion import OPERATION
 from keras_norm.export.onnx import export_onnx
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.rounding import rounding
@@ -21,6 +22,7 @@ from keras_norm.export.runners import Arrays
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.export.tflite import export_tflite
+from keras_norm.export.tflite_file import read_tflite, tflite_schema
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.walk import named_layers
 
@@ -39,7 +41,7 @@ class FirstDifference:
         reason: what the layer's weights or a new export say of it; or why it is not known.
         stale: whether a new export of the model is right where this file is not, for another reason
             than what was exported: the file is old, damaged or another model's. None where it is
-            not known.
+            not known, as when the model cannot be exported again.
         is_rounding: whether the model's own rounding explains the difference: then no layer is
             looked for.
     """
@@ -108,7 +110,7 @@ def _found(model: Any, path: pathlib.Path, inputs: Arrays, share: float) -> Firs
     specs = signature.input_specs(model)
     given = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
     outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(list(given)))
-    fresh, reason = _new_export(model, path, inputs, outputs, share)
+    fresh, stale, reason = _new_export(model, path, inputs, outputs, share)
     layer = _first(model, given, file, fresh)
     if layer is None:
         return FirstDifference(None, "every layer's output is right where all tensors can be seen")
@@ -117,7 +119,7 @@ def _found(model: Any, path: pathlib.Path, inputs: Arrays, share: float) -> Firs
         reason = f"the file does not hold the weights of {_listed(others)}"
     elif path.is_dir() and fresh is not None:
         return FirstDifference(layer, f"{reason}, and the file holds all its weights", stale=False)
-    return FirstDifference(layer, reason, stale=fresh is not None)
+    return FirstDifference(layer, reason, stale)
 
 
 class _Tensors:
@@ -207,23 +209,42 @@ def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
 
 def _new_export(
     model: Any, path: pathlib.Path, inputs: Arrays, outputs: list[Any], share: float
-) -> tuple[_Tensors | None, str]:
-    """What a new file of the same kind computes, where it is right; and what it says of the old."""
+) -> tuple[_Tensors | None, bool | None, str]:
+    """What a new file of the same kind computes, where it is right; whether it is; and in words."""
+    export: Callable[..., pathlib.Path]
+    options: dict[str, Any] = {}
+    if path.is_dir():
+        export, name = export_saved_model, "saved_model"
+    elif path.suffix == ".onnx":
+        export, name = export_onnx, "model.onnx"
+    else:
+        export, name, options = export_tflite, "model.tflite", _options(path)
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder) / path.with_suffix(".tflite").name
         try:
-            if path.is_dir():
-                file = export_saved_model(model, file.with_name("saved_model"))
-            elif path.suffix == ".onnx":
-                file = export_onnx(model, file.with_suffix(".onnx"))
-            else:
-                export_tflite(model, file, quantize=QUANTIZE.get(tflite_precision(path)))
+            file = export(model, pathlib.Path(folder) / name, **options)
         except (ConversionError, RunnerError, VerificationError, ValueError) as error:
-            return None, f"the model cannot be exported again: {one_line(error)}"
+            return None, None, f"the model cannot be exported again: {one_line(error)}"
         fresh = _Tensors(_trace(file, inputs), share)
     if not all(fresh.places(output) for output in outputs):
-        return None, "a new export of the model is wrong too"
-    return fresh, "a new export of the model is right"
+        return None, False, "a new export of the model is wrong too"
+    return fresh, True, "a new export of the model is right"
+
+
+def _options(path: pathlib.Path) -> dict[str, Any]:
+    """What `export_tflite` takes to make a file of this kind.
+
+    Raises:
+        ValueError: the file computes in 8 bits throughout.
+    """
+    ops = tflite_schema().BuiltinOperator
+    used = {max(c.builtinCode, c.deprecatedBuiltinCode) for c in read_tflite(path).operatorCodes}
+    # Weights in 8 bits need no such operation: it makes activations.
+    if ops.QUANTIZE in used:
+        raise ValueError("it computes in 8 bits, with scales of samples that are not known here")
+    return {
+        "quantize": QUANTIZE.get(tflite_precision(path)),
+        "fused": getattr(ops, OPERATION) in used,
+    }
 
 
 def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:

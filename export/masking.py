@@ -54,20 +54,29 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
 def _fill(model: Any, tensor: Any) -> float | None:
     """The value that the layers fed by an input mask, in nested models too."""
     for layer in model.layers:
-        if not _is_fed_by(layer, tensor):
-            continue
-        if isinstance(layer, keras.layers.Masking):
-            return layer.mask_value
-        if isinstance(layer, keras.layers.Embedding) and layer.mask_zero:
-            return 0
-        if isinstance(layer, keras.Model) and len(layer.inputs) == 1:
-            return _fill(layer, layer.inputs[0])
+        for place in _places(layer, tensor):
+            fill = _fill_at(layer, place)
+            if fill is not None:
+                return fill
     return None
 
 
-def _is_fed_by(layer: Any, tensor: Any) -> bool:
+def _fill_at(layer: Any, place: int) -> float | None:
+    """The value that a layer masks in what is its input at this place."""
+    if isinstance(layer, keras.layers.Masking):
+        return layer.mask_value
+    if isinstance(layer, keras.layers.Embedding) and layer.mask_zero:
+        return 0
+    # A subclassed model has no symbolic inputs, and shows nothing of what it does with them.
+    inputs = getattr(layer, "inputs", ()) if isinstance(layer, keras.Model) else ()
+    return _fill(layer, inputs[place]) if place < len(inputs) else None
+
+
+def _places(layer: Any, tensor: Any) -> Iterator[int]:
+    """At which places a tensor is among a layer's inputs."""
     # `layer.input` refuses layers that are used twice; the nodes know every use.
-    return any(fed is tensor for node in layer._inbound_nodes for fed in node.input_tensors)
+    for node in layer._inbound_nodes:
+        yield from (place for place, fed in enumerate(node.input_tensors) if fed is tensor)
 
 
 def _masked_by(model: Any, tensor: Any) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """What labels say: accuracy or squared error, beside the numeric error."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -48,12 +48,11 @@ class Labels:
 
     Attributes:
         arrays: labels (samples, ...) by output name.
-        thresholds: by output name, from which output on a sample is in the class; for outputs that
-            are compared with integer labels one by one.
+        predictions: by output name, from outputs to what integer labels are compared with.
     """
 
     arrays: Arrays
-    thresholds: Mapping[str, float]
+    predictions: Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
     def metrics(self, outputs: Arrays, rows: np.ndarray) -> tuple[Metric, ...]:
         """The metric of every output that is there and has labels.
@@ -69,36 +68,38 @@ class Labels:
         )
 
     def _metric(self, name: str, labels: np.ndarray, output: np.ndarray) -> Metric:
-        metric: Any
-        if labels.dtype.kind == "f":
-            metric, word = keras.metrics.MeanSquaredError(), "mean squared error"
-        elif name in self.thresholds:
-            metric = keras.metrics.BinaryAccuracy(threshold=self.thresholds[name])
-            word = "accuracy"
-        else:
-            metric, word = keras.metrics.SparseCategoricalAccuracy(), "accuracy"
+        mean = keras.metrics.Mean()
+        if name in self.predictions:
+            predicted = self.predictions[name](output)
+            labels = labels.reshape(predicted.shape)
             # A label below 0 marks what is padding.
-            metric.update_state(np.maximum(labels, 0), output, sample_weight=labels >= 0)
-            return Metric(name, word, float(metric.result()))
-        metric.update_state(labels.reshape(output.shape), output)
-        return Metric(name, word, float(metric.result()))
+            mean.update_state(predicted == labels, sample_weight=labels >= 0)
+            return Metric(name, "accuracy", float(mean.result()))
+        mean.update_state(np.square(output - labels.reshape(output.shape)))
+        return Metric(name, "mean squared error", float(mean.result()))
 
 
 def read_labels(labels: Any, outputs: Arrays, count: int) -> Labels:
     """Validate labels against a model's outputs.
 
-    Integer labels give an accuracy: of the largest output where a label stands for the outputs'
-    last axis, and labels below 0 (padding) are left out; else of each output against a threshold,
-    0.5 for outputs between 0 and 1 and 0 for others. Float labels give the mean squared error.
+    Integer labels give an accuracy, and those below 0 (padding) are left out: of the largest output
+    where a label stands for the outputs' last axis; else of each output, which equals its label
+    where outputs are integers, and is compared with a threshold where they are floats: 0.5 for
+    outputs between 0 and 1 and 0 for others. Float labels give the mean squared error.
 
     Args:
         labels: arrays (samples, ...) by output name, or one array for a model with one output.
-        outputs: some of the model's outputs, by name.
+        outputs: those of the model's outputs that have a row for each sample, by name.
         count: number of samples.
 
     Raises:
-        ValueError: names, shapes or dtypes that do not fit.
+        ValueError: names, shapes, dtypes or classes that do not fit.
     """
+    if not outputs:
+        raise ValueError(
+            "Labels need an output with a row for each sample, and the model has none. "
+            "Give no labels."
+        )
     names = ", ".join(repr(name) for name in outputs)
     if not isinstance(labels, Mapping):
         if len(outputs) != 1:
@@ -111,13 +112,32 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Labels:
         received = ", ".join(repr(name) for name in labels) or "nothing"
         raise ValueError(f"The labels' names must be outputs: {names}. Received: {received}.")
     arrays = {name: np.asarray(labels[name]) for name in labels}
-    thresholds = {}
     for name, array in arrays.items():
-        output = outputs[name]
-        _require_fit(name, array, output, count)
-        if array.dtype.kind != "f" and not _is_class(array, output):
-            thresholds[name] = 0.5 if output.min() >= 0.0 and output.max() <= 1.0 else 0.0
-    return Labels(arrays, thresholds)
+        _require_fit(name, array, outputs[name], count)
+    predictions = {
+        name: _prediction(name, array, outputs[name])
+        for name, array in arrays.items()
+        if array.dtype.kind != "f"
+    }
+    return Labels(arrays, predictions)
+
+
+def _prediction(
+    name: str, labels: np.ndarray, output: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """How outputs become what integer labels are compared with."""
+    if _is_class(labels, output):
+        return lambda values: values.argmax(axis=-1)
+    if output.dtype.kind != "f":
+        return np.asarray
+    if labels.max() > 1:
+        raise ValueError(
+            f"Integer labels of output {name!r}, of which each stands for one float output, are 0 "
+            f"or 1, or below 0 for padding. Received: {int(labels.max())}. Give float labels for "
+            "the mean squared error."
+        )
+    threshold = 0.5 if output.min() >= 0.0 and output.max() <= 1.0 else 0.0
+    return lambda values: values > threshold
 
 
 def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:

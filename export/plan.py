@@ -56,13 +56,18 @@ class Plan:
         return max(len(case.rows) for case in self.cases)
 
     def metrics(self, answers: Sequence[Arrays]) -> tuple[Metric, ...]:
-        """The metric of every output with labels, on all samples.
+        """The metric of every output with labels and the Keras model's shape, on all samples.
 
         Args:
             answers: what a model gives for each case.
         """
-        outputs = _on_all_samples(self.samples, self.cases, answers)
-        return self.labels.metrics(outputs, np.arange(self.samples.count))
+        if not self.labels.arrays:
+            return ()
+        expected, outputs = (
+            _on_all_samples(self.samples, self.cases, given) for given in (self.expected, answers)
+        )
+        alike = {n: a for n, a in outputs.items() if n in expected and a.shape == expected[n].shape}
+        return self.labels.metrics(alike, np.arange(self.samples.count))
 
     def share(self, precision: str) -> float:
         """The default tolerance of values of this precision, see `default_share`."""
@@ -152,7 +157,11 @@ def _labels(
 
 
 def _on_all_samples(samples: Samples, cases: Sequence[Case], answers: Sequence[Arrays]) -> Arrays:
-    """Each output for every sample, at the data's own length; left out where shapes do not fit."""
+    """Each output for every sample, at the data's own length.
+
+    An output is left out where a value has not one row for each of its case's, or rows of another
+    shape than the first.
+    """
     whole: Arrays = {}
     own = [
         (case, answer)
@@ -160,11 +169,12 @@ def _on_all_samples(samples: Samples, cases: Sequence[Case], answers: Sequence[A
         if case.length == samples.length and not case.masked
     ]
     for name, first in own[0][1].items():
-        values = [answer.get(name, np.empty(0)) for _, answer in own]
-        if all(value.shape[1:] == first.shape[1:] for value in values):
-            whole[name] = np.empty((samples.count, *first.shape[1:]), first.dtype)
-            for (case, _), value in zip(own, values, strict=True):
-                whole[name][list(case.rows)] = value
+        values = [(case.rows, answer.get(name, np.empty(0))) for case, answer in own]
+        row = first.shape[1:]
+        if all(value.shape == (len(rows), *row) for rows, value in values):
+            whole[name] = np.empty((samples.count, *row), first.dtype)
+            for rows, value in values:
+                whole[name][list(rows)] = value
     return whole
 
 

@@ -188,7 +188,7 @@ def streaming(run: Run, stream: Stream | str, tolerance: Tolerance) -> Property:
     taken = set(getattr(run, "inputs", ()))
     if taken != set(stream.step.inputs | stream.step.states):
         detail = f"the signature step is another's: it takes {', '.join(sorted(taken))}"
-        return Property(name, "not applicable", detail)
+        return Property(name, "differs", detail)
     actual = stream.step.over_time(run, stream.inputs)
     for result in tolerance.compare(stream.expected, actual):
         if not result:

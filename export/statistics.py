@@ -105,8 +105,8 @@ class TrainInferenceGap:
 
     @property
     def worst(self) -> float | None:
-        """The largest gap of any output; None when it was not measured."""
-        return max((gap.worst for gap in self.outputs), default=None)
+        """The largest gap of any output, NaN if one is; None when it was not measured."""
+        return float(np.max([gap.worst for gap in self.outputs])) if self.outputs else None
 
     @property
     def passed(self) -> bool:

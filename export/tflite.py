@@ -26,7 +26,9 @@ from keras_norm.export.staging import staged
 from keras_norm.export.verify import find_step, verification_cases, verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.export.workers import protocol
+from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.time_loop import portable_loops
+from keras_norm.walk import named_layers
 
 LOOP_OPS = "TensorList"
 CONVERSION_TIMEOUT = 1800.0
@@ -81,7 +83,8 @@ def export_tflite(
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
-            computes in float16 or bfloat16; `fused` is True, and a recurrent layer is none that
+            computes in float16 or bfloat16; "dynamic" comes without `representative` for a model
+            with statistics of every timestep; `fused` is True, and a recurrent layer is none that
             TFLite can fuse; "int8" meets a loop; `quantize` is unknown, does not go with `fused`
             or `step`, or with `representative` as given; `path` does not end in ".tflite".
 
@@ -105,6 +108,8 @@ def export_tflite(
     _refuse_half_precision(model)
     _refuse_combination(quantize, step, fused)
     samples = read_representative(model, quantize, representative)
+    if quantize == "dynamic" and samples is None:
+        _refuse_untested_statistics(model)
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model)
     with staged(target) as file:
@@ -145,6 +150,17 @@ def _refuse_combination(quantize: str | None, step: bool | None, fused: bool) ->
 def _wants_step(quantize: str | None, step: bool | None, fused: bool) -> bool | None:
     """What `find_step` is to do: None for a step wherever there is one."""
     return False if step is None and (fused or quantize == "int8") else step
+
+
+def _refuse_untested_statistics(model: keras.Model) -> None:
+    """The rows of a table of statistics share one scale in 8 bits, which few models survive."""
+    for path, layer in named_layers(model):
+        if isinstance(layer, TimestepBatchNormalization):
+            raise ValueError(
+                f'layer "{path}" keeps statistics of every timestep, which quantize="dynamic" '
+                "often leaves of no use: give representative={input name: array}, on which the "
+                'file is tested, or take quantize="float16"'
+            )
 
 
 def _refuse_loops(model: keras.Model, saved_model: pathlib.Path) -> None:
@@ -198,8 +214,8 @@ def _convert(
         if any(op.startswith(LOOP_OPS) for op in places):
             advice = (
                 "Keras' own recurrent layers convert only with a fixed batch "
-                "(keras.Input(batch_shape=...)); those of keras_norm convert with any, and with "
-                "norm=None they compute the same"
+                "(keras.Input(batch_shape=...)), or an LSTM with fused=True; those of keras_norm "
+                "convert with any, and with norm=None they compute the same"
             )
         raise UnsupportedOpError(
             f"TFLite has no builtin operation for {listed}. {advice}", places

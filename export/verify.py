@@ -246,5 +246,5 @@ def _draw(
         values[..., 0] = ids - 1  # no row is padding from its start to its end
     if fill is not None and len(shape) > 1:
         values[0, 1:2] = fill
-        values[-1, -(shape[1] // 3) :] = fill
+        values[-1, shape[1] - shape[1] // 3 :] = fill
     return values.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)

@@ -16,6 +16,7 @@ from keras_norm.export.difference_profile import DifferenceProfile
 from keras_norm.export.first_difference import FirstDifference
 from keras_norm.export.metrics import Metric
 from keras_norm.export.properties import Property, difference
+from keras_norm.export.staging import replace_text
 from keras_norm.export.statistics import TrainInferenceGap
 
 
@@ -123,7 +124,7 @@ class Failure:
 
     Attributes:
         subject: the artefact's name, or "Keras model".
-        check: "run", "values", "row independence", "padding", "repeat", "weights", "ops" or "gap".
+        check: "run", "values", "gap", or the name of a property.
         detail: what was seen, in one line.
     """
 
@@ -225,14 +226,14 @@ class Report:
         """Write the report as one page that needs no other file.
 
         Args:
-            path: file to write; an existing one is replaced.
+            path: file to write; an existing one is replaced, in one step.
 
         Raises:
             ImportError: jinja2 or pillow is missing.
         """
         from keras_norm.export.report.page import render
 
-        pathlib.Path(path).write_text(render(self), encoding="utf-8")
+        replace_text(pathlib.Path(path), render(self))
 
     def print(self, console: rich.console.Console | None = None) -> None:
         """Print the report as tables that fit 80 columns.

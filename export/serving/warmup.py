@@ -23,7 +23,7 @@ ALONE, TOGETHER = 3, 32
 
 
 def warmup_requests(model: keras.Model, data: Any, step: Step | None = None) -> list[Any]:
-    """Requests for every signature: the first samples one by one, then many together.
+    """Requests for `serving_default` and `step`: the first samples one by one, then many together.
 
     A request names its signature and no model: the server replays it on the model it stands in,
     whatever the server calls that.

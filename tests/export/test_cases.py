@@ -81,6 +81,24 @@ def test_a_longer_case_repeats_the_sequence():
     np.testing.assert_array_equal(inputs[:, 4:], inputs[:, :2])
 
 
+def unequal():
+    """Two inputs of 6 and of 4 timesteps."""
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=(10, 6, 3)), "z": rng.normal(size=(10, 4, 3))}
+    return read_samples({**spec(), **spec(name="z")}, data)
+
+
+def test_inputs_of_different_lengths_are_cut_and_lengthened_in_proportion():
+    cases = make_cases(unequal(), None, None)
+    lengths = {(case.length, *(a.shape[1] for a in case.inputs.values())) for case in cases}
+    assert lengths == {(1, 1, 1), (3, 3, 2), (None, 6, 4), (9, 9, 6)}
+
+
+def test_lengths_are_refused_where_the_inputs_have_several():
+    with pytest.raises(ValueError, match="data of one length"):
+        make_cases(unequal(), None, (2,))
+
+
 def test_a_static_batch_runs_at_its_own_size_only():
     cases = make_cases(samples(shape=(3, None, 3)), None, None)
     assert {len(case.rows) for case in cases} == {3}

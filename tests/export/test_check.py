@@ -96,6 +96,25 @@ def test_a_keras_model_whose_rows_leak_is_found():
     assert ("Keras model", "row independence") in failed(report)
 
 
+def test_a_keras_model_without_a_batch_axis_is_found():
+    pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
+    report = check(pooled, [KerasRunner(pooled)], DATA)
+    assert ("Keras model", "row independence") in failed(report)
+    assert report.keras.property("row independence").detail.endswith("has no row for each of 7")
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("labels", [None, np.zeros((9, 6), int)], ids=["", "labels"])
+def test_an_artefact_with_a_fixed_number_of_rows_is_found(model, rows, labels):
+    def fault(_, outputs):
+        return {"y": np.resize(outputs["y"], (rows, *outputs["y"].shape[1:]))}
+
+    report = check(model, [faulty(model, fault)], DATA, labels=labels)
+    assert failed(report) >= {("faulty_run", "values"), ("faulty_run", "row independence")}
+    assert "wrong shape" in next(f.detail for f in report.failures if f.check == "values")
+    assert report.artifacts[0].metrics == ()
+
+
 def test_an_artefact_with_memory_between_calls_is_found(model):
     calls = []
 
@@ -301,6 +320,18 @@ def test_labels_give_the_metric_of_every_artefact_and_of_both_modes():
     assert (gap.name, gap.inference) == ("accuracy", 1.0)
 
 
+def test_a_model_that_gives_classes_has_an_accuracy_in_both_modes():
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 3), name="x")
+    scores = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling1D()(x))
+    model = keras.Model(x, ops.argmax(scores, axis=-1))
+    (labels,) = KerasRunner(model)({"x": DATA}).values()
+    report = check(model, [KerasRunner(model)], DATA, labels=labels)
+    (gap,) = report.gap.metrics
+    assert [m.value for r in (report.keras, *report.artifacts) for m in r.metrics] == [1, 1]
+    assert (gap.name, gap.inference, gap.training) == ("accuracy", 1.0, 1.0)
+
+
 def test_labels_that_do_not_fit_are_refused(model):
     with pytest.raises(ValueError, match="one row for each of the 9 samples"):
         check(model, [KerasRunner(model)], DATA, labels=np.zeros(3, int))
@@ -354,5 +385,5 @@ def test_a_folder_that_is_no_saved_model_is_refused(model, tmp_path):
 def test_a_file_that_is_no_model_is_refused(model, tmp_path):
     file = tmp_path / "model.tflite"
     file.write_text("not a model at all")
-    with pytest.raises(ValueError, match="neither a SavedModel folder nor a TFLite file"):
+    with pytest.raises(ValueError, match="neither a SavedModel folder nor a TFLite or ONNX file"):
         check(model, [file], DATA)

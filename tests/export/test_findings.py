@@ -1,12 +1,15 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
-from keras_norm.export.findings import findings
+from keras_norm.export.compare import compare
+from keras_norm.export.findings import ADVICE, findings
 from keras_norm.export.first_difference import FirstDifference
 from keras_norm.export.metrics import MetricGap
 from keras_norm.export.properties import Property
-from keras_norm.export.report import ArtifactResult
+from keras_norm.export.report import ArtifactResult, OutputResult
+from keras_norm.export.report.page import MEANING
 from keras_norm.export.statistics import LayerStatistics, OutputGap, TrainInferenceGap
 
 OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)
@@ -91,6 +94,7 @@ def test_a_metric_that_is_worse_at_inference_asks_for_recalibration(metric, know
         (FirstDifference("lstm", "old", stale=True), "layer 'lstm'", "Export the model again:"),
         (FirstDifference("lstm", "same", stale=False), "layer 'lstm'", "'lstm' computes something"),
         (FirstDifference(None, "a function"), "not known: a function", "compare; or accept"),
+        (FirstDifference("lstm", "no export"), "layer 'lstm'", "Make the file again"),
         (FirstDifference(None, "tiny", False, is_rounding=True), "tiny", "lengths="),
     ],
 )
@@ -106,11 +110,63 @@ def test_a_quantized_file_is_judged_by_its_metric():
     assert "labels=" in found(file)[0].advice
 
 
-@pytest.mark.parametrize("name", ["row independence", "repeat", "streaming", "weights", "ops"])
-def test_every_failed_property_has_advice(name):
+def test_every_check_that_can_fail_has_advice():
+    assert set(ADVICE) == set(MEANING)
+
+
+@pytest.mark.parametrize("name", sorted(set(MEANING) - {"run", "values", "gap"}))
+def test_every_failed_property_is_a_finding(name):
     failed = dataclasses.replace(FILE, properties=(Property(name, "fail", "it was seen"),))
     (finding,) = found(failed)
     assert (finding.subject, finding.seen) == ("model.tflite", "it was seen")
+
+
+def with_outputs(actual, **changes):
+    """The file with outputs of its own where the model gives two zeros."""
+    comparisons = compare({"y": np.zeros(2)}, {"y": actual}, 0.0, 0.1)
+    outputs = (OutputResult("y", ("batch 2",), comparisons, None),)
+    return dataclasses.replace(FILE, outputs=outputs, **changes)
+
+
+def test_wrong_values_are_the_cause_of_a_wrong_step():
+    step = Property("streaming", "fail", "it was seen")
+    first = FirstDifference("lstm", "old", stale=True)
+    file = with_outputs(np.ones(2), properties=(step,), first_difference=first)
+    (finding,) = found(file)
+    assert "layer 'lstm'" in finding.seen
+
+
+def test_a_wrong_step_of_a_file_with_right_values_is_a_finding():
+    step = Property("streaming", "fail", "it was seen")
+    assert found(with_outputs(np.zeros(2), properties=(step,)))[0].seen == "it was seen"
+
+
+def test_outputs_that_cannot_be_compared_have_advice():
+    (finding,) = found(with_outputs(np.zeros(3)))
+    assert "wrong shape" in finding.seen
+    assert finding.advice == ADVICE["values"]
+
+
+GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), max_gap=0.1)
+
+
+@pytest.mark.parametrize(
+    ("gap", "seen", "advice"),
+    [
+        (GAP, "is 0.5, max_gap is 0.1", "recalibrate"),
+        (TrainInferenceGap("not measured", "no config", max_gap=0.1), "no config", "max_gap out"),
+    ],
+)
+def test_a_gap_above_max_gap_has_advice(gap, seen, advice):
+    (finding,) = findings(OWN, (), gap, 500, None)
+    assert seen in finding.seen
+    assert advice in finding.advice
+
+
+def test_statistics_that_explain_a_gap_have_the_advice():
+    gap = dataclasses.replace(GAP, layers=(dataclasses.replace(GOOD, distance=3.0),))
+    (finding,) = findings(OWN, (), gap, 500, None)
+    assert finding.subject == "bn"
 
 
 def test_an_artefact_that_does_not_run_has_advice():

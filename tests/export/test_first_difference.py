@@ -1,11 +1,13 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.cases import Case
 from keras_norm.export.compare import compare
+from keras_norm.export.errors import ConversionError
 from keras_norm.export.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.runners import KerasRunner
 
@@ -44,6 +46,62 @@ def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tmp_path):
     file = export_tflite(build(), tmp_path / "model.tflite")
     found = first_difference(retrained("dense"), str(file), DATA, SHARE)
     assert (found.layer, found.stale) == ("dense", True)
+
+
+def plain():
+    """An LSTM of Keras' own, which can be exported at any batch size when it is fused."""
+    keras.utils.set_random_seed(0)
+    layers = (keras.layers.LSTM(4, name="lstm"), keras.layers.Dense(2, name="y"))
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+def test_a_file_with_fused_lstms_is_compared_with_another(tmp_path):
+    model = plain()
+    file = export_tflite(model, tmp_path / "model.tflite", fused=True)
+    layer = model.get_layer("lstm")
+    layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
+    found = first_difference(model, str(file), DATA, SHARE)
+    assert (found.layer, found.stale) == ("lstm", True)
+
+
+def dense():
+    """Layers large enough for the converter to quantize."""
+    keras.utils.set_random_seed(0)
+    layers = (keras.layers.Dense(64, "relu", name="h"), keras.layers.Dense(64, name="y"))
+    return keras.Sequential([keras.Input((64,), name="x"), *layers])
+
+
+@pytest.mark.parametrize(
+    ("quantize", "layer", "stale", "seen"),
+    [
+        ("dynamic", "y", True, "a new export of the model is right"),
+        ("int8", None, None, "it computes in 8 bits"),
+    ],
+)
+def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale, seen):
+    model, path = dense(), tmp_path / "model.tflite"
+    rows = np.random.default_rng(0).normal(size=(50, 64)).astype("float32")
+    samples = rows if quantize == "int8" else None
+    export_tflite(model, path, quantize=quantize, representative=samples)
+    last = model.get_layer("y")
+    last.set_weights([weight + 0.5 for weight in last.get_weights()])
+    found = first_difference(model, str(path), {"x": rows[:5]}, share=0.05)
+    assert (found.layer, found.stale) == (layer, stale)
+    assert seen in found.reason
+
+
+def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file_is_old(
+    tmp_path, monkeypatch
+):
+    file = export_tflite(build(), tmp_path / "model.tflite")
+
+    def refused(*_, **__):
+        raise ConversionError("refused")
+
+    monkeypatch.setattr("keras_norm.export.first_difference.export_tflite", refused)
+    found = first_difference(retrained("dense"), str(file), DATA, SHARE)
+    assert found.stale is None
+    assert found.reason == "the model cannot be exported again: refused"
 
 
 def nested():

@@ -33,6 +33,32 @@ def test_an_embedding_fills_with_zero():
     assert fills_of(keras.Model(x, outputs))[0] == {"x": 0}
 
 
+def encoder():
+    """A model of two inputs that masks the second, as inner part of another."""
+    plain, masked = sequences("plain"), sequences("masked")
+    rnn = keras.layers.SimpleRNN(2)
+    outputs = keras.layers.Add()([rnn(plain), rnn(keras.layers.Masking(-5.0)(masked))])
+    return keras.Model([plain, masked], outputs)
+
+
+def test_a_mask_inside_a_nested_model_of_two_inputs_is_of_its_own_input():
+    a, b = sequences("a"), sequences("b")
+    assert fills_of(keras.Model([a, b], encoder()([b, a])))[0] == {"a": -5.0}
+
+
+class Subclassed(keras.Model):
+    def call(self, x):
+        return x
+
+
+def test_a_layer_beside_a_model_that_masks_nothing_still_masks():
+    x = sequences()
+    inner = keras.Sequential([sequences(), keras.layers.SimpleRNN(2)])
+    masked = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
+    outputs = keras.layers.Concatenate()([inner(x), inner(Subclassed()(x)), masked])
+    assert fills_of(keras.Model(x, outputs))[0] == {"x": -5.0}
+
+
 def masked_by_an_input():
     x, other, keep = (
         sequences(),

@@ -58,3 +58,23 @@ def test_metrics_are_those_of_all_samples_at_their_own_length():
     (metric,) = plan.metrics(plan.expected)
     expected = float(np.mean(np.square(model(DATA))))
     assert metric.value == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(lambda y: y[:1], id="one row"),
+        pytest.param(lambda y: y.sum(axis=0), id="no batch axis"),
+        pytest.param(lambda y: y.sum(), id="a number"),
+        pytest.param(lambda y: y[:, :1], id="other rows"),
+    ],
+)
+def test_an_output_of_another_shape_has_no_metric(cut):
+    _, plan = plan_of(keras.layers.GlobalAveragePooling1D(), labels=np.zeros((40, 2)))
+    assert plan.metrics([{"y": cut(answer["y"])} for answer in plan.expected]) == ()
+
+
+def test_labels_are_refused_where_the_model_gives_no_row_for_each_sample():
+    over_the_batch = keras.layers.Lambda(lambda x: keras.ops.mean(x, axis=0))
+    with pytest.raises(ValueError, match="the model has none"):
+        plan_of(over_the_batch, labels=np.zeros(40))

@@ -90,3 +90,10 @@ def test_samples_fill_whole_batches():
     samples = quantization.read_representative(models.dense(), "int8", np.arange(15).reshape(5, 3))
     arrays = quantization.whole_batches(samples, 4)
     np.testing.assert_array_equal(arrays["x"][:, 0], [0, 3, 6, 9, 12, 0, 3, 6])
+
+
+def test_statistics_of_timesteps_in_8_bits_want_data_to_be_tested_on(tmp_path):
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, keras_norm.BatchNormLSTM(2, max_timesteps=4)(inputs))
+    with pytest.raises(ValueError, match=r"statistics of every timestep.*representative="):
+        export_tflite(model, tmp_path / "m.tflite", quantize="dynamic")

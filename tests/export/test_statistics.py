@@ -6,7 +6,7 @@ from keras import ops
 import keras_norm
 from keras_norm.clone import measuring_clone
 from keras_norm.export.metrics import read_labels
-from keras_norm.export.statistics import measure_gap
+from keras_norm.export.statistics import OutputGap, TrainInferenceGap, measure_gap
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
@@ -232,3 +232,8 @@ class FixedDropout(keras.layers.Layer):
 def test_dropout_that_cannot_be_switched_off_is_named():
     with pytest.raises(ValueError, match="keeps its dropout"):
         measuring_clone(model_of(FixedDropout()))
+
+
+def test_a_gap_that_is_nan_exceeds_every_limit():
+    gaps = (OutputGap("a", 0.1, 0.1, 1.0), OutputGap("b", float("nan"), 0.1, 1.0))
+    assert not TrainInferenceGap("ok", "", gaps, max_gap=0.5).passed

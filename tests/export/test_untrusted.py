@@ -110,11 +110,11 @@ def test_no_class_or_function_is_called_but_those_of_layers(
 
 @pytest.mark.parametrize("module", ["os", "builtins", "planted_module", "keras.utils"])
 @pytest.mark.parametrize("argument", ["activation", "kernel_initializer"])
-def test_no_function_of_another_module_is_an_argument(refused, entries, argument, module):
+def test_no_function_of_another_module_is_an_argument(refused, entries, tmp_path, argument, module):
     name = {"os": "system", "builtins": "eval"}.get(module, "get_file")
     layer = json.loads(entries["config.json"])["config"]["layers"][1]
     layer["config"][argument] = function(module, name)
-    assert len(refused(with_layer(entries, layer))) < 500
+    assert len(refused(with_layer(entries, layer)).replace(str(tmp_path), "")) < 500
 
 
 LOOKUPS = {

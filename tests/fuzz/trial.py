@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 
 from keras_norm.export import (
@@ -21,8 +22,15 @@ from keras_norm.export.cases import make_cases, read_samples
 from keras_norm.export.report import Failure
 from keras_norm.export.runners import KerasRunner
 from tests.fuzz.models import RandomModel, random_model
+from tests.fuzz.padding import reads_padding
 
 PASSED, REFUSED, FAILED = "passed", "refused", "failed"
+
+# How each format is exported, and the name of its file.
+FORMATS: dict[str, tuple[Callable[..., Any], str]] = {
+    "SavedModel": (export_saved_model, "saved_model"),
+    "TFLite": (export_tflite, "model.tflite"),
+}
 
 # How many times as far from the model an export may be as the model is from exact arithmetic.
 LOSSES = 10.0
@@ -44,7 +52,7 @@ class Trial:
         seed: of the model.
         policy: its dtype policy.
         layers: its layers, in one line.
-        outcomes: by format, "SavedModel" and "TFLite"; and "model", where it could not be made, or
+        outcomes: by format, those of FORMATS; and "model", where it could not be made, or
             fails the check by itself.
         seconds: how long it took.
     """
@@ -81,13 +89,9 @@ def run_trial(seed: int) -> Trial:
 
 
 def _outcomes(drawn: RandomModel) -> dict[str, Outcome]:
-    exports: dict[str, tuple[Callable[..., Any], str]] = {
-        "SavedModel": (export_saved_model, "saved_model"),
-        "TFLite": (export_tflite, "model.tflite"),
-    }
     outcomes, files = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        for kind, (export, name) in exports.items():
+        for kind, (export, name) in FORMATS.items():
             try:
                 files[kind] = export(drawn.model, pathlib.Path(folder, name))
             # Refused or crashed: `_is_documented` tells.
@@ -98,7 +102,7 @@ def _outcomes(drawn: RandomModel) -> dict[str, Outcome]:
             return outcomes
         report, note = _checked(drawn, list(files.values()))
     outcomes |= {kind: Outcome(PASSED, note) for kind in files}
-    for failure in _findings(report):
+    for failure in _findings(report, drawn.model):
         kinds = [kind for kind, file in files.items() if failure.subject.startswith(file.name)]
         reason = f"{failure.subject}: {failure.check}: {failure.detail}"
         outcomes[kinds[0] if kinds else "model"] = Outcome(FAILED, reason)
@@ -112,7 +116,7 @@ def _checked(drawn: RandomModel, files: list[pathlib.Path]) -> tuple[Report, str
     model than the model is to what it would be without rounding, which is measured in float64.
     """
     report = check(drawn.model, files, drawn.data)
-    if not _findings(report):
+    if not _findings(report, drawn.model):
         return report, ""
     exact = random_model(drawn.seed, policy="float64").model
     runners = [KerasRunner(model) for model in (drawn.model, exact)]
@@ -124,10 +128,11 @@ def _checked(drawn: RandomModel, files: list[pathlib.Path]) -> tuple[Report, str
     return check(drawn.model, files, drawn.data, atol=atol), f"atol {atol:.2g} for rounding"
 
 
-def _findings(report: Report) -> list[Failure]:
-    """The failures, but for padding that the Keras model reads too: a convolution, say, does."""
-    reads = any(f.subject == report.keras.name and f.check == "padding" for f in report.failures)
-    return [f for f in report.failures if not (reads and f.check == "padding")]
+def _findings(report: Report, model: keras.Model) -> list[Failure]:
+    """The failures, but for padding that the Keras model is known to read: a convolution does."""
+    reads = reads_padding(model)
+    own = report.keras.name
+    return [f for f in report.failures if not (reads and f.subject == own and f.check == "padding")]
 
 
 def _is_documented(error: Exception) -> bool:

@@ -1,0 +1,55 @@
+"""An export that is ended in the middle, beside a version that a server has loaded."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.export import models
+
+ROOT = pathlib.Path(__file__).parents[2]
+SECONDS = 120.0
+
+
+def contents(folder):
+    return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.keras"
+    models.layer_norm_lstm().save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "abandoned"), [(signal.SIGINT, 130, 0), (signal.SIGKILL, -9, 1)]
+)
+def test_no_half_a_version_stands_and_the_old_one_is_as_it_was(
+    model_file, tmp_path, number, status, abandoned
+):
+    versions = tmp_path / "saved_model"
+    (versions / "1").mkdir(parents=True)
+    (versions / "1" / "saved_model.pb").write_bytes(b"the version that is served")
+    before = contents(versions / "1")
+    arguments = ["export", str(model_file), "--to", str(tmp_path), "--version", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_norm_cli", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + SECONDS
+    while not list(versions.glob(".2.*.tmp")):  # it has begun to write
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.send_signal(number)
+    assert process.wait(SECONDS) == status
+    assert not (versions / "2").exists()
+    assert len(list(versions.glob(".2.*.tmp"))) == abandoned
+    assert contents(versions / "1") == before

@@ -1,0 +1,40 @@
+import keras
+import pytest
+
+import keras_norm
+from tests.fuzz.padding import reads_padding
+
+layers = keras.layers
+
+READING = {
+    "convolution": lambda: layers.Conv1D(2, 3, padding="same"),
+    "pooling": lambda: layers.GlobalMaxPooling1D(),
+    "a norm without masks": lambda: layers.RMSNormalization(),
+    "backward BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3, go_backwards=True),
+    "BatchNorm both ways": lambda: layers.Bidirectional(keras_norm.BatchNormGRU(2, 3)),
+    "reversed sequence": lambda: layers.GRU(2, go_backwards=True, return_sequences=True),
+    "last output, masked": lambda: layers.GRU(2, zero_output_for_mask=True),
+}
+NOT_READING = {
+    "BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3),
+    "backward LayerNorm": lambda: keras_norm.LayerNormGRU(2, go_backwards=True),
+    "both ways": lambda: layers.Bidirectional(keras_norm.LayerNormGRU(2, return_sequences=True)),
+    "masked sequence": lambda: layers.GRU(2, zero_output_for_mask=True, return_sequences=True),
+    "a norm with masks": lambda: keras_norm.RMSNormalization(),
+    "mean": lambda: layers.GlobalAveragePooling1D(),
+}
+
+
+def model(layer):
+    return keras.Sequential([keras.Input((None, 3)), layers.Masking(), layer])
+
+
+@pytest.mark.parametrize("make", READING.values(), ids=READING)
+@pytest.mark.filterwarnings("ignore:.*does not support masking:UserWarning")
+def test_a_layer_that_reads_padding_is_known(make):
+    assert reads_padding(model(make()))
+
+
+@pytest.mark.parametrize("make", NOT_READING.values(), ids=NOT_READING)
+def test_no_other_layer_is_forgiven(make):
+    assert not reads_padding(model(make()))
