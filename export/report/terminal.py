@@ -11,8 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_norm.export.compare import OutputComparison
-from keras_norm.export.report.report import ArtifactResult, Report
+from keras_norm.export.cost import readable_size
+from keras_norm.export.report.report import Report
 from keras_norm.export.statistics import LayerStatistics
+
+# What a property that applies can be.
+TESTED = ("pass", "differs", "fail")
 
 STYLES = {
     "pass": "green",
@@ -48,6 +52,7 @@ def report_tables(report: Report) -> Iterator[Any]:
     if report.keras.metrics:
         yield _metrics(report)
     yield from _properties(report)
+    yield _costs(report)
     yield from _outputs_gap(report)
     if report.gap.layers:
         yield from _layers_gap(report)
@@ -182,27 +187,42 @@ def tolerances(report: Report) -> str:
 
 def _properties(report: Report) -> Iterator[Any]:
     table = new_table("Properties")
-    table.add_column("", overflow="fold")
-    subjects = [report.keras, *(r for r in report.artifacts if r.error is None)]
-    for name in property_names(report):
-        table.add_column(name, overflow="fold", min_width=6)
-    for result in subjects:
-        add_row(table, result.name, *(_status(result, name) for name in property_names(report)))
+    table.add_column("", overflow="fold", max_width=28)
+    for status in TESTED:
+        table.add_column(status)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for result in (report.keras, *(r for r in report.artifacts if r.error is None)):
+        cells = (
+            ", ".join(p.name for p in result.properties if p.status == status) for status in TESTED
+        )
+        alike.setdefault(tuple(cells), []).append(result.name)
+    for found, names in alike.items():
+        words = (Text(text, STYLES[status]) for status, text in zip(TESTED, found, strict=True))
+        add_row(table, "\n".join(names), *words)
     yield table
     padding = report.keras.property("padding")
     if padding is not None and padding.status == "not applicable":
         yield Text(f"Padding is not applicable: {padding.detail}\n", style="dim")
 
 
+def _costs(report: Report) -> Table:
+    table = new_table("Sizes, and milliseconds of a call")
+    known = [(result.name, r) for result in (report.keras, *report.artifacts) if (r := result.cost)]
+    batches = sorted({batch for _, cost in known for batch, _ in cost.latency})
+    for name in ("", "size", *(f"batch {batch}" for batch in batches), "kinds of op"):
+        table.add_column(name, justify="right" if name else "left", overflow="fold")
+    for name, cost in known:
+        latency = dict(cost.latency)
+        times = (f"{latency[batch]:.3g}" if batch in latency else "-" for batch in batches)
+        size = "-" if cost.size is None else readable_size(cost.size)
+        add_row(table, name, size, *times, str(len(cost.ops) or "-"))
+    return table
+
+
 def property_names(report: Report) -> tuple[str, ...]:
     """The properties that any subject was tested for, in the order of testing."""
     names = (p.name for r in (report.keras, *report.artifacts) for p in r.properties)
     return tuple(dict.fromkeys(names))
-
-
-def _status(result: ArtifactResult, name: str) -> Text:
-    tested = result.property(name)
-    return word("-" if tested is None or tested.status == "not applicable" else tested.status)
 
 
 def _outputs_gap(report: Report) -> Iterator[Any]:
