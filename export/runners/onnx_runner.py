@@ -4,7 +4,7 @@ import importlib.util
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
+from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.export.worker_process import WorkerProcess
 
 
@@ -21,15 +21,7 @@ class ONNXRunner(WorkerRunner):
         require_onnx()
         if self.signature_name != SERVING_DEFAULT:
             raise RunnerError(f"{self._subject}: an ONNX file has no signatures to choose from")
-        if not self.path.is_file():
-            raise RunnerError(f"{self._subject}: no such file")
-        request = {"path": str(self.path)}
-        worker = WorkerProcess("run_onnx.py", request, subject=self._subject, timeout=timeout)
-        self.inputs = {
-            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
-            for name, entry in worker.info["inputs"].items()
-        }
-        return worker
+        return self._start_file("run_onnx.py", {"path": str(self.path)}, timeout)
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> its nodes, in loop bodies too; "domain.Op" where it is not ONNX's own."""

@@ -2,9 +2,7 @@
 
 import importlib.util
 
-from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.signature import TensorSpec
 from keras_norm.export.worker_process import WorkerProcess
 
 
@@ -19,15 +17,8 @@ class TFLiteRunner(WorkerRunner):
 
     def _start(self, timeout: float) -> WorkerProcess:
         require_litert()
-        if not self.path.is_file():
-            raise RunnerError(f"{self._subject}: no such file")
         request = {"path": str(self.path), "signature": self.signature_name}
-        worker = WorkerProcess("run_tflite.py", request, subject=self._subject, timeout=timeout)
-        self.inputs = {
-            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
-            for name, entry in worker.info["inputs"].items()
-        }
-        return worker
+        return self._start_file("run_tflite.py", request, timeout)
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> tensors it writes, in the main graph and in loop bodies."""

@@ -4,8 +4,9 @@ import abc
 import os
 import pathlib
 
+from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.runner import Arrays, Runner
-from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
 from keras_norm.export.worker_process import WorkerProcess
 
 TIMEOUT = 300.0
@@ -39,6 +40,17 @@ class WorkerRunner(Runner):
     @abc.abstractmethod
     def _start(self, timeout: float) -> WorkerProcess:
         """Start the worker and set `self.inputs`."""
+
+    def _start_file(self, script: str, request: dict[str, str], timeout: float) -> WorkerProcess:
+        """Start a worker that runs one file, and take the inputs that it reports."""
+        if not self.path.is_file():
+            raise RunnerError(f"{self._subject}: no such file")
+        worker = WorkerProcess(script, request, subject=self._subject, timeout=timeout)
+        self.inputs = {
+            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
+            for name, entry in worker.info["inputs"].items()
+        }
+        return worker
 
     def _run(self, inputs: Arrays) -> Arrays:
         return self._worker.run(inputs)
