@@ -10,10 +10,10 @@ Run with `make demo`, or `python -m examples.digits`; the results go to build/de
 import argparse
 import dataclasses
 import pathlib
-import shutil
 import sys
 from collections.abc import Callable
 
+import keras
 import matplotlib.figure
 import numpy as np
 import rich.console
@@ -22,13 +22,9 @@ import rich.table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from keras_norm_cli import quiet_native_logs
-
-with quiet_native_logs():  # TensorFlow writes to the terminal when it is imported
-    import keras
-
-    import keras_norm
-    from keras_norm.export import Report, check, export_saved_model, export_tflite
+import keras_norm
+from examples.common.exporting import export_and_check, worst_difference
+from keras_norm.export import Report
 
 UNITS = 64
 BATCH = 32
@@ -119,17 +115,6 @@ def train(
     return Run(model, tuple(recorder.steps), tuple(recorder.accuracies))
 
 
-def export_and_check(model: keras.Model, x_test: np.ndarray, folder: pathlib.Path) -> Report:
-    """Write a model as SavedModel and TFLite, check both, and write the page of the report."""
-    target = folder / model.name
-    shutil.rmtree(target, ignore_errors=True)  # what an earlier demo wrote
-    saved_model = export_saved_model(model, target / "saved_model", version=1)
-    tflite = export_tflite(model, target / "model.tflite")
-    report = check(model, [saved_model, tflite], {"rows": x_test})
-    report.to_html(target / "report.html")
-    return report
-
-
 def plot(runs: dict[str, Run], path: pathlib.Path) -> None:
     """Draw test accuracy over gradient steps, one curve a model."""
     figure = matplotlib.figure.Figure(figsize=(7, 4), layout="constrained")
@@ -163,8 +148,8 @@ def table(runs: dict[str, Run], reports: dict[str, Report]) -> rich.table.Table:
         if report is None:
             result.add_row(*row, "-", "-", "-")
             continue
-        worst = [o.max_abs for a in report.artifacts for o in a.outputs if o.max_abs is not None]
-        difference = f"{max(worst):.1e}" if worst else "not run"
+        worst = worst_difference(report)
+        difference = "not run" if worst is None else f"{worst:.1e}"
         gap = "not measured" if report.gap.worst is None else f"{report.gap.worst:.1e}"
         verdict = "[green]pass[/]" if report else "[red]FAIL[/]"
         result.add_row(*row, gap, difference, verdict)
@@ -194,7 +179,8 @@ def main(argv: list[str] | None = None) -> int:
     reports = {}
     for name in EXPORTED:
         with console.status(f"Exporting and checking the {name}"):
-            reports[name] = export_and_check(runs[name].model, data[1], args.out)
+            model = runs[name].model
+            reports[name] = export_and_check(model, {"rows": data[1]}, args.out / model.name)
         reports[name].print(console)
 
     console.print(table(runs, reports))

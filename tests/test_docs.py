@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import keras_norm
+from examples import common
 from keras_norm import export
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -23,9 +24,10 @@ MODULES = [
         keras_norm.ops,
         keras_norm.rnn,
         export,
+        common,
     )
     for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    if name.startswith("keras_norm.") and not name.endswith(("__main__", "workers"))
+    if name.startswith(("keras_norm.", "examples.")) and not name.endswith(("__main__", "workers"))
 ]
 
 

@@ -1,0 +1,69 @@
+"""How the examples train a model: Keras' own progress bar, TensorBoard, and the best weights."""
+
+import pathlib
+import sys
+from typing import Any
+
+import keras
+
+from examples.common.results import Run
+
+Curves = dict[str, list[float]]
+
+
+def fit(
+    model: keras.Model,
+    *arrays: Any,
+    run: Run,
+    out: pathlib.Path,
+    monitor: str,
+    callbacks: tuple[keras.callbacks.Callback, ...] = (),
+    **options: Any,
+) -> Curves:
+    """Train a compiled model, and leave it with the weights of its best epoch.
+
+    Writes TensorBoard's logs to `out/logs`, and the best model to `out/models`.
+
+    Args:
+        model: compiled.
+        *arrays: the training data as `model.fit` takes them.
+        run: which training this is.
+        out: folder of the example.
+        monitor: name of the validation value that says which epoch is best, such as
+            "val_accuracy"; Keras knows whether more of it is better.
+        callbacks: further ones.
+        **options: of `model.fit`.
+
+    Returns:
+        The value of every metric after every epoch.
+    """
+    file = model_file(out, run)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    print(f"\n{run.name}", flush=True)
+    history = model.fit(
+        *arrays,
+        # A bar that is redrawn would fill a log file.
+        verbose=1 if sys.stdout.isatty() else 2,
+        callbacks=[
+            keras.callbacks.TensorBoard(out / "logs" / slug(run.name), write_graph=False),
+            keras.callbacks.ModelCheckpoint(file, monitor=monitor, save_best_only=True),
+            *callbacks,
+        ],
+        **options,
+    ).history
+    model.load_weights(file)
+    return {metric: [round(float(x), 5) for x in values] for metric, values in history.items()}
+
+
+def model_file(out: pathlib.Path, run: Run) -> pathlib.Path:
+    """Where the best model of a run is kept."""
+    return out / "models" / f"{slug(run.name)}.keras"
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's.
+
+    >>> slug("in order, LN-LSTM, seed 0")
+    'in-order-ln-lstm-seed-0'
+    """
+    return "-".join(name.replace(",", " ").split()).lower()

@@ -1,0 +1,205 @@
+"""MNIST pixel by pixel, in order and permuted, with an LSTM, an LN-LSTM and a BN-LSTM.
+
+The task of Cooijmans et al. 2016 (arXiv 1603.09025), section 5.1: a digit's pixels come one at a
+time, and the class is read from the last state; permuted, the pixels of all digits come in one and
+the same random order. Their code drew that order with replacement, so that some pixels came twice
+and others never; here it is a permutation. `small` reads images of 7 x 7 pixels, each the mean of
+4 x 4; `paper` reads all 784.
+
+Run with `python -m examples.sequential_mnist`; --help tells what else there is.
+"""
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_norm
+from examples.common import command, data, exporting, plots, tables
+from examples.common.results import Entry, Results, Run, grouped, run_of
+from examples.common.training import fit, model_file, slug
+
+VALIDATION = 5000
+SAMPLES = 256  # with which the exported models are checked
+NOISE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a preset stands for.
+
+    Attributes:
+        pool: side of the square of pixels whose mean is one step.
+        training: how many digits there are to learn from.
+        units: size of the states.
+        epochs: passes over the training digits.
+        seeds: how often all is repeated.
+        exported: models whose best run is exported and checked.
+        batch: how many digits an update takes.
+        learning_rate: of RMSProp.
+    """
+
+    pool: int
+    training: int
+    units: int
+    epochs: int
+    seeds: int
+    exported: tuple[str, ...] = ("LSTM", "LN-LSTM", "BN-LSTM")
+    batch: int = 64
+    learning_rate: float = 1e-3
+
+
+PRESETS = {
+    "smoke": Settings(7, training=512, units=16, epochs=1, seeds=1, exported=("BN-LSTM",)),
+    "small": Settings(4, training=55000, units=100, epochs=5, seeds=2),
+    # 100,000 updates, as the paper's figures show.
+    "paper": Settings(1, training=55000, units=100, epochs=116, seeds=1),
+}
+
+# Arrays (digits, steps, 1) of pixels in [0, 1], and the classes (digits,).
+Digits = tuple[np.ndarray, np.ndarray]
+
+# Without a norm, NormLSTM is Keras' LSTM in a form that TFLite takes.
+LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
+    "LSTM": lambda units, steps, **options: keras_norm.NormLSTM(units, **options),
+    "LN-LSTM": lambda units, steps, **options: keras_norm.LayerNormLSTM(units, **options),
+    "BN-LSTM": lambda units, steps, **options: keras_norm.BatchNormLSTM(units, steps, **options),
+}
+
+HEADER = ("task", "model", "test accuracy, %", "training, s")
+
+
+@keras.saving.register_keras_serializable("keras_norm_examples")
+class IdentityCandidate(keras.initializers.Initializer):
+    """The identity for an LSTM's candidate, orthogonal matrices for its gates (section 5)."""
+
+    def __call__(self, shape: tuple[int, int], dtype: Any = None) -> Any:
+        """A recurrent kernel (units, 4 units) with the blocks i, f, c, o."""
+        units, _ = shape
+        orthogonal = keras.initializers.Orthogonal()
+        blocks = [orthogonal.clone() for _ in range(4)]
+        blocks[2] = keras.initializers.Identity()
+        return ops.concatenate([block((units, units), dtype) for block in blocks], axis=1)
+
+
+def load(asked: command.Command[Settings]) -> dict[str, Digits]:
+    """The digits to train, validate and test with."""
+    first = min(asked.settings.training, VALIDATION)
+    parts = {
+        "training": f"train[{VALIDATION}:{VALIDATION + asked.settings.training}]",
+        "validation": f"train[:{first}]",
+        "test": "test",
+    }
+    return {
+        part: _pooled(data.from_tfds("mnist", split, asked.data), asked.settings.pool)
+        for part, split in parts.items()
+    }
+
+
+def _pooled(digits: dict[str, np.ndarray], pool: int) -> Digits:
+    side = 28 // pool
+    pixels = digits["image"].reshape(-1, side, pool, side, pool).mean(axis=(2, 4)) / 255
+    return pixels.reshape(-1, side * side, 1).astype("float32"), digits["label"]
+
+
+def permuted(parts: dict[str, Digits]) -> dict[str, Digits]:
+    """The digits, their pixels in one random order, which is the same for every seed."""
+    order = np.random.default_rng(0).permutation(parts["test"][0].shape[1])
+    return {part: (pixels[:, order], classes) for part, (pixels, classes) in parts.items()}
+
+
+def build(run: Run, steps: int, units: int) -> keras.Model:
+    """A classifier of sequences of pixels.
+
+    In order, the first pixels of every digit are black: all sequences then have the same states,
+    and a BatchNorm no variance to divide by. In training the states start from noise instead
+    (section 5.1).
+    """
+    inputs = keras.Input((None, 1), name="pixels")
+    states = None
+    if run.task == "in order":
+        zeros = ops.repeat(ops.zeros_like(inputs[:, 0]), units, axis=1)
+        states = [keras.layers.GaussianNoise(NOISE)(zeros) for _ in range(2)]
+    recurrent = LAYERS[run.model](units, steps, recurrent_initializer=IdentityCandidate())
+    hidden = recurrent(inputs, initial_state=states)
+    outputs = keras.layers.Dense(10, activation="softmax", name="digit")(hidden)
+    return keras.Model(inputs, outputs, name=slug(f"{run.task}, {run.model}"))
+
+
+def train(asked: command.Command[Settings], run: Run, parts: dict[str, Digits]) -> Entry:
+    """Train one model; its curves, and its accuracy on the test digits after the best epoch."""
+    settings = asked.settings
+    keras.utils.set_random_seed(run.seed)
+    model = build(run, parts["test"][0].shape[1], settings.units)
+    model.compile(
+        keras.optimizers.RMSprop(settings.learning_rate, momentum=0.9, global_clipnorm=1.0),
+        "sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    curves = fit(
+        model,
+        *parts["training"],
+        run=run,
+        out=asked.out,
+        monitor="val_accuracy",
+        validation_data=parts["validation"],
+        batch_size=settings.batch,
+        epochs=settings.epochs,
+    )
+    _, accuracy = model.evaluate(*parts["test"], batch_size=500, verbose=0)
+    return {"test_accuracy": accuracy, "curves": curves}
+
+
+def check(asked: command.Command[Settings], run: Run, test: Digits) -> Entry:
+    """Export the model of a run, and check the files with test digits."""
+    pixels, classes = (array[:SAMPLES] for array in test)
+    model = build(run, pixels.shape[1], asked.settings.units)
+    model.load_weights(model_file(asked.out, run))
+    return exporting.checked(model, pixels, asked.out / model.name, classes)
+
+
+def rows(runs: Iterable[Entry]) -> list[list[str]]:
+    """The rows under HEADER."""
+    return [
+        [
+            task,
+            model,
+            tables.spread([100 * run["test_accuracy"] for run in seeds], 2),
+            tables.spread([run["seconds"] for run in seeds], 0),
+        ]
+        for task, models in grouped(runs).items()
+        for model, seeds in models.items()
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train every model on both tasks; 0 when the exports of the best ones pass the check."""
+    asked = command.parse("sequential_mnist", __doc__, PRESETS, argv)
+    results = Results(asked)
+    digits = load(asked)
+    tasks = {"in order": digits, "permuted": permuted(digits)}
+    runs = [
+        results.once("runs", run, functools.partial(train, asked, run, tasks[run.task]))
+        for seed in range(asked.seed, asked.seed + asked.settings.seeds)
+        for run in (Run(task, model, seed) for task in tasks for model in LAYERS)
+    ]
+    plots.curves(runs, "val_accuracy", asked.out / "curves.png", "validation accuracy, %", 100)
+    checks = []
+    for model in asked.settings.exported:
+        best = run_of(
+            max((r for r in runs if r["model"] == model), key=lambda r: r["test_accuracy"])
+        )
+        test = tasks[best.task]["test"]
+        checks.append(results.once("checks", best, functools.partial(check, asked, best, test)))
+    tables.show("MNIST, pixel by pixel", HEADER, rows(runs))
+    print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")
+    return 0 if all(entry["passed"] for entry in checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

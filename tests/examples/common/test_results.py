@@ -1,0 +1,74 @@
+"""What was measured is kept, and not measured again."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from examples.common.command import Command
+from examples.common.results import Results, Run, grouped
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    sizes: tuple[int, ...] = (3, 4)
+
+
+RUN = Run("counting", "LSTM", 0)
+
+
+@pytest.fixture
+def asked(tmp_path):
+    return Command("count", "small", Settings(), None, 0, tmp_path / "out")
+
+
+def refuse():
+    raise AssertionError("measured again")
+
+
+def test_an_entry_has_its_run_what_was_measured_and_the_seconds(asked):
+    entry = Results(asked).once("runs", RUN, lambda: {"accuracy": 0.5})
+    assert entry.pop("seconds") >= 0
+    assert entry == {"task": "counting", "model": "LSTM", "seed": 0, "accuracy": 0.5}
+
+
+def test_a_second_process_measures_only_what_is_missing(asked):
+    first = Results(asked).once("runs", RUN, lambda: {"accuracy": 0.5})
+    again = Results(asked)
+    assert again.once("runs", RUN, refuse) == first
+    assert again.once("checks", RUN, lambda: {"passed": True})["passed"]
+    assert again.once("runs", dataclasses.replace(RUN, seed=1), lambda: {"accuracy": 1})["seed"]
+
+
+def test_what_was_interrupted_leaves_what_was_whole(asked):
+    results = Results(asked)
+    results.once("runs", RUN, lambda: {"accuracy": 0.5})
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        results.once("runs", dataclasses.replace(RUN, seed=1), interrupted)
+    (entry,) = json.loads(results.path.read_text())["entries"]["runs"]
+    assert entry["seed"] == 0
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"settings": Settings((3,))}, {"preset": "paper"}])
+def test_results_of_other_settings_are_not_mixed_with_these(asked, other):
+    Results(asked).once("runs", RUN, lambda: {"accuracy": 0.5})
+    with pytest.raises(SystemExit, match="other settings: remove it, or give another --out"):
+        Results(dataclasses.replace(asked, **other))
+
+
+def test_the_file_says_what_the_figures_depend_on(asked):
+    Results(asked).once("runs", RUN, lambda: {})
+    content = json.loads(pathlib.Path(asked.out, "results.json").read_text())
+    assert content["settings"] == {"sizes": [3, 4]}
+    assert content["machine"].keys() == {"processors", "tensorflow", "keras"}
+
+
+def test_entries_are_grouped_by_task_and_model():
+    entries = [dataclasses.asdict(Run(task, "GRU", seed)) for seed in (0, 1) for task in "ab"]
+    groups = grouped(entries)
+    assert [entry["seed"] for entry in groups["b"]["GRU"]] == [0, 1]

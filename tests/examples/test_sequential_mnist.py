@@ -1,0 +1,65 @@
+"""The smallest preset, and what the task asks for."""
+
+import json
+
+import keras
+import numpy as np
+
+from examples import sequential_mnist
+from examples.common.results import Run
+
+
+def test_smoke_trains_exports_and_checks(data, tmp_path, capsys):
+    arguments = ["--preset", "smoke", "--data", str(data), "--out", str(tmp_path)]
+    assert sequential_mnist.main(arguments) == 0
+    entries = json.loads((tmp_path / "results.json").read_text())["entries"]
+    assert len(entries["runs"]) == 6
+    (check,) = entries["checks"]
+    assert check["passed"]
+    assert (tmp_path / "curves.png").is_file()
+    assert list((tmp_path / "logs").glob("*/train/events*"))
+    (folder,) = tmp_path.glob("*-bn-lstm")
+    assert (folder / "saved_model" / "1" / "saved_model.pb").is_file()
+    assert (folder / "model.tflite").is_file()
+    assert "permuted" in capsys.readouterr().out
+
+
+def test_permuted_digits_have_every_pixel_once():
+    pixels = np.random.default_rng(0).normal(size=(5, 49, 1))
+    (moved, classes) = sequential_mnist.permuted({"test": (pixels, np.arange(5))})["test"]
+    np.testing.assert_array_equal(np.sort(moved, axis=1), np.sort(pixels, axis=1))
+    np.testing.assert_array_equal(classes, np.arange(5))
+    assert (moved != pixels).any()
+
+
+def test_a_pixel_is_the_mean_of_a_square(monkeypatch):
+    images = np.random.default_rng(0).integers(0, 256, (2, 28, 28, 1), "uint8")
+    monkeypatch.setattr(
+        sequential_mnist.data,
+        "from_tfds",
+        lambda *_: {"image": images, "label": np.zeros(2, "int64")},
+    )
+    asked = sequential_mnist.command.parse("", "A.", sequential_mnist.PRESETS, [])
+    pixels, _ = sequential_mnist.load(asked)["test"]
+    assert pixels.shape == (2, 49, 1)
+    # The second pixel of the second row.
+    expected = images[0, 4:8, 4:8].astype("float64").mean() / 255
+    np.testing.assert_allclose(pixels[0, 8, 0], expected, rtol=1e-6)
+
+
+def test_the_candidate_starts_as_the_identity_and_the_gates_orthogonal():
+    kernel = np.array(sequential_mnist.IdentityCandidate()((6, 24)))
+    gates = np.split(kernel, 4, axis=1)
+    np.testing.assert_array_equal(gates[2], np.eye(6))
+    for gate in gates:
+        np.testing.assert_allclose(gate @ gate.T, np.eye(6), atol=1e-6)
+    assert np.abs(gates[0] - gates[1]).max() > 0.1
+
+
+def test_the_states_are_noisy_in_training_alone_and_only_in_order():
+    x = np.random.default_rng(0).normal(size=(3, 9, 1)).astype("float32")
+    for task, noisy in (("in order", True), ("permuted", False)):
+        keras.utils.set_random_seed(0)
+        model = sequential_mnist.build(Run(task, "LN-LSTM", 0), 9, 4)
+        training, inference = (np.array(model(x, training=t)) for t in (True, False))
+        assert (np.abs(training - inference).max() > 1e-4) == noisy
