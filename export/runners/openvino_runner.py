@@ -19,7 +19,8 @@ class OpenVINORunner(WorkerRunner):
     """A SavedModel or a TFLite file in OpenVINO: a second opinion, by other code than TensorFlow's.
 
     It computes in float32, also what the file has in float64 or float16, and int64 in 32 bits. What
-    it cannot read says nothing about the file, which TensorFlow or LiteRT may run.
+    it cannot read says nothing about the file, which TensorFlow or LiteRT may run. Reductions are
+    kept apart from what comes after them, with which OpenVINO would compute them wrongly.
 
     Raises:
         ImportError: OpenVINO is not installed, or for a TFLite file LiteRT is not.

@@ -24,6 +24,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
             places(model.inputs, request["inputs"]),
             places(model.outputs, request["outputs"]),
         )
+        keep_reductions_apart(model)
         model = with_float32_ends(model)
         # On many processors it would compute in bfloat16 or float16 of its own accord.
         compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
@@ -60,6 +61,28 @@ def places(ports: Sequence[Any], tensors: dict[str, str]) -> dict[str, int]:
         name: next(i for i, port in enumerate(ports) if tensor in port.names)
         for name, tensor in tensors.items()
     }
+
+
+def keep_reductions_apart(model: openvino.Model) -> None:
+    """Let nothing else be computed within a reduction of a tensor of three dimensions.
+
+    OpenVINO (2026.4.1) joins to a reduction what comes after it, such as the product with a
+    constant, and of three dimensions takes the first for the channels: row k of the batch gets
+    element k of the constant, or what lies behind its end in memory. It joins nothing to what is
+    read twice, and so each such reduction becomes an output too, after those that there are.
+    """
+    for op in model.get_ops():
+        for body in bodies(op):
+            keep_reductions_apart(body)
+        if op.get_type_name().startswith("Reduce") and op.get_input_partial_shape(0).rank == 3:
+            model.add_outputs(op.output(0))
+
+
+def bodies(op: Any) -> list[openvino.Model]:
+    """The graphs that a loop or a branch runs."""
+    if op.get_type_name() == "If":
+        return [op.get_then_body(), op.get_else_body()]
+    return [op.get_function()] if op.get_type_name() in ("Loop", "TensorIterator") else []
 
 
 def with_float32_ends(model: openvino.Model) -> openvino.Model:

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import RunnerError, Step, export_saved_model, export_tflite
@@ -51,6 +52,51 @@ def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
     last = keras.Model(x, keras_norm.LayerNormSimpleRNN(4)(x))  # one loop, as no sequence comes out
     with OpenVINORunner(export_tflite(last, tmp_path / "last.tflite")) as run:
         assert_equals_keras(run, last, {"x": np.random.default_rng(0).normal(size=(2, 5, 3))})
+
+
+def test_pooling_and_a_norm_after_it_in_any_batch(tmp_path):
+    # OpenVINO joins them, and then takes rows of the batch for channels.
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 4), name="x")
+    pooled = keras.layers.GlobalMaxPooling1D()(keras.layers.Conv1D(3, 2)(x))
+    norm = keras.layers.BatchNormalization(name="y")
+    model = keras.Model(x, norm(pooled))
+    rng = np.random.default_rng(0)
+    norm.set_weights([rng.uniform(0.5, 1.5, 3) for _ in range(4)])
+    data = {"x": rng.normal(size=(8, 5, 4)).astype("float32")}
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        assert_equals_keras(run, model, data)
+
+
+def test_a_norm_in_float64_in_any_batch(tmp_path):
+    # Of float64, OpenVINO joins the sum and the division of a mean as well.
+    x = keras.Input((None, 4), dtype="float64", name="x")
+    model = keras.Model(x, keras_norm.RMSNormalization(dtype="float64", name="y")(x))
+    data = {"x": np.random.default_rng(0).normal(size=(8, 1, 4))}
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        assert_equals_keras(run, model, data)
+
+
+def test_a_reduction_in_a_branch_of_a_loop(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = tf.constant(rng.normal(size=(3, 1)), "float32")
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3, 4), name="x")])
+    def served(x):
+        def body(k, y):
+            weighted = tf.cond(
+                tf.reduce_max(y) > 0,
+                lambda: weights * tf.reduce_sum(x * y, axis=2, keepdims=True),
+                lambda: y[:, :, :1],
+            )
+            return k + 1, y + weighted
+
+        return {"y": tf.while_loop(lambda k, _: k < 2, body, (0, x))[1]}
+
+    data = {"x": rng.normal(size=(8, 3, 4)).astype("float32")}
+    tf.saved_model.save(tf.Module(), tmp_path / "model", {"serving_default": served})
+    with OpenVINORunner(tmp_path / "model") as run:
+        models.assert_same(run(data), served(data["x"]), atol=1e-4)
 
 
 def test_the_states_of_a_step_are_inputs_and_outputs_of_one_name(tmp_path):
