@@ -3,7 +3,7 @@
 import io
 import pathlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import rich.console
@@ -13,22 +13,28 @@ from keras_norm.export.report import Report
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.tflite import export_tflite
 
-FORMATS: dict[str, Callable[[Any, pathlib.Path], pathlib.Path]] = {
-    "saved_model": lambda model, folder: export_saved_model(model, folder / "saved_model"),
-    "tflite": lambda model, folder: export_tflite(model, folder / "model.tflite"),
+# Format -> its exporter, and the name of the file.
+FORMATS: dict[str, tuple[Callable[..., pathlib.Path], str]] = {
+    "saved_model": (export_saved_model, "saved_model"),
+    "tflite": (export_tflite, "model.tflite"),
 }
 WIDTH = 100
 
 
 def assert_consistent(
-    model: Any, data: Any, *, formats: Sequence[str] = tuple(FORMATS), **options: Any
+    model: Any,
+    data: Any,
+    *,
+    formats: Sequence[str] | Mapping[str, Mapping[str, Any]] = tuple(FORMATS),
+    **options: Any,
 ) -> Report:
     """Export a model to a temporary folder and fail unless every file computes the same.
 
     Args:
         model: a functional or built Sequential model.
         data: real samples: arrays (samples, ...) by input name, or one array for one input.
-        formats: which of "saved_model" and "tflite".
+        formats: which of "saved_model" and "tflite"; or options of `export_saved_model` and
+            `export_tflite`, such as `step`, `quantize`, `representative` and `fused`, by format.
         **options: of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,
             `max_gap`, `labels`.
 
@@ -38,19 +44,28 @@ def assert_consistent(
     Raises:
         AssertionError: a check failed; the message is the report, with what to do.
         ValueError: an unknown format, or data that do not fit; and what `export_saved_model` and
-            `export_tflite` raise for a model that they refuse.
+            `export_tflite` raise for a model or for options that they refuse.
+        TypeError: an option that they do not have.
 
     Example:
     ```python
     def test_exports():
         assert_consistent(build_model(), x_test, labels=y_test)
+
+
+    def test_the_small_file():
+        assert_consistent(build_model(), x_test, formats={"tflite": {"quantize": "float16"}})
     ```
     """
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
         raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")
+    chosen = formats if isinstance(formats, Mapping) else dict.fromkeys(formats, {})
     with tempfile.TemporaryDirectory() as folder:
-        files = [FORMATS[name](model, pathlib.Path(folder)) for name in formats]
+        files = []
+        for name, of_format in chosen.items():
+            export, file = FORMATS[name]
+            files.append(export(model, pathlib.Path(folder, file), **of_format))
         report = check(model, files, data, **options)
     if not report:
         text = io.StringIO()

@@ -40,3 +40,21 @@ def test_what_fails_is_an_assertion_with_the_report(model):
 def test_formats_that_are_unknown_are_refused(model, formats):
     with pytest.raises(ValueError, match="formats takes saved_model, tflite"):
         assert_consistent(model, DATA, formats=formats)
+
+
+@pytest.mark.parametrize(
+    ("formats", "message"),
+    [
+        ({"tflite": {"quantize": "int8"}}, "give representative="),
+        ({"tflite": {"fused": True}}, '"layer_norm_gru"'),
+        ({"saved_model": {"version": 0}}, "version must be an integer"),
+    ],
+)
+def test_the_options_of_a_format_are_its_exporter_s(model, formats, message):
+    with pytest.raises(ValueError, match=message):
+        assert_consistent(model, DATA, formats=formats)
+
+
+def test_an_option_that_no_exporter_has_is_refused(model):
+    with pytest.raises(TypeError, match="quantise"):
+        assert_consistent(model, DATA, formats={"tflite": {"quantise": "int8"}})
