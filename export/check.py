@@ -30,6 +30,7 @@ from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
 from keras_norm.export.statistics import measure_gap
+from keras_norm.export.verify import find_step
 
 
 def check(
@@ -124,6 +125,7 @@ def check(
     results, unread = _of_use(checked)
     with _left_as_it_was(model):
         results = _explained(model, results, plan)
+        unstreamed = _without_step(model, results)
     whole = samples.case(range(samples.batch or samples.count))
     measured = functools.partial(plan.labels.metrics, rows=np.array(whole.rows))
     gap = measure_gap(model, whole.inputs, max_gap, measured)
@@ -133,7 +135,7 @@ def check(
         own,
         results,
         gap,
-        (*plan.notes, *unread),
+        (*plan.notes, *unread, *unstreamed),
         _versions(),
         findings(own, results, gap, samples.count, samples.length),
         plan.layers,
@@ -170,6 +172,20 @@ def _of_use(
         for reason, names in unread.items()
     )
     return tuple(results), tuple(notes)
+
+
+def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
+    """A note of the files without the signature `step`, where the model can have one."""
+    ran = [result for result in results if result.path and result.error is None]
+    # A runner may see less of a file than another.
+    streamed = {result.path for result in ran if result.property("streaming") is not None}
+    names: dict[str, str] = {}
+    for result in ran:
+        if result.path not in streamed:
+            names.setdefault(result.path, result.name)
+    if not names or find_step(model) is None:
+        return ()
+    return (f"{', '.join(names.values())}: no signature step, so streaming was not compared",)
 
 
 def _explained(
