@@ -60,7 +60,7 @@ def assert_consistent(
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
         raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")
-    chosen = formats if isinstance(formats, Mapping) else dict.fromkeys(formats, {})
+    chosen = formats if isinstance(formats, Mapping) else {name: {} for name in formats}
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, of_format in chosen.items():

@@ -33,6 +33,27 @@ def mask_fills(model: Any) -> dict[str, float]:
     return found
 
 
+def masked_later(model: Any, fills: Mapping[str, float]) -> dict[str, str]:
+    """The inputs that are masked after other layers changed them.
+
+    Which value of such an input marks a masked timestep is not known.
+
+    Args:
+        model: a functional or Sequential model.
+        fills: see `mask_fills`.
+
+    Returns:
+        Name of the layer that masks, or of the nested model, by input name.
+    """
+    names = dict(zip(map(id, model.inputs), input_specs(model), strict=True))
+    return {
+        names[id(source)]: layer
+        for layer, tensor in _masked(model)
+        for source in _sources(tensor)
+        if id(source) in names and names[id(source)] not in fills
+    }
+
+
 def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
     """Why no masked timestep can be added to the data, or None where it can.
 
@@ -41,7 +62,8 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
         samples: the model's data.
     """
     if not fills:
-        return "no input feeds a Masking layer, an Embedding with mask_zero=True, or a layer's mask"
+        makers = "a Masking layer, an Embedding with mask_zero=True, or a layer's mask"
+        return f"no input goes straight into {makers}"
     static = [name for name in fills if name not in samples.timed]
     if static:
         return f"the time dimension of input {static[0]!r} is static: no step can be added"
@@ -87,11 +109,31 @@ def _masked_by(model: Any, tensor: Any) -> Iterator[Any]:
                 yield node.input_tensors[0]
 
 
-def _sources(tensor: Any) -> Iterator[Any]:
+def _masked(model: Any) -> Iterator[tuple[str, Any]]:
+    """Every tensor that a layer or a nested model masks, with its name."""
+    for layer in model.layers:
+        for node in layer._inbound_nodes:
+            yield from ((layer.name, node.input_tensors[place]) for place in _masked_places(layer))
+
+
+def _masked_places(layer: Any) -> list[int]:
+    """Which of a layer's inputs are masked in it, now or later."""
+    if not isinstance(layer, keras.Model):
+        return [] if _fill_at(layer, 0) is None else [0]
+    masked = {id(source) for _, tensor in _masked(layer) for source in _sources(tensor)}
+    return [place for place, fed in enumerate(getattr(layer, "inputs", ())) if id(fed) in masked]
+
+
+def _sources(tensor: Any) -> list[Any]:
     """The inputs that a tensor of a functional model is computed from."""
-    operation, index, _ = tensor._keras_history
-    node = operation._inbound_nodes[index]
-    if node.is_input:
-        yield tensor
-    for fed in node.input_tensors:
-        yield from _sources(fed)
+    pending, seen = [tensor], {id(tensor): tensor}
+    found = []
+    while pending:
+        operation, index, _ = (now := pending.pop())._keras_history
+        node = operation._inbound_nodes[index]
+        if node.is_input:
+            found.append(now)
+        new = {id(fed): fed for fed in node.input_tensors if id(fed) not in seen}
+        pending += new.values()
+        seen |= new
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 from keras_norm.export.cases import MASKED_BATCH, Case, Samples, make_cases, masked_cases
 from keras_norm.export.compare import largest
 from keras_norm.export.errors import StreamingError, one_line
-from keras_norm.export.masking import mask_fills, why_not_padded
+from keras_norm.export.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.metrics import Labels, Metric, read_labels
 from keras_norm.export.precision import model_precision
 from keras_norm.export.properties import Arrays, Run, Stream, Tolerance
@@ -119,7 +119,10 @@ def make_plan(
     batch = min(MASKED_BATCH, max(len(case.rows) for case in plain))
     kept: list[Case] = []
     answers: list[Arrays] = []
-    notes = []
+    notes = [
+        f"input {name!r} is padded in no case: {layer!r} masks what other layers make of it"
+        for name, layer in masked_later(model, fills).items()
+    ]
     for case in (*plain, *masked_cases(samples, fills, batch)):
         try:
             answer = run(case.inputs)

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.cases import read_samples
-from keras_norm.export.masking import mask_fills, why_not_padded
+from keras_norm.export.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.signature import input_specs
 
 
@@ -93,3 +93,22 @@ def test_a_model_without_masks_fills_nothing(layer):
     fills, samples = fills_of(keras.Model(x, layer(x)))
     assert fills == {}
     assert "Masking" in why_not_padded(fills, samples)
+
+
+def test_an_input_that_is_masked_after_other_layers_is_told_with_the_layer():
+    x, ids = sequences(), keras.Input((None,), dtype="int32", name="ids")
+    a = keras.layers.Masking(-1.0, name="masking")(keras.layers.Rescaling(2.0)(x))
+    b = keras.layers.Embedding(5, 3, mask_zero=True, name="words")(keras.ops.maximum(ids, 0))
+    model = keras.Model([x, ids], keras.layers.SimpleRNN(2)(keras.layers.Add()([a, b])))
+    assert mask_fills(model) == {}
+    assert masked_later(model, {}) == {"x": "masking", "ids": "words"}
+
+
+def test_an_input_that_a_nested_model_masks_after_other_layers_is_told_with_its_name():
+    inner_layers = keras.layers.Dense(3), keras.layers.Masking()
+    inner = keras.Sequential([sequences(), *inner_layers], name="inner")
+    straight = keras.Sequential([sequences(), keras.layers.Masking()], name="straight")
+    x, y, z = sequences("x"), sequences("y"), sequences("z")
+    outputs = keras.layers.Add()([inner(x), straight(keras.layers.Dense(3)(y)), straight(z)])
+    model = keras.Model([x, y, z], outputs)
+    assert masked_later(model, mask_fills(model)) == {"x": "inner", "y": "straight"}

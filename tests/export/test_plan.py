@@ -34,6 +34,14 @@ def test_masked_cases_are_small_batches_of_the_data_s_length(masked):
     assert found == [(7, 6)] * 4
 
 
+def test_an_input_that_is_masked_after_another_layer_is_noted():
+    layers = keras.layers.Rescaling(2.0), keras.layers.Masking(name="masking")
+    _, plan = plan_of(*layers, lengths=[6])
+    assert not any(case.masked for case in plan.cases)
+    (note,) = plan.notes
+    assert note.startswith("input 'x' is padded in no case: 'masking' masks")
+
+
 def test_the_tolerance_follows_layers_and_the_longest_case(masked):
     _, plan = masked
     assert (plan.layers, plan.timesteps) == (2, 100)
