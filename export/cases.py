@@ -10,7 +10,8 @@ import numpy as np
 from keras_norm.export.compare import OutputComparison
 from keras_norm.export.signature import in_range
 
-BATCH_SIZES = (1, 2, 7, 32)
+BATCH_SIZES = (1, 2, 7)
+LARGE_BATCH = 32  # where there are as many samples
 MASKED_BATCH = 7
 
 
@@ -132,13 +133,13 @@ def make_cases(
 
     Args:
         samples: the validated data.
-        batch_sizes: sizes to run; None for those of 1, 2, 7 and 32 that the data reach.
+        batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
+            7, and for 32 where there are as many samples.
         lengths: numbers of timesteps to run; None for 1, half the data's, the data's, and half as
             many again: of the longest input, where they differ, and of the others in proportion.
 
     Raises:
-        ValueError: a size or length below 1, more than the data have samples, or a size or length
-            that the model's static shape forbids.
+        ValueError: a size or length below 1, or one that the model's static shape forbids.
     """
     sizes = _batch_sizes(samples, batch_sizes)
     steps = _lengths(samples, lengths)
@@ -162,12 +163,12 @@ def masked_cases(
     Args:
         samples: the validated data.
         fills: the value that masks a timestep, by input name; inputs without one stay whole.
-        batch: most rows of a case.
+        batch: rows of a case, unless the model takes one batch size only.
 
     Returns:
         One case for each way in which a step is masked; none for data with nothing to mask.
     """
-    plain = samples.case(range(samples.batch or min(batch, samples.count)))
+    plain = samples.case(range(samples.batch or batch))
     cases = []
     for name, masked in MASKS.items():
         inputs = {n: array.copy() for n, array in plain.inputs.items()}
@@ -254,13 +255,8 @@ def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ..
             )
         sizes = (samples.batch,)
     if sizes is None:
-        return tuple(size for size in BATCH_SIZES if size <= samples.count)
+        return BATCH_SIZES + (LARGE_BATCH,) * (samples.count >= LARGE_BATCH)
     _require_positive("batch_sizes", sizes)
-    if max(sizes) > samples.count:
-        raise ValueError(
-            f"A batch of {max(sizes)} needs as many samples, and the data have {samples.count}. "
-            "Give more samples or smaller batch_sizes."
-        )
     return tuple(sizes)
 
 

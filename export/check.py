@@ -70,8 +70,8 @@ def check(
             the values pass through, the layers in a row and the timesteps: see
             `keras_norm.export.rounding.default_share`.
         atol: absolute tolerance; None for the same default share of each output's largest value.
-        batch_sizes: sizes to run; None for 1, 2, 7 and 32, as far as the data reach. All samples
-            are run at the largest.
+        batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
+            7, and for 32 where there are as many samples. All samples are run at the largest.
         lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
             data's, and half as many again (by repeating the sequences).
         max_gap: fail when the outputs of training and inference mode differ by more than this;

@@ -72,8 +72,15 @@ def test_all_samples_run_at_the_data_s_own_length():
     assert seen == set(range(10))
 
 
-def test_default_sizes_stop_at_the_number_of_samples():
-    assert {len(case.rows) for case in make_cases(samples(5), None, None)} == {1, 2}
+@pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2, 7}), (31, {1, 2, 7}), (32, {1, 2, 7, 32})])
+def test_a_large_batch_runs_where_there_are_as_many_samples(count, sizes):
+    assert {len(case.rows) for case in make_cases(samples(count), None, None)} == sizes
+
+
+def test_samples_repeat_in_a_batch_larger_than_the_data():
+    (case,) = make_cases(samples(3), (7,), (4,))
+    assert case.rows == (0, 1, 2, 0, 1, 2, 0)
+    np.testing.assert_array_equal(case.inputs["x"][3:6], samples(3).arrays["x"])
 
 
 def test_a_longer_case_repeats_the_sequence():
@@ -111,7 +118,6 @@ def test_a_static_length_runs_at_its_own_length_only():
 @pytest.mark.parametrize(
     ("sizes", "lengths", "message"),
     [
-        ((11,), None, "11 needs as many samples, and the data have 10"),
         ((0,), None, "batch_sizes takes numbers from 1 on"),
         ((), None, "batch_sizes takes numbers from 1 on"),
         (None, (0,), "lengths takes numbers from 1 on"),
