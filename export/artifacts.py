@@ -23,6 +23,7 @@ from keras_norm.export.runners import (
 from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
 from keras_norm.export.serving.client import Client
 from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.tflite_file import is_tflite
 
 Artifact = str | os.PathLike[str] | Run
 
@@ -54,7 +55,7 @@ def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:
 
     Args:
         artifacts: SavedModel folders (or folders of numbered versions: the highest is taken),
-            .tflite and .onnx files, and functions from arrays to arrays.
+            TFLite files by any name, .onnx files, and functions from arrays to arrays.
 
     Raises:
         ValueError: no artefacts, or a file or folder that is no model.
@@ -119,9 +120,8 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         require_onnx()
         run = functools.partial(ONNXRunner, path)
         return (Source(name, str(path), onnx_precision(path), run),)
-    with path.open("rb") as file:
-        if file.read(8)[4:] != b"TFL3":
-            raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
+    if not is_tflite(path):
+        raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require_litert()
     precision = tflite_precision(path)
     return (

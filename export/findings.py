@@ -49,7 +49,7 @@ def findings(
         samples: number of samples in the data.
         length: timesteps of the data, None without or with several.
     """
-    found = [f for result in (*artifacts, own) for f in _of_result(result)]
+    found = [f for result in (*artifacts, own) for f in _of_result(result, own)]
     causes = [*_of_statistics(gap, samples, length), *_of_gap(gap)]
     found += causes
     if not gap.passed and not causes:
@@ -58,12 +58,12 @@ def findings(
     return tuple({(f.seen, f.advice): f for f in reversed(found)}.values())[::-1]
 
 
-def _of_result(result: ArtifactResult) -> Iterator[Finding]:
+def _of_result(result: ArtifactResult, own: ArtifactResult) -> Iterator[Finding]:
     if result.error is not None:
         yield Finding(result.name, result.error, ADVICE["run"])
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
-        yield _of_values(result)
+        yield _of_values(result, own)
     elif wrong:  # nothing of them can be compared
         yield Finding(result.name, difference(wrong[0]), ADVICE["values"])
     for tested in result.properties:
@@ -76,7 +76,7 @@ def _of_result(result: ArtifactResult) -> Iterator[Finding]:
             yield Finding(result.name, tested.detail, advice)
 
 
-def _of_values(result: ArtifactResult) -> Finding:
+def _of_values(result: ArtifactResult, own: ArtifactResult) -> Finding:
     first = result.first_difference
     assert first is not None
     needed = result.atol_needed
@@ -87,7 +87,7 @@ def _of_values(result: ArtifactResult) -> Finding:
         return Finding(result.name, seen, advice)
     place = "which layer is not known" if first.layer is None else f"from layer {first.layer!r} on"
     seen = f"the values differ, {place}: {first.reason}"
-    if result.precision in ("int8", "float16") and result.path.endswith(".tflite"):
+    if result.precision in ("int8", "float16") and result.precision != own.precision:
         judge = "judge by the metric" if result.metrics else "give labels= and judge by the metric"
         advice = f"Quantize less, or {judge}{accept}."
     elif first.stale:

@@ -122,7 +122,7 @@ def saved_model_folder(path: str | os.PathLike[str]) -> pathlib.Path:
     if not versions:
         raise ValueError(
             f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
-            "and no .tflite file"
+            "and no TFLite file"
         )
     return max(versions, key=lambda version: int(version.name))
 

@@ -20,6 +20,19 @@ def tflite_schema() -> types.ModuleType:
     return module
 
 
+def is_tflite(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a file that begins as TFLite files do, whatever its name.
+
+    Args:
+        path: a file or folder, which need not exist.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(8)[4:] == b"TFL3"
+
+
 def read_tflite(path: str | os.PathLike[str]) -> Any:
     """Parse a TFLite file into the `ModelT` of its schema.
 

@@ -13,6 +13,7 @@ from keras_norm.export.runners.tflite_runner import TFLiteRunner
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.saved_model_file import saved_model_folder
 from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.tflite_file import is_tflite
 
 
 def open_runner(
@@ -24,7 +25,7 @@ def open_runner(
 
     Args:
         artifact: a SavedModel's folder, a folder of numbered versions (the highest is taken), a
-            .tflite or an .onnx file.
+            TFLite file by any name, or an .onnx file.
         model: the Keras model it should be an export of; its inputs are then compared by name.
         signature_name: which of its signatures to run.
 
@@ -33,12 +34,12 @@ def open_runner(
     """
     path = pathlib.Path(artifact)
     runner: WorkerRunner
-    if path.suffix == ".tflite":
+    if not path.exists():
+        raise RunnerError(f"{path}: no such file or folder")
+    if is_tflite(path):
         runner = TFLiteRunner(path, signature_name)
     elif path.suffix == ".onnx":
         runner = ONNXRunner(path, signature_name)
-    elif not path.exists():
-        raise RunnerError(f"{path}: no such file or folder")
     else:
         try:
             runner = SavedModelRunner(saved_model_folder(path), signature_name)

@@ -46,7 +46,7 @@ class OpenVINORunner(WorkerRunner):
     @contextlib.contextmanager
     def _readable(self) -> Iterator[dict[str, Any]]:
         """The worker's request: what to read, and the tensors in it that the signature names."""
-        if self.path.suffix == ".tflite":
+        if not self.path.is_dir():
             inputs, outputs = tflite_signature(self.path, self.signature_name)
             yield {"path": str(self.path), "inputs": inputs, "outputs": outputs}
             return
@@ -56,7 +56,7 @@ class OpenVINORunner(WorkerRunner):
 
     def signatures(self) -> list[str]:
         """Names of the signatures in the file that OpenVINO can be led to."""
-        if self.path.suffix == ".tflite":
+        if not self.path.is_dir():
             return [self.signature_name]
         return saved_model_signatures(self.path)
 

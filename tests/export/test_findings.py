@@ -110,6 +110,13 @@ def test_a_quantized_file_is_judged_by_its_metric():
     assert "labels=" in found(file)[0].advice
 
 
+def test_a_file_as_coarse_as_its_model_is_not_quantized():
+    first = FirstDifference("lstm", "", stale=False)
+    own, file = (dataclasses.replace(result, precision="float16") for result in (OWN, FILE))
+    file = dataclasses.replace(file, first_difference=first)
+    assert "Look at what is exported" in found(file, own=own)[0].advice
+
+
 def test_every_check_that_can_fail_has_advice():
     assert set(ADVICE) == set(MEANING)
 

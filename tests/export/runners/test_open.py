@@ -6,11 +6,19 @@ from keras_norm.export import RunnerError, open_runner
 from keras_norm.export.runners import SavedModelRunner, TFLiteRunner
 from tests.export import models
 
+TFLITE_HEADER = b"\x1c\x00\x00\x00TFL3"
+
 
 def test_open_runner_picks_by_path(model, exported):
     with open_runner(exported["saved_model"], model) as run:
         assert isinstance(run, SavedModelRunner)
     with open_runner(exported["tflite"], model) as run:
+        assert isinstance(run, TFLiteRunner)
+
+
+def test_a_tflite_file_is_known_by_its_content(model, exported, tmp_path):
+    renamed = shutil.copy(exported["tflite"], tmp_path / "version-3")
+    with open_runner(renamed, model) as run:
         assert isinstance(run, TFLiteRunner)
 
 
@@ -32,11 +40,11 @@ def test_open_runner_refuses_an_export_of_another_model(exported):
     [
         ("missing", "no such file or folder"),
         ("missing.tflite", "no such file"),
-        ("model.txt", "is no SavedModel .* and no .tflite file"),
-        ("folder", "is no SavedModel .* and no .tflite file"),
+        ("model.txt", "is no SavedModel .* and no TFLite file"),
+        ("folder", "is no SavedModel .* and no TFLite file"),
         ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
-        ("damaged.tflite", "TFLite .*damaged.tflite: "),
-        ("empty.tflite", "TFLite .*empty.tflite: "),
+        ("damaged.tflite", "damaged.tflite is no SavedModel .* and no TFLite file"),
+        ("cut.tflite", "TFLite .*cut.tflite: "),
     ],
 )
 def test_foreign_and_damaged_files_give_one_clear_line(tmp_path, name, message):
@@ -45,7 +53,7 @@ def test_foreign_and_damaged_files_give_one_clear_line(tmp_path, name, message):
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"\xff" * 30)
     (tmp_path / "damaged.tflite").write_bytes(b"\x00" * 30)
-    (tmp_path / "empty.tflite").touch()
+    (tmp_path / "cut.tflite").write_bytes(TFLITE_HEADER)
     with pytest.raises(RunnerError, match=message) as caught:
         open_runner(tmp_path / name)
     assert "\n" not in str(caught.value)
