@@ -95,8 +95,8 @@ def read_samples(specs: Mapping[str, Any], data: Any) -> Samples:
         data: arrays (samples, ...) by input name, or one array for a model with one input.
 
     Raises:
-        ValueError: names, shapes or dtypes that the model does not take, fewer than two samples,
-            no timesteps, different numbers of samples, NaN or infinity.
+        ValueError: names, shapes or dtypes that the model does not take, no samples, no timesteps,
+            different numbers of samples, NaN or infinity.
     """
     arrays = _named_arrays(specs, data)
     for name, array in arrays.items():
@@ -106,11 +106,8 @@ def read_samples(specs: Mapping[str, Any], data: Any) -> Samples:
     if len(set(counts.values())) != 1:
         raise ValueError(f"All inputs need the same number of samples. Received: {counts}.")
     count = next(iter(counts.values()))
-    if count < 2:
-        raise ValueError(
-            "The check needs at least 2 samples, so that a row can be seen with other companions. "
-            f"Received {count}."
-        )
+    if count == 0:
+        raise ValueError("The data hold no samples. Give at least one.")
     batches = {spec.shape[0] for spec in specs.values()} - {None}
     timed = tuple(n for n, spec in specs.items() if len(spec.shape) > 1 and spec.shape[1] is None)
     lengths = {arrays[name].shape[1] for name in timed}
@@ -232,7 +229,7 @@ def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
         fits = np.can_cast(array.dtype, target, casting="same_kind")
     except TypeError:
         raise ValueError(
-            f"Input {name!r} has dtype {dtype}, which the check cannot feed: it takes numbers."
+            f"Input {name!r} has dtype {dtype}, and only numbers can be given."
         ) from None
     if not fits:
         raise ValueError(f"Input {name!r} takes {dtype}. Received {array.dtype}.")

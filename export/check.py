@@ -100,6 +100,11 @@ def check(
         if value is not None and not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be finite, and 0 or more. Received: {name}={value}.")
     samples = read_samples(signature.input_specs(model), data)
+    if samples.count < 2:
+        raise ValueError(
+            "The check needs at least 2 samples, so that a row can be seen with other companions. "
+            "Received 1."
+        )
     found = sources(artifacts)
     with _left_as_it_was(model):
         weights_before = [ops.convert_to_numpy(weight) for weight in model.weights]

@@ -27,8 +27,8 @@ def read_representative(model: keras.Model, quantize: str | None, data: Any) -> 
         data: arrays (samples, ...) by input name, or one array for a model with one input; or None.
 
     Raises:
-        ValueError: "int8" comes without data, or data come with anything but "int8" and "dynamic";
-            or as `read_samples`.
+        ValueError: "int8" comes without data, or data come with anything but "int8" and "dynamic",
+            or are one sample; or as `read_samples`.
     """
     if data is None:
         if quantize == "int8":
@@ -42,7 +42,13 @@ def read_representative(model: keras.Model, quantize: str | None, data: Any) -> 
             'representative data serve quantize="int8" and "dynamic" only; '
             f"received quantize={quantize!r}"
         )
-    return read_samples(input_specs(model), data)
+    samples = read_samples(input_specs(model), data)
+    if samples.count < 2:
+        raise ValueError(
+            "The file is compared with the model over representative samples that differ: give a "
+            "few hundred. Received 1."
+        )
+    return samples
 
 
 def verify_useful(model: keras.Model, file: pathlib.Path, samples: Samples) -> None:

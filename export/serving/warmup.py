@@ -30,9 +30,8 @@ def warmup_requests(model: keras.Model, data: Any, step: Step | None = None) -> 
 
     Args:
         model: the Keras model.
-        data: real samples, at least 2: arrays (samples, ...) by input name, or one array for one
-            input. Up to 3 are sent alone, up to 32 together; a model with a fixed batch gets one
-            request.
+        data: real samples: arrays (samples, ...) by input name, or one array for one input. Up to 3
+            are sent alone, up to 32 together; a model with a fixed batch gets one request.
         step: the model timestep by timestep, where the export has a signature `step`; it is asked
             for the first timestep of the same samples.
 

@@ -28,8 +28,7 @@ def test_data_take_the_dtype_of_the_input():
         ({"z": np.zeros((4, 2, 3))}, r"must be the model's inputs: 'x'\. Received: 'z'"),
         (np.zeros((4, 2, 5)), r"\(any, any, 3\). Received shape \(4, 2, 5\)"),
         (np.zeros((4, 3)), r"Received shape \(4, 3\)"),
-        (np.zeros((0, 2, 3)), "at least 2 samples"),
-        (np.zeros((1, 2, 3)), "at least 2 samples"),
+        (np.zeros((0, 2, 3)), "no samples"),
         (np.zeros((4, 0, 3)), "at least one timestep"),
         (np.full((4, 2, 3), np.nan), "NaN"),
         (np.full((4, 2, 3), "a"), "takes float32"),
@@ -38,6 +37,10 @@ def test_data_take_the_dtype_of_the_input():
 def test_data_that_do_not_fit_are_refused(data, message):
     with pytest.raises(ValueError, match=message):
         read_samples(spec(), data)
+
+
+def test_one_sample_is_enough_to_be_read():
+    assert samples(1).count == 1
 
 
 def test_floats_are_refused_where_integers_are_taken():

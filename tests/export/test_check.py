@@ -358,6 +358,7 @@ def test_a_model_with_a_static_batch_is_checked():
     [
         ({"artifacts": []}, "nothing to check"),
         ({"data": {"z": DATA}}, "must be the model's inputs"),
+        ({"data": DATA[:1]}, "check needs at least 2 samples"),
         ({"rtol": -1.0}, "rtol must be finite"),
         ({"atol": float("nan")}, "atol must be finite"),
         ({"max_gap": float("inf")}, "max_gap must be finite"),

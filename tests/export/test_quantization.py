@@ -76,6 +76,7 @@ def test_a_loop_in_8_bits_is_refused_with_the_layer_and_the_remedy(tmp_path, lay
         ({"quantize": "float16", "representative": np.ones((4, 3))}, "serve .* only"),
         ({"representative": np.ones((4, 3))}, "received quantize=None"),
         ({"quantize": "int8", "representative": np.ones((4, 2))}, r"Received shape \(4, 2\)"),
+        ({"quantize": "int8", "representative": np.ones((1, 3))}, "a few hundred. Received 1"),
         ({"quantize": "int8", "fused": True}, "keep their weights in float32"),
         ({"quantize": "int8", "step": True}, "export without step=True"),
     ],

@@ -127,6 +127,11 @@ def test_every_precision_keeps_its_type(dtype):
     assert tf.dtypes.as_dtype(request.inputs["x"].dtype).name == dtype
 
 
+def test_one_sample_is_enough():
+    requests = warmup_requests(models.dense(), np.ones((1, 3)))
+    assert {tf.make_ndarray(request.inputs["x"]).shape for request in requests} == {(1, 3)}
+
+
 def test_a_fixed_batch_is_one_request_of_that_batch():
     inputs = keras.Input(batch_shape=(4, 3), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
