@@ -213,12 +213,13 @@ def _new_export(
     """What a new file of the same kind computes, where it is right; whether it is; and in words."""
     export: Callable[..., pathlib.Path]
     options: dict[str, Any] = {}
+    # The signature step is not searched.
     if path.is_dir():
-        export, name = export_saved_model, "saved_model"
+        export, name, options = export_saved_model, "saved_model", {"step": False}
     elif path.suffix == ".onnx":
         export, name = export_onnx, "model.onnx"
     else:
-        export, name, options = export_tflite, "model.tflite", _options(path)
+        export, name, options = export_tflite, "model.tflite", {"step": False, **_options(path)}
     with tempfile.TemporaryDirectory() as folder:
         try:
             file = export(model, pathlib.Path(folder) / name, **options)

@@ -104,6 +104,19 @@ def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file
     assert found.reason == "the model cannot be exported again: refused"
 
 
+def test_a_new_export_has_no_step_as_none_is_searched(tmp_path, monkeypatch):
+    asked = []
+
+    def refused(*_, **options):
+        asked.append(options)
+        raise ConversionError("refused")
+
+    monkeypatch.setattr("keras_norm.export.first_difference._trace", lambda *_: [])
+    monkeypatch.setattr("keras_norm.export.first_difference.export_saved_model", refused)
+    first_difference(build(), str(tmp_path), DATA, SHARE)
+    assert asked == [{"step": False}]
+
+
 def nested():
     """Two inputs, masks, a layer that is used twice, and a model within the model."""
     keras.utils.set_random_seed(0)
