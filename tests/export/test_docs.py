@@ -1,0 +1,59 @@
+"""docs/export.md, from its first block of Python to its last, on one small model."""
+
+import inspect
+import pathlib
+import re
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm import export
+
+pytest.importorskip("ai_edge_litert")
+pytest.importorskip("openvino")
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "export.md"
+
+# How many calls are run: these take seconds each, and have tests of their own.
+RUNS = {"export_tflite": 1, "check": 1, "export_onnx": 0, "assert_consistent": 0}
+
+
+def build(timesteps=None, unroll=False):
+    """The page's model: rows of a digit to its class, by an LSTM that can be fused."""
+    rows = keras.Input((timesteps, 8), name="rows")
+    lstm = keras_norm.NormLSTM(2, norm=None, unroll=unroll, name="lstm")
+    return keras.Model(rows, keras.layers.Dense(10, name="digit")(lstm(rows)))
+
+
+def limited(function, runs):
+    """The function for so many calls; then one that takes what it takes, and no file twice."""
+    signature, calls = inspect.signature(function), []
+
+    def called(*args, **options):
+        path = signature.bind(*args, **options).arguments.get("path")
+        assert path is None or path not in calls
+        calls.append(path)
+        return function(*args, **options) if len(calls) <= runs else True
+
+    return called
+
+
+def test_every_block_runs(tmp_path, monkeypatch):
+    keras.utils.set_random_seed(0)
+    model, rng = build(), np.random.default_rng(0)
+    x, labels = rng.normal(size=(8, 6, 8)).astype("float32"), rng.integers(0, 10, 8)
+    names = {"build": build, "model": model, "x_train": x, "x_test": x, "stream": x[0][:, None]}
+    monkeypatch.chdir(tmp_path)
+    for folder in ("models", "tests"):
+        (tmp_path / folder).mkdir()
+    model.save("models/digits.keras")
+    np.savez("tests/samples.npz", rows=x, digits=labels)
+    for name, runs in RUNS.items():
+        monkeypatch.setattr(export, name, limited(getattr(export, name), runs))
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(compile(block, PAGE.name, "exec"), names)
+    names["test_the_exports_compute_what_the_model_does"]()
+    assert set(names["states"]) == {"lstm_h", "lstm_c"}
+    assert (tmp_path / "report.html").is_file()
