@@ -133,7 +133,7 @@ def make_cases(
         batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
             7, and for 32 where there are as many samples.
         lengths: numbers of timesteps to run; None for 1, half the data's, the data's, and half as
-            many again: of the longest input, where they differ, and of the others in proportion.
+            many again. Where the inputs differ, the longest has so many, the others in proportion.
 
     Raises:
         ValueError: a size or length below 1, or one that the model's static shape forbids.
@@ -258,19 +258,19 @@ def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ..
 
 
 def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | None, ...]:
+    own = samples.longest
     if lengths is None:
-        own = samples.longest
         half = (own + 1) // 2
-        steps = {1, half, own, own + half} if samples.timed else {own}
-        # The data as they are have no one length where their inputs differ.
-        return tuple(samples.length if length == own else length for length in sorted(steps))
-    if samples.length is None:
+        lengths = sorted({1, half, own, own + half}) if samples.timed else [own]
+    elif samples.timed:
+        _require_positive("lengths", lengths)
+    else:
         raise ValueError(
-            "lengths needs a model with a dynamic time dimension, and data of one length. "
+            "lengths needs a model with a dynamic time dimension. "
             f"Received: lengths={tuple(lengths)}."
         )
-    _require_positive("lengths", lengths)
-    return tuple(lengths)
+    # The data as they are have no one length where their inputs differ.
+    return tuple(samples.length if length == own else length for length in lengths)
 
 
 def _require_positive(name: str, numbers: Sequence[int]) -> None:

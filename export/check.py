@@ -73,7 +73,8 @@ def check(
         batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
             7, and for 32 where there are as many samples. All samples are run at the largest.
         lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
-            data's, and half as many again (by repeating the sequences).
+            data's, and half as many again (by repeating the sequences). Where the inputs differ,
+            the longest has so many, the others in proportion.
         max_gap: fail when the outputs of training and inference mode differ by more than this;
             None reports the difference only.
         labels: of all samples: arrays by output name, or one array for one output. Integers give an

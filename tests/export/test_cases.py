@@ -104,9 +104,12 @@ def test_inputs_of_different_lengths_are_cut_and_lengthened_in_proportion():
     assert lengths == {(1, 1, 1), (3, 3, 2), (None, 6, 4), (9, 9, 6)}
 
 
-def test_lengths_are_refused_where_the_inputs_have_several():
-    with pytest.raises(ValueError, match="data of one length"):
-        make_cases(unequal(), None, (2,))
+def test_lengths_are_those_of_the_longest_input_where_they_differ():
+    cases = make_cases(unequal(), (10,), (3, 6))
+    assert [(c.length, *(a.shape[1] for a in c.inputs.values())) for c in cases] == [
+        (3, 3, 2),
+        (None, 6, 4),  # the data as they are
+    ]
 
 
 def test_a_static_batch_runs_at_its_own_size_only():
