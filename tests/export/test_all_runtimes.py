@@ -1,0 +1,43 @@
+"""One model in every format and every runtime at once."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import artifacts, check, export_onnx, export_saved_model, export_tflite
+from keras_norm.export.runners import KerasRunner
+
+for package in ("ai_edge_litert", "openvino", "tf2onnx", "onnxruntime"):
+    pytest.importorskip(package)
+
+DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def second_opinion(monkeypatch):
+    """OpenVINO runs here, which other tests leave out."""
+    monkeypatch.setattr(artifacts, "openvino_is_installed", lambda: True)
+
+
+def test_every_runtime_gives_what_keras_gives(tmp_path):
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, keras_norm.LayerNormSimpleRNN(4, name="rnn")(x))
+    files = [
+        export_saved_model(model, tmp_path / "served", step=False),
+        export_tflite(model, tmp_path / "model.tflite", step=False),
+        export_onnx(model, tmp_path / "model.onnx"),
+    ]
+    report = check(model, [KerasRunner(model), *files], DATA, batch_sizes=[3], lengths=[4])
+    assert report
+    assert [result.name for result in report.artifacts] == [
+        "Keras",
+        "served",
+        "served (C API)",
+        "served (OpenVINO)",
+        "model.tflite",
+        "model.tflite (OpenVINO)",
+        "model.onnx",
+    ]
+    assert all(result.outputs for result in report.artifacts)
