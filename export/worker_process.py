@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -99,12 +98,7 @@ class WorkerProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, kind: bytes, payload: bytes) -> bytes:

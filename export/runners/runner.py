@@ -2,7 +2,6 @@
 
 import abc
 import pathlib
-import types
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -68,12 +67,7 @@ class Runner(abc.ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: types.TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
