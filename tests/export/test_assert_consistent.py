@@ -46,7 +46,7 @@ def test_formats_that_are_unknown_are_refused(model, formats):
     ("formats", "message"),
     [
         ({"tflite": {"quantize": "int8"}}, "give representative="),
-        ({"tflite": {"fused": True}}, '"layer_norm_gru"'),
+        ({"tflite": {"fused": True}}, "LayerNormGRUCell"),
         ({"saved_model": {"version": 0}}, "version must be an integer"),
     ],
 )
