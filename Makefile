@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint fuzz bench bench-quick report-picture clean
+.PHONY: demo test lint fuzz bench bench-quick report-picture experiments clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.digits
@@ -42,6 +42,10 @@ bench-quick: $(STAMP)
 # Trains a character model for two minutes and writes docs/report.png; needs a Chromium.
 report-picture: $(STAMP)
 	$(BIN)/python -m docs.report_picture
+
+# Runs what docs/experiments lacks of the examples' small presets, and writes docs/experiments.md.
+experiments: $(STAMP)
+	$(BIN)/python -m examples.experiments
 
 clean:
 	rm -rf build .venv

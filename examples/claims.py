@@ -220,10 +220,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for gain in settings.gains
         for run in (Run(f"gain {gain:g}", model, seed) for model in RECURRENCES)
     ]
-    plot(lines, asked.out / "gradients.png")
+    plot(lines, asked.out / "curves.png")
     tables.show("Invariances", INVARIANCE_HEADER, invariance_rows(table))
     tables.show("Training against inference", GAP_HEADER, gap_rows(gaps))
-    print(f"The figures are in {results.path}, the curves in {asked.out / 'gradients.png'}.")
+    print(f"The figures are in {results.path}, the curves in {asked.out / 'curves.png'}.")
     return 0
 
 

@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import gc
+
 import pytest
 
 from keras_norm.export import worker_process
@@ -13,3 +15,11 @@ def forked():
         patch.setattr(worker_process, "start", forked_workers.start)
         yield
     forked_workers.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settled():
+    """TensorFlow keeps the graphs that a module made: they are searched for garbage once."""
+    yield
+    gc.collect()
+    gc.freeze()

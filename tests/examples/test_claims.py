@@ -18,7 +18,7 @@ TABLE_1 = {
 def entries(tmp_path_factory):
     out = tmp_path_factory.mktemp("claims")
     assert claims.main(["--preset", "smoke", "--out", str(out)]) == 0
-    assert (out / "gradients.png").is_file()
+    assert (out / "curves.png").is_file()
     return json.loads((out / "results.json").read_text())["entries"]
 
 

@@ -1,0 +1,156 @@
+"""What the measurements say of four claims about normalization, computed from the result files."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from examples.common.results import grouped
+from examples.common.tables import spread
+
+Results = Mapping[str, Mapping[str, Any]]
+
+# What a mode may differ by in float32 and still be the same.
+ROUNDING = 1e-5
+
+# Percentage points of accuracy that count as a difference.
+POINTS = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """An answer to a claim.
+
+    Attributes:
+        claim: what is claimed.
+        answer: "yes", "no" or "partly".
+        because: the figures that say so.
+    """
+
+    claim: str
+    answer: str
+    because: str
+
+
+def all_of(results: Results) -> list[Verdict]:
+    """The verdicts.
+
+    Args:
+        results: contents of the result file of every example.
+    """
+    return [modes(results), small_batches(results), longer_sequences(results), recurrences(results)]
+
+
+def modes(results: Results) -> Verdict:
+    """Claim 1."""
+    gaps = {e["model"]: e["gap"] for e in results["claims"]["entries"]["mode_gap"]}
+    checked = [
+        (entry["model"], entry["train_inference_gap"])
+        for name in ("sequential_mnist", "character_model", "sentence_classification")
+        for entry in results[name]["entries"]["checks"]
+    ]
+    layer, batch = (
+        [gap for model, gap in checked if model.startswith(norm)] for norm in ("LN-", "BN-")
+    )
+    same = gaps["LN-LSTM"] == 0 and max(layer) < ROUNDING
+    differs = gaps["BN-LSTM"] > ROUNDING and min(batch) > ROUNDING
+    return Verdict(
+        "LayerNorm computes the same in training and inference; BatchNorm does not.",
+        _answer(same, differs),
+        f"On random data the states of an LN-LSTM differ by {gaps['LN-LSTM']:.1g}, those of a "
+        f"BN-LSTM by {gaps['BN-LSTM']:.1g}. Of the trained models, dropout off, the outputs of "
+        f"those with LayerNorm differ by at most {max(layer):.1g}, of those with BatchNorm by "
+        f"{min(batch):.1g} to {max(batch):.1g}.",
+    )
+
+
+def small_batches(results: Results) -> Verdict:
+    """Claim 2."""
+    runs = grouped(results["sentence_classification"]["entries"]["runs"])
+    prefix = "TREC, batch "
+    batches = sorted(int(task.removeprefix(prefix)) for task in runs if task.startswith(prefix))
+    lost = {
+        model: _accuracy(runs[f"{prefix}{batches[-1]}"][model])
+        - _accuracy(runs[f"{prefix}{batches[0]}"][model])
+        for model in ("LN-GRU", "BN-GRU")
+    }
+    suffers, works = lost["BN-GRU"] > POINTS, lost["LN-GRU"] < POINTS
+    table = "; ".join(
+        f"{model} "
+        + ", ".join(f"{_accuracy(runs[f'{prefix}{b}'][model]):.1f} at {b}" for b in batches)
+        for model in runs[f"{prefix}{batches[0]}"]
+    )
+    return Verdict(
+        "BatchNorm depends on the batch size and suffers at small ones; LayerNorm works at batch "
+        "size 1.",
+        _answer(suffers, works),
+        f"Test accuracy in % by batch size, on questions (TREC): {table}.",
+    )
+
+
+def longer_sequences(results: Results) -> Verdict:
+    """Claim 3."""
+    runs = results["sentence_classification"]["entries"]["runs"]
+    gains: dict[str, list[float]] = {}
+    for task, models in grouped(runs).items():
+        for model, seeds in models.items():
+            if "," not in task and seeds[0]["test_accuracy_long"] is not None:
+                gains.setdefault(model, []).append(
+                    _accuracy(seeds, "test_accuracy_long")
+                    - _accuracy(seeds, "test_accuracy_long_cut")
+                )
+    layer, batch = (float(np.mean(gains[model])) for model in ("LN-GRU", "BN-GRU"))
+    table = ", ".join(f"{model} {spread(values, 1)}" for model, values in gains.items())
+    return Verdict(
+        "Recurrent BatchNorm lacks statistics for test sequences longer than any in training; "
+        "LayerNorm needs none.",
+        _answer(batch < layer - POINTS, layer > -POINTS),
+        f"Change of the test accuracy, in percentage points, when sentences longer than the 20 "
+        f"words of training are read whole and not cut, over {len(gains['BN-GRU'])} datasets: "
+        f"{table}.",
+    )
+
+
+def recurrences(results: Results) -> Verdict:
+    """Claim 4."""
+    growth: dict[str, list[float]] = {}
+    slopes: dict[str, list[float]] = {}
+    for entry in results["claims"]["entries"]["recurrence"]:
+        sums, gradients = entry["summed_inputs"], entry["gradients"]
+        growth.setdefault(entry["model"], []).append(sums[-1] / sums[1])
+        # By step; the last gradient is the projection's own.
+        slope = (gradients[1] / gradients[-1]) ** (1 / (len(gradients) - 2))
+        slopes.setdefault(entry["model"], []).append(slope)
+    steps = len(sums)
+    holds_sums = max(growth["LN-SimpleRNN"]) < 10 < max(growth["SimpleRNN"])
+    holds_gradients = all(0.97 < slope < 1.03 for slope in slopes["LN-SimpleRNN"])
+
+    def listed(values: Sequence[float], form: str) -> str:
+        return ", ".join(format(value, form) for value in values)
+
+    gains = ", ".join(
+        entry["task"].removeprefix("gain ")
+        for entry in results["claims"]["entries"]["recurrence"]
+        if entry["model"] == "SimpleRNN"
+    )
+    return Verdict(
+        "Without normalization the summed input of a recurrence grows or shrinks over the steps, "
+        "and gradients with it; LayerNorm holds them.",
+        _answer(holds_sums, holds_gradients),
+        f"Over {steps} steps of a ReLU recurrence whose matrices have the gains {gains}, the "
+        f"summed input grows by a factor of {listed(growth['SimpleRNN'], '.1g')}; with LayerNorm "
+        f"of {listed(growth['LN-SimpleRNN'], '.1g')}. A step back changes the gradient by a "
+        f"factor of {listed(slopes['SimpleRNN'], '.2f')}; with LayerNorm of "
+        f"{listed(slopes['LN-SimpleRNN'], '.2f')}.",
+    )
+
+
+def _accuracy(seeds: Sequence[Mapping[str, Any]], name: str = "test_accuracy") -> float:
+    """In percent, the mean over seeds."""
+    return 100 * float(np.mean([run[name] for run in seeds]))
+
+
+def _answer(*parts: bool) -> str:
+    """Whether all parts of a claim hold, none, or some."""
+    return "yes" if all(parts) else "partly" if any(parts) else "no"

@@ -1,0 +1,105 @@
+"""A verdict follows from the figures, whichever they are."""
+
+import pytest
+
+from examples import verdicts
+
+
+def sentences(**accuracies):
+    """Results of questions: accuracies of a model by batch size, or by whether they were cut."""
+    return {"sentence_classification": {"entries": {"runs": list(accuracies["runs"])}}}
+
+
+def batch_runs(layer, batch):
+    return [
+        {"task": f"TREC, batch {size}", "model": model, "seed": 0, "test_accuracy": accuracy}
+        for model, accuracies in {"LN-GRU": layer, "BN-GRU": batch}.items()
+        for size, accuracy in zip((1, 64), accuracies, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layer", "batch", "answer"),
+    [
+        ((0.85, 0.86), (0.6, 0.85), "yes"),
+        ((0.85, 0.86), (0.85, 0.85), "partly"),
+        ((0.6, 0.86), (0.6, 0.85), "partly"),
+        ((0.6, 0.86), (0.85, 0.85), "no"),
+    ],
+)
+def test_batchnorm_suffers_at_small_batches_and_layernorm_works(layer, batch, answer):
+    verdict = verdicts.small_batches(sentences(runs=batch_runs(layer, batch)))
+    assert verdict.answer == answer
+    assert f"BN-GRU {100 * batch[0]:.1f} at 1, {100 * batch[1]:.1f} at 64" in verdict.because
+
+
+def long_runs(**gains):
+    return [
+        {
+            "task": task,
+            "model": model,
+            "seed": seed,
+            "test_accuracy_long": 0.8 + gain,
+            "test_accuracy_long_cut": 0.8,
+        }
+        for task in ("MR", "CR")
+        for model, gain in gains.items()
+        for seed in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layer", "batch", "answer"),
+    [(0.03, -0.01, "yes"), (0.03, 0.03, "partly"), (-0.05, -0.1, "partly"), (-0.05, -0.05, "no")],
+)
+def test_longer_sentences_cost_batchnorm_and_not_layernorm(layer, batch, answer):
+    gains = {"LN-GRU": layer, "BN-GRU": batch}
+    verdict = verdicts.longer_sequences(sentences(runs=long_runs(**gains)))
+    assert verdict.answer == answer
+
+
+def test_datasets_without_long_sentences_do_not_count():
+    runs = long_runs(**{"LN-GRU": 0.03, "BN-GRU": -0.01})
+    short = {"task": "MPQA", "seed": 0, "test_accuracy_long": None}
+    runs += [{**short, "model": model} for model in ("LN-GRU", "BN-GRU")]
+    assert "over 2 datasets" in verdicts.longer_sequences(sentences(runs=runs)).because
+
+
+def recurrence_runs(sums, slope):
+    """A recurrence of 4 steps whose last summed input is `sums` times an early one."""
+    gradients = [slope**3, slope**2, slope, 1.0]
+    one = {"seed": 0, "gradients": gradients}
+    return [
+        {"task": "gain 2", "model": "SimpleRNN", "summed_inputs": [1, 1, 10, 100], **one},
+        {"task": "gain 2", "model": "LN-SimpleRNN", "summed_inputs": [1, 1, 1, sums], **one},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sums", "slope", "answer"),
+    [(1, 1.0, "yes"), (1, 0.7, "partly"), (50, 1.0, "partly"), (50, 0.7, "no")],
+)
+def test_layernorm_holds_summed_inputs_and_gradients(sums, slope, answer):
+    entries = {"recurrence": recurrence_runs(sums, slope)}
+    assert verdicts.recurrences({"claims": {"entries": entries}}).answer == answer
+
+
+def mode_results(layer, batch):
+    gaps = [{"model": "LN-LSTM", "gap": 0.0}, {"model": "BN-LSTM", "gap": 0.1}]
+    checks = [
+        {"model": "LN-GRU", "train_inference_gap": layer},
+        {"model": "BN-GRU", "train_inference_gap": batch},
+    ]
+    trained = ("sequential_mnist", "character_model", "sentence_classification")
+    return {
+        "claims": {"entries": {"mode_gap": gaps}},
+        **{name: {"entries": {"checks": checks}} for name in trained},
+    }
+
+
+@pytest.mark.parametrize(
+    ("layer", "batch", "answer"),
+    [(1e-7, 0.1, "yes"), (1e-7, 1e-7, "partly"), (0.1, 0.1, "partly"), (0.1, 1e-7, "no")],
+)
+def test_layernorm_is_the_same_in_both_modes_and_batchnorm_is_not(layer, batch, answer):
+    assert verdicts.modes(mode_results(layer, batch)).answer == answer
