@@ -81,8 +81,7 @@ class IdentityCandidate(keras.initializers.Initializer):
     def __call__(self, shape: tuple[int, int], dtype: Any = None) -> Any:
         """A recurrent kernel (units, 4 units) with the blocks i, f, c, o."""
         units, _ = shape
-        orthogonal = keras.initializers.Orthogonal()
-        blocks = [orthogonal.clone() for _ in range(4)]
+        blocks = [keras.initializers.Orthogonal() for _ in range(4)]
         blocks[2] = keras.initializers.Identity()
         return ops.concatenate([block((units, units), dtype) for block in blocks], axis=1)
 
