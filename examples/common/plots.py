@@ -15,7 +15,7 @@ COLOURS = {
     "GRU": "#444444",
     "SimpleRNN": "#444444",
     "LN-LSTM": "#1f77b4",
-    "LN-GRU": "#1f77b4",
+    "LN-GRU": "#6baed6",
     "LN-SimpleRNN": "#1f77b4",
     "BN-LSTM": "#d95f02",
     "BN-GRU": "#d95f02",
