@@ -78,7 +78,9 @@ PRESETS = {
         exported=("BN-LSTM",),
         generated=40,
     ),
-    "small": Settings(characters=1_500_000, units=128, length=100, batch=32, epochs=6),
+    "small": Settings(
+        characters=1_500_000, units=128, length=100, batch=32, epochs=6, learning_rate=5e-3
+    ),
     "paper": Settings(characters=5_017_482, units=1000, length=100, batch=64, epochs=50),
 }
 
