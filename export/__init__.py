@@ -1,7 +1,7 @@
 """Write a Keras model as SavedModel, TFLite or ONNX, and prove that the file computes the same."""
 
-from keras_norm.export.assert_consistent import assert_consistent
-from keras_norm.export.check import check
+from keras_norm.export.checking.assert_consistent import assert_consistent
+from keras_norm.export.checking.check import check
 from keras_norm.export.errors import (
     ConversionError,
     RunnerError,

@@ -14,8 +14,8 @@ import numpy as np
 import rich.console
 
 from keras_norm.export.cases import read_samples
-from keras_norm.export.check import check as check_model
-from keras_norm.export.cost import file_size, readable_size
+from keras_norm.export.checking.check import check as check_model
+from keras_norm.export.checking.cost import file_size, readable_size
 from keras_norm.export.errors import UsageError
 from keras_norm.export.report.page import render, require_report_extra
 from keras_norm.export.saved_model import export_saved_model

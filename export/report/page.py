@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_norm.export.checking.cost import readable_size
 from keras_norm.export.compare import OutputComparison
-from keras_norm.export.cost import readable_size
 from keras_norm.export.report.report import OutputResult, Report
 from keras_norm.export.report.terminal import (
     number,

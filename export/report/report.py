@@ -10,14 +10,14 @@ from typing import Any
 
 import rich.console
 
+from keras_norm.export.checking.cost import Cost
+from keras_norm.export.checking.difference_profile import DifferenceProfile
+from keras_norm.export.checking.first_difference import FirstDifference
+from keras_norm.export.checking.metrics import Metric
+from keras_norm.export.checking.properties import Property, difference
+from keras_norm.export.checking.statistics import TrainInferenceGap
 from keras_norm.export.compare import OutputComparison
-from keras_norm.export.cost import Cost
-from keras_norm.export.difference_profile import DifferenceProfile
-from keras_norm.export.first_difference import FirstDifference
-from keras_norm.export.metrics import Metric
-from keras_norm.export.properties import Property, difference
 from keras_norm.export.staging import replace_text
-from keras_norm.export.statistics import TrainInferenceGap
 
 
 @dataclasses.dataclass(frozen=True)

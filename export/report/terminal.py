@@ -10,10 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from keras_norm.export.checking.cost import readable_size
+from keras_norm.export.checking.statistics import LayerStatistics
 from keras_norm.export.compare import OutputComparison
-from keras_norm.export.cost import readable_size
 from keras_norm.export.report.report import Report
-from keras_norm.export.statistics import LayerStatistics
 
 # What a property that applies can be.
 TESTED = ("pass", "differs", "fail")

@@ -1,6 +1,6 @@
 import pytest
 
-from keras_norm.export import artifacts
+from keras_norm.export.checking import artifacts
 
 
 @pytest.fixture(autouse=True)

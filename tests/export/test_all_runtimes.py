@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export import artifacts, check, export_onnx, export_saved_model, export_tflite
+from keras_norm.export import check, export_onnx, export_saved_model, export_tflite
+from keras_norm.export.checking import artifacts
 from keras_norm.export.runners import KerasRunner
 
 for package in ("ai_edge_litert", "openvino", "tf2onnx", "onnxruntime"):

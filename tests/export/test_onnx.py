@@ -6,7 +6,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export import UnsupportedOpError, check, export_onnx
-from keras_norm.export.artifacts import sources
+from keras_norm.export.checking.artifacts import sources
 from keras_norm.export.runners import KerasRunner, ONNXRunner
 from tests.export import models
 

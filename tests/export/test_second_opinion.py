@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import artifacts, check, export_saved_model, export_tflite
+from keras_norm.export import check, export_saved_model, export_tflite
+from keras_norm.export.checking import artifacts
 from tests.export import models
 
 pytest.importorskip("openvino")
 
-CHECK = importlib.import_module("keras_norm.export.check")  # the package gives the function
+# The package itself gives the function.
+CHECK = importlib.import_module("keras_norm.export.checking.check")
+    "keras_norm.export.checking.check"
+)  # the package gives the function
 DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import rich.console
 
+from keras_norm.export.checking.cost import Cost
+from keras_norm.export.checking.difference_profile import CELLS, profile
+from keras_norm.export.checking.metrics import Metric, MetricGap
+from keras_norm.export.checking.properties import Property
+from keras_norm.export.checking.statistics import LayerStatistics, OutputGap, TrainInferenceGap
 from keras_norm.export.compare import compare
-from keras_norm.export.cost import Cost
-from keras_norm.export.difference_profile import CELLS, profile
-from keras_norm.export.metrics import Metric, MetricGap
-from keras_norm.export.properties import Property
 from keras_norm.export.report import ArtifactResult, Finding, OutputResult, Report
 from keras_norm.export.report.page import percent, render, value_rows
 from keras_norm.export.report.terminal import breakable
-from keras_norm.export.statistics import LayerStatistics, OutputGap, TrainInferenceGap
 
 EXPECTED = np.zeros((2, 3, 4))
 

@@ -3,7 +3,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.artifacts import sources
+from keras_norm.export.checking.artifacts import sources
 
 
 @pytest.fixture(scope="module")

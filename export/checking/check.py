@@ -11,25 +11,26 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_norm.export import properties, signature
-from keras_norm.export.artifacts import Artifact, Source, sources
+from keras_norm.export import signature
 from keras_norm.export.cases import read_samples
-from keras_norm.export.compare import coarsest
-from keras_norm.export.cost import measure_cost
-from keras_norm.export.difference_profile import DifferenceProfile, profile
-from keras_norm.export.errors import one_line
-from keras_norm.export.findings import findings
-from keras_norm.export.first_difference import (
+from keras_norm.export.checking import properties
+from keras_norm.export.checking.artifacts import Artifact, Source, sources
+from keras_norm.export.checking.cost import measure_cost
+from keras_norm.export.checking.difference_profile import DifferenceProfile, profile
+from keras_norm.export.checking.findings import findings
+from keras_norm.export.checking.first_difference import (
     FirstDifference,
     explained_by_rounding,
     first_difference,
 )
-from keras_norm.export.plan import Plan, make_plan
-from keras_norm.export.properties import Arrays, Property, Run, Tolerance
+from keras_norm.export.checking.plan import Plan, make_plan
+from keras_norm.export.checking.properties import Arrays, Property, Run, Tolerance
+from keras_norm.export.checking.statistics import measure_gap
+from keras_norm.export.compare import coarsest
+from keras_norm.export.errors import one_line
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
-from keras_norm.export.statistics import measure_gap
 from keras_norm.export.verify import find_step
 
 
@@ -68,7 +69,7 @@ def check(
         data: real samples: arrays (samples, ...) by input name, or one array for one input.
         rtol: relative tolerance; None for the default, which follows the coarsest precision that
             the values pass through, the layers in a row and the timesteps: see
-            `keras_norm.export.rounding.default_share`.
+            `keras_norm.export.checking.rounding.default_share`.
         atol: absolute tolerance; None for the same default share of each output's largest value.
         batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
             7, and for 32 where there are as many samples. All samples are run at the largest.
@@ -79,7 +80,7 @@ def check(
             None reports the difference only.
         labels: of all samples: arrays by output name, or one array for one output. Integers give an
             accuracy, floats the mean squared error, of the model in both modes and of every
-            artefact; see `keras_norm.export.metrics.read_labels`.
+            artefact; see `keras_norm.export.checking.metrics.read_labels`.
 
     Returns:
         A report, falsy when any check failed.

@@ -3,8 +3,13 @@ import numpy as np
 import pytest
 
 import keras_norm
+from keras_norm.export.checking.rounding import (
+    default_share,
+    is_recurrent,
+    layers_in_series,
+    rounding,
+)
 from keras_norm.export.compare import TOLERANCES
-from keras_norm.export.rounding import default_share, is_recurrent, layers_in_series, rounding
 from keras_norm.export.runners import KerasRunner
 
 

@@ -6,9 +6,9 @@ import tensorflow as tf
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.cases import Case
+from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.compare import compare
 from keras_norm.export.errors import ConversionError
-from keras_norm.export.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.runners import KerasRunner
 
 DATA = {"x": np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")}
@@ -98,7 +98,7 @@ def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file
     def refused(*_, **__):
         raise ConversionError("refused")
 
-    monkeypatch.setattr("keras_norm.export.first_difference.export_tflite", refused)
+    monkeypatch.setattr("keras_norm.export.checking.first_difference.export_tflite", refused)
     found = first_difference(retrained("dense"), str(file), DATA, SHARE)
     assert found.stale is None
     assert found.reason == "the model cannot be exported again: refused"
@@ -111,8 +111,8 @@ def test_a_new_export_has_no_step_as_none_is_searched(tmp_path, monkeypatch):
         asked.append(options)
         raise ConversionError("refused")
 
-    monkeypatch.setattr("keras_norm.export.first_difference._trace", lambda *_: [])
-    monkeypatch.setattr("keras_norm.export.first_difference.export_saved_model", refused)
+    monkeypatch.setattr("keras_norm.export.checking.first_difference._trace", lambda *_: [])
+    monkeypatch.setattr("keras_norm.export.checking.first_difference.export_saved_model", refused)
     first_difference(build(), str(tmp_path), DATA, SHARE)
     assert asked == [{"step": False}]
 

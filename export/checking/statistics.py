@@ -10,8 +10,8 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
+from keras_norm.export.checking.metrics import Metric, MetricGap
 from keras_norm.export.errors import one_line
-from keras_norm.export.metrics import Metric, MetricGap
 from keras_norm.walk import batch_norms, named_layers
 
 # A gap is called large beyond these: batch means one standard deviation away on average, or

@@ -3,9 +3,9 @@ import time
 import numpy as np
 import pytest
 
-from keras_norm.export import cost
 from keras_norm.export.cases import Samples
-from keras_norm.export.cost import file_size, measure_cost, milliseconds, readable_size
+from keras_norm.export.checking import cost
+from keras_norm.export.checking.cost import file_size, measure_cost, milliseconds, readable_size
 
 SAMPLES = Samples({}, {"x": np.zeros((3, 2))}, 3, None, (), None)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import rich.console
 
-from keras_norm.export.check import check
+from keras_norm.export.checking.check import check
 from keras_norm.export.report import Report
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.tflite import export_tflite

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.difference_profile import CELLS, DECADES, profile
+from keras_norm.export.checking.difference_profile import CELLS, DECADES, profile
 
 
 def sequences(difference):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.cases import read_samples
-from keras_norm.export.properties import (
+from keras_norm.export.checking.properties import (
     Tolerance,
     concurrency,
     left_padding,

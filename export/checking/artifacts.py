@@ -8,8 +8,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from keras_norm.export.checking.properties import Run
 from keras_norm.export.precision import onnx_precision, tflite_precision
-from keras_norm.export.properties import Run
 from keras_norm.export.runners import (
     CApiRunner,
     ONNXRunner,

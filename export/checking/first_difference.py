@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.cases import Case
+from keras_norm.export.checking.rounding import rounding
 from keras_norm.export.compare import OutputComparison, largest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.fusion import OPERATION
 from keras_norm.export.onnx import export_onnx
 from keras_norm.export.precision import tflite_precision
-from keras_norm.export.rounding import rounding
 from keras_norm.export.runners import Arrays
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.signature import SERVING_DEFAULT

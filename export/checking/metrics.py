@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export.properties import Arrays
+from keras_norm.export.checking.properties import Arrays
 
 
 @dataclasses.dataclass(frozen=True)

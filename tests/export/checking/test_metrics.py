@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.metrics import read_labels
+from keras_norm.export.checking.metrics import read_labels
 
 SCORES = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]], "float32")
 
