@@ -20,6 +20,7 @@ COLOURS = {
     "BN-LSTM": "#d95f02",
     "BN-GRU": "#d95f02",
 }
+COLUMNS = 3  # of panels
 
 
 def curves(
@@ -37,10 +38,13 @@ def curves(
         scale: factor from the values to that unit.
     """
     tasks = grouped(runs)
-    size = (1 + 4.5 * len(tasks), 3.8)
-    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(1, len(tasks), squeeze=False, sharey=True)[0]
-    for axes, (task, models) in zip(panels, tasks.items(), strict=True):
+    columns = min(len(tasks), COLUMNS)
+    rows = -(-len(tasks) // columns)
+    figure = matplotlib.figure.Figure(figsize=(1 + 4.5 * columns, 3.8 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+    for axes in panels[len(tasks) :]:
+        axes.remove()
+    for axes, (task, models) in zip(panels, tasks.items(), strict=False):
         for model, seeds in models.items():
             values = scale * np.array([run["curves"][metric] for run in seeds])
             epochs = np.arange(1, values.shape[1] + 1)

@@ -1,0 +1,403 @@
+"""Sentence classification with a GRU, an LN-GRU and a BN-GRU: short training, longer testing.
+
+Questions by what they ask for (TREC), film reviews (MR, SST), reviews of products (CR) and phrases
+(MPQA) by their opinion, and subjective against objective sentences (SUBJ). All train on the first
+20 words of each sentence, and are tested on these and on whole sentences: a recurrent BatchNorm
+has no statistics of later words. Further tasks are other batch sizes, and characters or subwords
+in place of words.
+
+The papers cross-validate MR, CR, SUBJ and MPQA in ten folds; here one tenth drawn at random is for
+testing and one for validation, the same for every seed. Embeddings are learned from nothing.
+
+Run with `python -m examples.sentence_classification`; --help tells what else there is.
+"""
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import keras
+import numpy as np
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, trainers
+
+import keras_norm
+from examples.common import command, data, exporting, plots, tables
+from examples.common.results import Entry, Results, Run, grouped, run_of
+from examples.common.training import fit, model_file, slug
+
+SAMPLES = 256  # with which the exported models are checked
+FEWEST = 20  # longer sentences whose accuracy is worth telling
+SPECIAL = ["[PAD]", "[UNK]"]  # ids 0 and 1
+
+# Datasets that are one file without a split.
+FILES = {
+    "MR": "rt-polarity.all",
+    "CR": "custrev.all",
+    "SUBJ": "subj.all",
+    "MPQA": "mpqa.all",
+}
+LATIN = ("rt-polarity.all", "subj.all")  # the other files are UTF-8
+DATASETS = ("TREC", *FILES, "SST")
+
+# Without a norm, NormGRU is Keras' GRU in a form that TFLite takes.
+LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
+    "GRU": lambda units, steps, **options: keras_norm.NormGRU(units, **options),
+    "LN-GRU": lambda units, steps, **options: keras_norm.LayerNormGRU(units, **options),
+    "BN-GRU": lambda units, steps, **options: keras_norm.BatchNormGRU(units, steps, **options),
+}
+
+HEADER = (
+    "task",
+    "model",
+    "test accuracy, %",
+    "cut, %",
+    "longer ones, %",
+    "these cut, %",
+    "training, s",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What is learned, and how.
+
+    Attributes:
+        name: for a person.
+        dataset: one of DATASETS.
+        seeds: how often it is repeated.
+        tokens: "words", "characters" or "subwords".
+        length: tokens of each sentence to train on.
+        batch: how many sentences an update takes.
+        training: how many sentences there are to learn from; None for all.
+        models: of LAYERS.
+    """
+
+    name: str
+    dataset: str
+    seeds: int
+    tokens: str = "words"
+    length: int = 20
+    batch: int = 64
+    training: int | None = None
+    models: tuple[str, ...] = tuple(LAYERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a preset stands for.
+
+    Attributes:
+        tasks: the first of them is the one whose models are exported.
+        units: size of the states.
+        embedding: size of a token's vector.
+        vocabulary: how many tokens there are at most.
+        epochs: passes over the training sentences.
+        exported: models whose best run on the first task is exported and checked.
+        dropout: share of the last state that is dropped in training.
+        learning_rate: of Adam.
+    """
+
+    tasks: tuple[Task, ...]
+    units: int
+    embedding: int
+    vocabulary: int
+    epochs: int
+    exported: tuple[str, ...] = tuple(LAYERS)
+    dropout: float = 0.5
+    learning_rate: float = 2e-3
+
+
+def _tasks(further: int, models: tuple[str, ...]) -> tuple[Task, ...]:
+    """Every dataset from five seeds, then batch sizes, then tokens.
+
+    Args:
+        further: seeds for batch sizes and tokens.
+        models: to compare tokens with.
+    """
+    return (
+        *(Task(name, name, seeds=5) for name in DATASETS),
+        *(
+            Task(f"TREC, batch {batch}", "TREC", further, batch=batch, training=1000)
+            for batch in (64, 16, 4, 1)
+        ),
+        *(
+            Task(f"{name}, {tokens}", name, further, tokens, length, models=models)
+            for name in ("TREC", "MR")
+            for tokens, length in (("subwords", 25), ("characters", 100))
+        ),
+    )
+
+
+PRESETS = {
+    "smoke": Settings(
+        (Task("CR", "CR", seeds=2, training=256, models=("BN-GRU",)),),
+        units=8,
+        embedding=8,
+        vocabulary=500,
+        epochs=1,
+        exported=("BN-GRU",),
+    ),
+    "small": Settings(
+        _tasks(further=1, models=("LN-GRU",)),
+        units=64,
+        embedding=64,
+        vocabulary=5000,
+        epochs=5,
+    ),
+    "paper": Settings(
+        _tasks(further=5, models=tuple(LAYERS)),
+        units=300,
+        embedding=300,
+        vocabulary=20000,
+        epochs=25,
+        learning_rate=1e-3,
+    ),
+}
+
+# The texts of some sentences, and their classes.
+Sentences = tuple[np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """The sentences of a task.
+
+    Attributes:
+        tokenizer: made from the training sentences.
+        parts: for "training", "validation" and "test" the ids of whole sentences, (sentences,
+            tokens), with zeros on the right of shorter ones; and the classes.
+    """
+
+    tokenizer: tokenizers.Tokenizer
+    parts: dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+def read(path: pathlib.Path) -> Sentences:
+    """A file with a class, a space and a sentence on every line."""
+    # Read line by line, since to str.splitlines a byte 85 of latin-1 ends a line too.
+    with path.open(encoding="latin-1" if path.name in LATIN else "utf-8") as lines:
+        pairs = [line.rstrip("\n").partition(" ") for line in lines]
+    return np.array([text for *_, text in pairs], object), np.array([int(c) for c, *_ in pairs])
+
+
+def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
+    """The sentences of a dataset to train, validate and test with.
+
+    Args:
+        dataset: one of DATASETS.
+        folder: of the data.
+    """
+    if dataset == "TREC":
+        whole, test = (_trec(split, folder) for split in ("train", "test"))
+        validation, training = _tenths(whole, 1)
+    elif dataset == "SST":
+        files = data.folder("sentence_classification", folder)
+        training, validation, test = (
+            read(files / f"stsa.binary.{part}") for part in ("train", "dev", "test")
+        )
+    else:
+        files = data.folder("sentence_classification", folder)
+        test, validation, training = _tenths(read(files / FILES[dataset]), 2)
+    return {"training": training, "validation": validation, "test": test}
+
+
+def _trec(split: str, folder: pathlib.Path | None) -> Sentences:
+    questions = data.from_tfds("trec", split, folder)
+    texts = [text.decode() for text in questions["text"]]
+    return np.array(texts, object), questions["label-coarse"]
+
+
+def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
+    """So many random tenths of the sentences, and then the rest; always the same ones."""
+    texts, classes = sentences
+    order = np.random.default_rng(0).permutation(len(texts))
+    ends = [len(texts) * tenth // 10 for tenth in range(1, count + 1)]
+    return [(texts[part], classes[part]) for part in np.split(order, ends)]
+
+
+def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> tokenizers.Tokenizer:
+    """A tokenizer made from texts, which pads on the right, and cuts nothing.
+
+    Args:
+        texts: of the training sentences.
+        tokens: "words", "characters" or "subwords".
+        vocabulary: how many tokens to know at most; 0 is padding and 1 all that is unknown.
+    """
+    if tokens == "subwords":
+        tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.BpeTrainer
+    else:
+        tokenizer = tokenizers.Tokenizer(models.WordLevel(unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = (
+            pre_tokenizers.WhitespaceSplit()
+            if tokens == "words"
+            else pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
+        )
+        trainer = trainers.WordLevelTrainer
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.train_from_iterator(
+        texts, trainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
+    )
+    tokenizer.enable_padding(direction="right", pad_id=0, pad_token="[PAD]")
+    return tokenizer
+
+
+def prepare(asked: command.Command[Settings], task: Task) -> Corpus:
+    """The sentences of a task as ids."""
+    parts = load(task.dataset, asked.data)
+    texts, classes = parts["training"]
+    parts["training"] = texts[: task.training], classes[: task.training]
+    tokenizer = tokenizer_of(parts["training"][0], task.tokens, asked.settings.vocabulary)
+    return Corpus(
+        tokenizer,
+        {name: (encode(tokenizer, texts), classes) for name, (texts, classes) in parts.items()},
+    )
+
+
+def encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> np.ndarray:
+    """Ids of whole sentences (sentences, tokens of the longest), zeros on the right."""
+    return np.array([encoding.ids for encoding in tokenizer.encode_batch(list(texts))], "int32")
+
+
+def build(settings: Settings, task: Task, model: str, corpus: Corpus) -> keras.Model:
+    """A compiled classifier of sentences of any length."""
+    inputs = keras.Input((None,), dtype="int32", name="tokens")
+    embedding = keras.layers.Embedding(
+        corpus.tokenizer.get_vocab_size(), settings.embedding, mask_zero=True
+    )
+    hidden = LAYERS[model](settings.units, task.length, name="gru")(embedding(inputs))
+    hidden = keras.layers.Dropout(settings.dropout)(hidden)
+    classes = 1 + max(int(classes.max()) for _, classes in corpus.parts.values())
+    outputs = keras.layers.Dense(classes, activation="softmax", name="class")(hidden)
+    classifier = keras.Model(inputs, outputs, name=slug(f"{task.name}, {model}"))
+    classifier.compile(
+        keras.optimizers.Adam(settings.learning_rate),
+        "sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    classifier.optimizer.build(classifier.trainable_variables)
+    return classifier
+
+
+def restart(model: keras.Model, new: keras.Model) -> None:
+    """Give a compiled model all that a new one starts from.
+
+    A model is traced and compiled for once, which takes longer than one seed's training.
+    """
+    for variable, start in zip(_state(model), _state(new), strict=True):
+        variable.assign(start)
+
+
+def _state(model: keras.Model) -> list[keras.Variable]:
+    return [*model.variables, *model.optimizer.variables]
+
+
+def train(
+    asked: command.Command[Settings], task: Task, run: Run, corpus: Corpus, model: keras.Model
+) -> Entry:
+    """Train a model from a seed; its curves, and its accuracies after the best epoch.
+
+    Of the test sentences: whole, cut at the length of training; and of the longer ones alone, both
+    again, or None where they are too few.
+    """
+    keras.utils.set_random_seed(run.seed)
+    restart(model, build(asked.settings, task, run.model, corpus))
+    cut = {name: (ids[:, : task.length], c) for name, (ids, c) in corpus.parts.items()}
+    curves = fit(
+        model,
+        *cut["training"],
+        run=run,
+        out=asked.out,
+        monitor="val_accuracy",
+        validation_data=cut["validation"],
+        validation_batch_size=500,
+        batch_size=task.batch,
+        epochs=asked.settings.epochs,
+    )
+    right, right_cut = (
+        model.predict(ids, batch_size=500, verbose=0).argmax(axis=-1) == classes
+        for ids, classes in (corpus.parts["test"], cut["test"])
+    )
+    longer = corpus.parts["test"][0][:, task.length :].any(axis=1)
+    enough = longer.sum() >= FEWEST
+    return {
+        "test_accuracy": float(right.mean()),
+        "test_accuracy_cut": float(right_cut.mean()),
+        "test_accuracy_long": float(right[longer].mean()) if enough else None,
+        "test_accuracy_long_cut": float(right_cut[longer].mean()) if enough else None,
+        "long": int(longer.sum()),
+        "curves": curves,
+    }
+
+
+def check(asked: command.Command[Settings], task: Task, run: Run, corpus: Corpus) -> Entry:
+    """Export the model of a run beside its tokenizer, and check the files with test sentences."""
+    ids, classes = (array[:SAMPLES] for array in corpus.parts["test"])
+    model = build(asked.settings, task, run.model, corpus)
+    model.load_weights(model_file(asked.out, run))
+    entry = exporting.checked(model, ids, asked.out / model.name, classes)
+    corpus.tokenizer.save(str(asked.out / model.name / "tokenizer.json"))
+    return entry
+
+
+def rows(runs: Iterable[Entry]) -> list[list[str]]:
+    """The rows under HEADER."""
+    accuracies = (
+        "test_accuracy",
+        "test_accuracy_cut",
+        "test_accuracy_long",
+        "test_accuracy_long_cut",
+    )
+    return [
+        [
+            task,
+            model,
+            *(
+                "" if seeds[0][name] is None else tables.spread([100 * s[name] for s in seeds], 1)
+                for name in accuracies
+            ),
+            tables.spread([run["seconds"] for run in seeds], 0),
+        ]
+        for task, models in grouped(runs).items()
+        for model, seeds in models.items()
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train every model on every task; 0 when the exports of the best ones pass the check."""
+    asked = command.parse("sentence_classification", __doc__, PRESETS, argv)
+    results = Results(asked)
+    runs = []
+    for task in asked.settings.tasks:
+        corpus = prepare(asked, task)
+        for model in task.models:
+            classifier = build(asked.settings, task, model, corpus)
+            for seed in range(asked.seed, asked.seed + task.seeds):
+                run = Run(task.name, model, seed)
+                measure = functools.partial(train, asked, task, run, corpus, classifier)
+                runs.append(results.once("runs", run, measure))
+    shown = [run for run in runs if run["task"] in DATASETS]
+    plots.curves(shown, "val_accuracy", asked.out / "curves.png", "validation accuracy, %", 100)
+    first = asked.settings.tasks[0]
+    corpus = prepare(asked, first)
+    checks = []
+    for model in asked.settings.exported:
+        best = run_of(
+            max(
+                (r for r in runs if (r["task"], r["model"]) == (first.name, model)),
+                key=lambda r: r["test_accuracy"],
+            )
+        )
+        measure = functools.partial(check, asked, first, best, corpus)
+        checks.append(results.once("checks", best, measure))
+    tables.show("Sentences", HEADER, rows(runs))
+    print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")
+    return 0 if all(entry["passed"] for entry in checks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
