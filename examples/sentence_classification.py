@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import keras
 import numpy as np
-import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers.models import BPE, WordLevel
+from tokenizers.trainers import BpeTrainer, WordLevelTrainer
 
 import keras_norm
 from examples.common import command, data, exporting, plots, tables
@@ -33,12 +34,7 @@ FEWEST = 20  # longer sentences whose accuracy is worth telling
 SPECIAL = ["[PAD]", "[UNK]"]  # ids 0 and 1
 
 # Datasets that are one file without a split.
-FILES = {
-    "MR": "rt-polarity.all",
-    "CR": "custrev.all",
-    "SUBJ": "subj.all",
-    "MPQA": "mpqa.all",
-}
+FILES = {"MR": "rt-polarity.all", "CR": "custrev.all", "SUBJ": "subj.all", "MPQA": "mpqa.all"}
 LATIN = ("rt-polarity.all", "subj.all")  # the other files are UTF-8
 DATASETS = ("TREC", *FILES, "SST")
 
@@ -49,15 +45,14 @@ LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
     "BN-GRU": lambda units, steps, **options: keras_norm.BatchNormGRU(units, steps, **options),
 }
 
-HEADER = (
-    "task",
-    "model",
-    "test accuracy, %",
-    "cut, %",
-    "longer ones, %",
-    "these cut, %",
-    "training, s",
-)
+# What there is of a run, and the heading of its column.
+ACCURACIES = {
+    "test_accuracy": "test accuracy, %",
+    "test_accuracy_cut": "cut, %",
+    "test_accuracy_long": "longer ones, %",
+    "test_accuracy_long_cut": "these cut, %",
+}
+HEADER = ("task", "model", *ACCURACIES.values(), "training, s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +63,7 @@ class Task:
         name: for a person.
         dataset: one of DATASETS.
         seeds: how often it is repeated.
+        epochs: passes over the training sentences.
         tokens: "words", "characters" or "subwords".
         length: tokens of each sentence to train on.
         batch: how many sentences an update takes.
@@ -78,6 +74,7 @@ class Task:
     name: str
     dataset: str
     seeds: int
+    epochs: int
     tokens: str = "words"
     length: int = 20
     batch: int = 64
@@ -94,7 +91,6 @@ class Settings:
         units: size of the states.
         embedding: size of a token's vector.
         vocabulary: how many tokens there are at most.
-        epochs: passes over the training sentences.
         exported: models whose best run on the first task is exported and checked.
         dropout: share of the last state that is dropped in training.
         learning_rate: of Adam.
@@ -104,55 +100,56 @@ class Settings:
     units: int
     embedding: int
     vocabulary: int
-    epochs: int
     exported: tuple[str, ...] = tuple(LAYERS)
     dropout: float = 0.5
     learning_rate: float = 2e-3
 
 
-def _tasks(further: int, models: tuple[str, ...]) -> tuple[Task, ...]:
+def _tasks(epochs: int, further: int, models: tuple[str, ...]) -> tuple[Task, ...]:
     """Every dataset from five seeds, then batch sizes, then tokens.
 
     Args:
+        epochs: for words and subwords; twice as many for characters, and for the batch sizes,
+            where there are few sentences.
         further: seeds for batch sizes and tokens.
         models: to compare tokens with.
     """
     return (
-        *(Task(name, name, seeds=5) for name in DATASETS),
+        *(Task(name, name, seeds=5, epochs=epochs) for name in DATASETS),
         *(
-            Task(f"TREC, batch {batch}", "TREC", further, batch=batch, training=1000)
+            Task(f"TREC, batch {batch}", "TREC", further, 2 * epochs, batch=batch, training=1000)
             for batch in (64, 16, 4, 1)
         ),
         *(
-            Task(f"{name}, {tokens}", name, further, tokens, length, models=models)
+            Task(f"{name}, {tokens}", name, further, passes, tokens, length, models=models)
             for name in ("TREC", "MR")
-            for tokens, length in (("subwords", 25), ("characters", 100))
+            for tokens, length, passes in (
+                ("subwords", 25, epochs),
+                ("characters", 100, 2 * epochs),
+            )
         ),
     )
 
 
 PRESETS = {
     "smoke": Settings(
-        (Task("CR", "CR", seeds=2, training=256, models=("BN-GRU",)),),
+        (Task("CR", "CR", seeds=2, epochs=1, training=256, models=("BN-GRU",)),),
         units=8,
         embedding=8,
         vocabulary=500,
-        epochs=1,
         exported=("BN-GRU",),
     ),
     "small": Settings(
-        _tasks(further=1, models=("LN-GRU",)),
-        units=64,
-        embedding=64,
+        _tasks(epochs=4, further=1, models=("LN-GRU",)),
+        units=48,
+        embedding=48,
         vocabulary=5000,
-        epochs=5,
     ),
     "paper": Settings(
-        _tasks(further=5, models=tuple(LAYERS)),
+        _tasks(epochs=25, further=5, models=tuple(LAYERS)),
         units=300,
         embedding=300,
         vocabulary=20000,
-        epochs=25,
         learning_rate=1e-3,
     ),
 }
@@ -160,19 +157,16 @@ PRESETS = {
 # The texts of some sentences, and their classes.
 Sentences = tuple[np.ndarray, np.ndarray]
 
+# The ids of whole sentences (sentences, tokens), zeros on the right; and their classes.
+Ids = tuple[np.ndarray, np.ndarray]
+
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """The sentences of a task.
+    """Sentences to train, validate and test with, and what made them ids."""
 
-    Attributes:
-        tokenizer: made from the training sentences.
-        parts: for "training", "validation" and "test" the ids of whole sentences, (sentences,
-            tokens), with zeros on the right of shorter ones; and the classes.
-    """
-
-    tokenizer: tokenizers.Tokenizer
-    parts: dict[str, tuple[np.ndarray, np.ndarray]]
+    tokenizer: Tokenizer
+    parts: dict[str, Ids]
 
 
 def read(path: pathlib.Path) -> Sentences:
@@ -184,23 +178,15 @@ def read(path: pathlib.Path) -> Sentences:
 
 
 def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
-    """The sentences of a dataset to train, validate and test with.
-
-    Args:
-        dataset: one of DATASETS.
-        folder: of the data.
-    """
+    """The sentences of a dataset to train, validate and test with."""
     if dataset == "TREC":
-        whole, test = (_trec(split, folder) for split in ("train", "test"))
-        validation, training = _tenths(whole, 1)
-    elif dataset == "SST":
-        files = data.folder("sentence_classification", folder)
-        training, validation, test = (
-            read(files / f"stsa.binary.{part}") for part in ("train", "dev", "test")
-        )
-    else:
-        files = data.folder("sentence_classification", folder)
-        test, validation, training = _tenths(read(files / FILES[dataset]), 2)
+        validation, training = _tenths(_trec("train", folder), 1)
+        return {"training": training, "validation": validation, "test": _trec("test", folder)}
+    files = data.folder("sentence_classification", folder)
+    if dataset == "SST":
+        parts = {"training": "train", "validation": "dev", "test": "test"}
+        return {part: read(files / f"stsa.binary.{end}") for part, end in parts.items()}
+    test, validation, training = _tenths(read(files / FILES[dataset]), 2)
     return {"training": training, "validation": validation, "test": test}
 
 
@@ -218,7 +204,7 @@ def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
     return [(texts[part], classes[part]) for part in np.split(order, ends)]
 
 
-def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> tokenizers.Tokenizer:
+def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenizer:
     """A tokenizer made from texts, which pads on the right, and cuts nothing.
 
     Args:
@@ -226,18 +212,13 @@ def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> tokenize
         tokens: "words", "characters" or "subwords".
         vocabulary: how many tokens to know at most; 0 is padding and 1 all that is unknown.
     """
-    if tokens == "subwords":
-        tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="[UNK]"))
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.BpeTrainer
-    else:
-        tokenizer = tokenizers.Tokenizer(models.WordLevel(unk_token="[UNK]"))
-        tokenizer.pre_tokenizer = (
-            pre_tokenizers.WhitespaceSplit()
-            if tokens == "words"
-            else pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
-        )
-        trainer = trainers.WordLevelTrainer
+    model, splitter, trainer = {
+        "words": (WordLevel, pre_tokenizers.WhitespaceSplit(), WordLevelTrainer),
+        "characters": (WordLevel, pre_tokenizers.Split(Regex("."), "isolated"), WordLevelTrainer),
+        "subwords": (BPE, pre_tokenizers.Metaspace(), BpeTrainer),
+    }[tokens]
+    tokenizer = Tokenizer(model(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = splitter
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.train_from_iterator(
         texts, trainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
@@ -258,7 +239,7 @@ def prepare(asked: command.Command[Settings], task: Task) -> Corpus:
     )
 
 
-def encode(tokenizer: tokenizers.Tokenizer, texts: Sequence[str]) -> np.ndarray:
+def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """Ids of whole sentences (sentences, tokens of the longest), zeros on the right."""
     return np.array([encoding.ids for encoding in tokenizer.encode_batch(list(texts))], "int32")
 
@@ -316,7 +297,7 @@ def train(
         validation_data=cut["validation"],
         validation_batch_size=500,
         batch_size=task.batch,
-        epochs=asked.settings.epochs,
+        epochs=task.epochs,
     )
     right, right_cut = (
         model.predict(ids, batch_size=500, verbose=0).argmax(axis=-1) == classes
@@ -346,19 +327,13 @@ def check(asked: command.Command[Settings], task: Task, run: Run, corpus: Corpus
 
 def rows(runs: Iterable[Entry]) -> list[list[str]]:
     """The rows under HEADER."""
-    accuracies = (
-        "test_accuracy",
-        "test_accuracy_cut",
-        "test_accuracy_long",
-        "test_accuracy_long_cut",
-    )
     return [
         [
             task,
             model,
             *(
                 "" if seeds[0][name] is None else tables.spread([100 * s[name] for s in seeds], 1)
-                for name in accuracies
+                for name in ACCURACIES
             ),
             tables.spread([run["seconds"] for run in seeds], 0),
         ]
@@ -382,17 +357,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 runs.append(results.once("runs", run, measure))
     shown = [run for run in runs if run["task"] in DATASETS]
     plots.curves(shown, "val_accuracy", asked.out / "curves.png", "validation accuracy, %", 100)
-    first = asked.settings.tasks[0]
-    corpus = prepare(asked, first)
+    task = asked.settings.tasks[0]
+    corpus = prepare(asked, task)
+    trained = grouped(runs)[task.name]
     checks = []
     for model in asked.settings.exported:
-        best = run_of(
-            max(
-                (r for r in runs if (r["task"], r["model"]) == (first.name, model)),
-                key=lambda r: r["test_accuracy"],
-            )
-        )
-        measure = functools.partial(check, asked, first, best, corpus)
+        best = run_of(max(trained[model], key=lambda run: run["test_accuracy"]))
+        measure = functools.partial(check, asked, task, best, corpus)
         checks.append(results.once("checks", best, measure))
     tables.show("Sentences", HEADER, rows(runs))
     print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")

@@ -121,7 +121,7 @@ def test_shorter_sentences_are_padded_on_the_right():
 
 def test_the_vocabulary_is_that_of_the_sentences_that_are_learned_from(folder):
     asked = parse("", "A.", example.PRESETS, ["--preset", "smoke", "--data", str(folder)])
-    corpus = example.prepare(asked, example.Task("CR", "CR", seeds=1, training=5))
+    corpus = example.prepare(asked, example.Task("CR", "CR", seeds=1, epochs=1, training=5))
     ids, _ = corpus.parts["training"]
     assert ids.shape == (5, 2)
     assert (ids > 1).all()
@@ -132,7 +132,7 @@ def test_the_vocabulary_is_that_of_the_sentences_that_are_learned_from(folder):
 def test_a_model_that_starts_again_learns_the_same(folder):
     settings = example.PRESETS["smoke"]
     asked = parse("", "A.", example.PRESETS, ["--preset", "smoke", "--data", str(folder)])
-    task = example.Task("CR", "CR", seeds=1)
+    task = example.Task("CR", "CR", seeds=1, epochs=1)
     corpus = example.prepare(asked, task)
     model = example.build(settings, task, "GRU", corpus)
     losses = []
