@@ -26,7 +26,7 @@ import numpy as np
 
 import keras_norm
 from examples.common import command, data, exporting, plots, tables
-from examples.common.results import Entry, Results, Run, grouped, run_of
+from examples.common.results import Entry, Results, Run, best_run, grouped
 from examples.common.training import fit, model_file, slug
 from keras_norm.export import Step, open_runner
 
@@ -340,9 +340,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     plots.curves(runs, "val_bits", asked.out / "curves.png", "validation, bits per character")
     checks = []
     for model in asked.settings.exported:
-        best = min(grouped(runs)[SHAKESPEARE][model], key=lambda r: r["test_bits"])
-        measure = functools.partial(check, asked, run_of(best), texts[SHAKESPEARE])
-        checks.append(results.once("checks", run_of(best), measure))
+        best = best_run(grouped(runs)[SHAKESPEARE][model], "val_bits", min)
+        measure = functools.partial(check, asked, best, texts[SHAKESPEARE])
+        checks.append(results.once("checks", best, measure))
     tables.show("Characters", HEADER, rows(runs))
     print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")
     return 0 if all(entry["passed"] and entry["same_text"] for entry in checks) else 1

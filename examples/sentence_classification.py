@@ -15,29 +15,20 @@ Run with `python -m examples.sentence_classification`; --help tells what else th
 
 import dataclasses
 import functools
-import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import keras
 import numpy as np
-from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
-from tokenizers.models import BPE, WordLevel
-from tokenizers.trainers import BpeTrainer, WordLevelTrainer
 
 import keras_norm
-from examples.common import command, data, exporting, plots, tables
-from examples.common.results import Entry, Results, Run, grouped, run_of
+from examples.common import command, exporting, plots, tables
+from examples.common.results import Entry, Results, Run, best_run, grouped
+from examples.common.sentences import DATASETS, Corpus, prepare
 from examples.common.training import fit, model_file, slug
 
 SAMPLES = 256  # with which the exported models are checked
 FEWEST = 20  # longer sentences whose accuracy is worth telling
-SPECIAL = ["[PAD]", "[UNK]"]  # ids 0 and 1
-
-# Datasets that are one file without a split.
-FILES = {"MR": "rt-polarity.all", "CR": "custrev.all", "SUBJ": "subj.all", "MPQA": "mpqa.all"}
-LATIN = ("rt-polarity.all", "subj.all")  # the other files are UTF-8
-DATASETS = ("TREC", *FILES, "SST")
 
 # Without a norm, NormGRU is Keras' GRU in a form that TFLite takes.
 LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
@@ -155,94 +146,11 @@ PRESETS = {
     ),
 }
 
-# The texts of some sentences, and their classes.
-Sentences = tuple[np.ndarray, np.ndarray]
 
-# The ids of whole sentences (sentences, tokens), zeros on the right; and their classes.
-Ids = tuple[np.ndarray, np.ndarray]
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """Sentences to train, validate and test with, and what made them ids."""
-
-    tokenizer: Tokenizer
-    parts: dict[str, Ids]
-
-
-def read(path: pathlib.Path) -> Sentences:
-    """A file with a class, a space and a sentence on every line."""
-    # Read line by line, since to str.splitlines a byte 85 of latin-1 ends a line too.
-    with path.open(encoding="latin-1" if path.name in LATIN else "utf-8") as lines:
-        pairs = [line.rstrip("\n").partition(" ") for line in lines]
-    return np.array([text for *_, text in pairs], object), np.array([int(c) for c, *_ in pairs])
-
-
-def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
-    """The sentences of a dataset to train, validate and test with."""
-    if dataset == "TREC":
-        validation, training = _tenths(_trec("train", folder), 1)
-        return {"training": training, "validation": validation, "test": _trec("test", folder)}
-    files = data.folder("sentence_classification", folder)
-    if dataset == "SST":
-        parts = {"training": "train", "validation": "dev", "test": "test"}
-        return {part: read(files / f"stsa.binary.{end}") for part, end in parts.items()}
-    test, validation, training = _tenths(read(files / FILES[dataset]), 2)
-    return {"training": training, "validation": validation, "test": test}
-
-
-def _trec(split: str, folder: pathlib.Path | None) -> Sentences:
-    questions = data.from_tfds("trec", split, folder)
-    texts = [text.decode() for text in questions["text"]]
-    return np.array(texts, object), questions["label-coarse"]
-
-
-def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
-    """So many random tenths of the sentences, and then the rest; always the same ones."""
-    texts, classes = sentences
-    order = np.random.default_rng(0).permutation(len(texts))
-    ends = [len(texts) * tenth // 10 for tenth in range(1, count + 1)]
-    return [(texts[part], classes[part]) for part in np.split(order, ends)]
-
-
-def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenizer:
-    """A tokenizer made from texts, which pads on the right, and cuts nothing.
-
-    Args:
-        texts: of the training sentences.
-        tokens: "words", "characters" or "subwords".
-        vocabulary: how many tokens to know at most; 0 is padding and 1 all that is unknown.
-    """
-    model, splitter, trainer = {
-        "words": (WordLevel, pre_tokenizers.WhitespaceSplit(), WordLevelTrainer),
-        "characters": (WordLevel, pre_tokenizers.Split(Regex("."), "isolated"), WordLevelTrainer),
-        "subwords": (BPE, pre_tokenizers.Metaspace(), BpeTrainer),
-    }[tokens]
-    tokenizer = Tokenizer(model(unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = splitter
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.train_from_iterator(
-        texts, trainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
-    )
-    tokenizer.enable_padding(direction="right", pad_id=0, pad_token="[PAD]")
-    return tokenizer
-
-
-def prepare(asked: command.Command[Settings], task: Task) -> Corpus:
-    """The sentences of a task as ids."""
-    parts = load(task.dataset, asked.data)
-    texts, classes = parts["training"]
-    parts["training"] = texts[: task.training], classes[: task.training]
-    tokenizer = tokenizer_of(parts["training"][0], task.tokens, asked.settings.vocabulary)
-    return Corpus(
-        tokenizer,
-        {name: (encode(tokenizer, texts), classes) for name, (texts, classes) in parts.items()},
-    )
-
-
-def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """Ids of whole sentences (sentences, tokens of the longest), zeros on the right."""
-    return np.array([encoding.ids for encoding in tokenizer.encode_batch(list(texts))], "int32")
+def corpus_of(asked: command.Command[Settings], task: Task) -> Corpus:
+    """The sentences of a task."""
+    vocabulary = asked.settings.vocabulary
+    return prepare(task.dataset, asked.data, task.tokens, vocabulary, task.training)
 
 
 def build(settings: Settings, task: Task, model: str, corpus: Corpus) -> keras.Model:
@@ -352,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = Results(asked)
     runs = []
     for task in asked.settings.tasks:
-        corpus = prepare(asked, task)
+        corpus = corpus_of(asked, task)
         for model in task.models:
             classifier = build(asked.settings, task, model, corpus)
             for seed in range(asked.seed, asked.seed + task.seeds):
@@ -362,11 +270,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     shown = [run for run in runs if run["task"] in DATASETS]
     plots.curves(shown, "val_accuracy", asked.out / "curves.png", "validation accuracy, %", 100)
     task = asked.settings.tasks[0]
-    corpus = prepare(asked, task)
+    corpus = corpus_of(asked, task)
     trained = grouped(runs)[task.name]
     checks = []
     for model in asked.settings.exported:
-        best = run_of(max(trained[model], key=lambda run: run["test_accuracy"]))
+        best = best_run(trained[model], "val_accuracy")
         measure = functools.partial(check, asked, task, best, corpus)
         checks.append(results.once("checks", best, measure))
     tables.show("Sentences", HEADER, rows(runs))

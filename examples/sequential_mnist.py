@@ -21,7 +21,7 @@ from keras import ops
 
 import keras_norm
 from examples.common import command, data, exporting, plots, tables
-from examples.common.results import Entry, Results, Run, grouped, run_of
+from examples.common.results import Entry, Results, Run, best_run, grouped
 from examples.common.training import fit, model_file, slug
 
 VALIDATION = 5000
@@ -190,9 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plots.curves(runs, "val_accuracy", asked.out / "curves.png", "validation accuracy, %", 100)
     checks = []
     for model in asked.settings.exported:
-        best = run_of(
-            max((r for r in runs if r["model"] == model), key=lambda r: r["test_accuracy"])
-        )
+        best = best_run((entry for entry in runs if entry["model"] == model), "val_accuracy")
         test = tasks[best.task]["test"]
         checks.append(results.once("checks", best, functools.partial(check, asked, best, test)))
     tables.show("MNIST, pixel by pixel", HEADER, rows(runs))

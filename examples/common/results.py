@@ -93,6 +93,17 @@ def run_of(entry: Entry) -> Run:
     return Run(entry["task"], entry["model"], entry["seed"])
 
 
+def best_run(entries: Iterable[Entry], metric: str, choose: Callable[..., Any] = max) -> Run:
+    """The run with the best epoch.
+
+    Args:
+        entries: of the runs.
+        metric: name among their `curves` of what is compared; of the validation, not of the test.
+        choose: `max` where more is better, or `min`.
+    """
+    return run_of(choose(entries, key=lambda entry: choose(entry["curves"][metric])))
+
+
 def grouped(entries: Iterable[Entry]) -> dict[str, dict[str, list[Entry]]]:
     """The entries of every seed, by task and by model."""
     groups: dict[str, dict[str, list[Entry]]] = {}

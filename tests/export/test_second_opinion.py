@@ -15,8 +15,6 @@ pytest.importorskip("openvino")
 
 # The package itself gives the function.
 CHECK = importlib.import_module("keras_norm.export.checking.check")
-    "keras_norm.export.checking.check"
-)  # the package gives the function
 DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 
