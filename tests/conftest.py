@@ -5,6 +5,7 @@ import gc
 import pytest
 
 from keras_norm.export import worker_process
+from keras_norm.export.checking import artifacts
 from tests import forked_workers
 
 
@@ -23,3 +24,9 @@ def settled():
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def second_opinion(monkeypatch):
+    """Keep checks fast, and the same whether or not OpenVINO is installed."""
+    monkeypatch.setattr(artifacts, "openvino_is_installed", lambda: False)
