@@ -18,7 +18,7 @@ import functools
 import math
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -92,7 +92,10 @@ LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
     "BN-LSTM": lambda units, length, **options: keras_norm.BatchNormLSTM(units, length, **options),
 }
 
-HEADER = ("task", "model", "test bits per character", "training and test, s")
+COLUMNS = {
+    "test_bits": tables.Column("test, bits per character", digits=3),
+    "seconds": tables.Column("training and test, s"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,20 +316,6 @@ def check(asked: command.Command[Settings], run: Run, text: Text) -> Entry:
     return {**entry, "generated": texts["Keras"], "same_text": len(set(texts.values())) == 1}
 
 
-def rows(runs: Iterable[Entry]) -> list[list[str]]:
-    """The rows under HEADER."""
-    return [
-        [
-            task,
-            model,
-            tables.spread([run["test_bits"] for run in seeds], 3),
-            tables.spread([run["seconds"] for run in seeds], 0),
-        ]
-        for task, models in grouped(runs).items()
-        for model, seeds in models.items()
-    ]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Train every model; 0 when the exports of the best ones pass, and write what Keras writes."""
     asked = command.parse("character_model", __doc__, PRESETS, argv)
@@ -343,7 +332,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         best = best_run(grouped(runs)[SHAKESPEARE][model], "val_bits", min)
         measure = functools.partial(check, asked, best, texts[SHAKESPEARE])
         checks.append(results.once("checks", best, measure))
-    tables.show("Characters", HEADER, rows(runs))
+    tables.show("Characters", tables.header(COLUMNS), tables.rows(runs, COLUMNS))
     print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")
     return 0 if all(entry["passed"] and entry["same_text"] for entry in checks) else 1
 

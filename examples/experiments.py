@@ -23,6 +23,7 @@ from examples import (
     sequential_mnist,
     verdicts,
 )
+from examples.common import tables
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
@@ -69,6 +70,14 @@ def page(committed: pathlib.Path) -> str:
     return template.render(
         results=results,
         examples=EXAMPLES,
+        tables={
+            name: (
+                tables.header(example.COLUMNS),
+                tables.rows(results[name]["entries"]["runs"], example.COLUMNS),
+            )
+            for name, example in EXAMPLES.items()
+            if example is not claims
+        },
         minutes={name: minutes(content) for name, content in results.items()},
         verdicts=verdicts.all_of(results),
     )

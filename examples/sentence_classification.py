@@ -16,7 +16,7 @@ Run with `python -m examples.sentence_classification`; --help tells what else th
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -37,14 +37,13 @@ LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
     "BN-GRU": lambda units, steps, **options: keras_norm.BatchNormGRU(units, steps, **options),
 }
 
-# What there is of a run, and the heading of its column.
-ACCURACIES = {
-    "test_accuracy": "test accuracy, %",
-    "test_accuracy_cut": "cut, %",
-    "test_accuracy_long": "longer ones, %",
-    "test_accuracy_long_cut": "these cut, %",
+COLUMNS = {
+    "test_accuracy": tables.Column("test accuracy, %", 100, 1),
+    "test_accuracy_cut": tables.Column("cut, %", 100, 1),
+    "test_accuracy_long": tables.Column("longer ones, %", 100, 1),
+    "test_accuracy_long_cut": tables.Column("these cut, %", 100, 1),
+    "seconds": tables.Column("training, s"),
 }
-HEADER = ("task", "model", *ACCURACIES.values(), "training, s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,23 +236,6 @@ def check(asked: command.Command[Settings], task: Task, run: Run, corpus: Corpus
     return entry
 
 
-def rows(runs: Iterable[Entry]) -> list[list[str]]:
-    """The rows under HEADER."""
-    return [
-        [
-            task,
-            model,
-            *(
-                "" if seeds[0][name] is None else tables.spread([100 * s[name] for s in seeds], 1)
-                for name in ACCURACIES
-            ),
-            tables.spread([run["seconds"] for run in seeds], 0),
-        ]
-        for task, models in grouped(runs).items()
-        for model, seeds in models.items()
-    ]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Train every model on every task; 0 when the exports of the best ones pass the check."""
     asked = command.parse("sentence_classification", __doc__, PRESETS, argv)
@@ -277,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         best = best_run(trained[model], "val_accuracy")
         measure = functools.partial(check, asked, task, best, corpus)
         checks.append(results.once("checks", best, measure))
-    tables.show("Sentences", HEADER, rows(runs))
+    tables.show("Sentences", tables.header(COLUMNS), tables.rows(runs, COLUMNS))
     print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")
     return 0 if all(entry["passed"] for entry in checks) else 1
 

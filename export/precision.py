@@ -22,8 +22,17 @@ def model_precision(model: Any, outputs: Mapping[str, np.ndarray]) -> str:
     Returns:
         A key of `keras_norm.export.compare.TOLERANCES`.
     """
-    layers = (layer.compute_dtype for _, layer in named_layers(model))
-    return coarsest([*layers, *(value.dtype.name for value in outputs.values())])
+    layers = [layer for _, layer in named_layers(model)]
+    computed = (layer.compute_dtype for layer in layers)
+    received = (dtype for layer in layers for dtype in _computed_as_received(layer))
+    return coarsest([*computed, *received, *(value.dtype.name for value in outputs.values())])
+
+
+def _computed_as_received(layer: Any) -> list[str]:
+    """The dtypes of what a layer is given and does not cast, as Keras' LayerNormalization."""
+    if layer.autocast:
+        return []
+    return [tensor.dtype for node in layer._inbound_nodes for tensor in node.input_tensors]
 
 
 def tflite_precision(path: str | os.PathLike[str]) -> str:

@@ -1,20 +1,66 @@
-"""Tables of results for the terminal."""
+"""Tables of results: a row for every task and model, the spread over seeds in it."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import rich.console
+import rich.markup
 import rich.table
 import scipy.stats
 
-Rows = Sequence[Sequence[str]]
+from examples.common.results import Entry, grouped
+
+Rows = list[list[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """How a measurement of every run is shown.
+
+    Attributes:
+        heading: of the column, with the unit.
+        scale: factor from what was measured to that unit.
+        digits: after the point.
+    """
+
+    heading: str
+    scale: float = 1.0
+    digits: int = 0
+
+
+def header(columns: Mapping[str, Column]) -> list[str]:
+    """The headings of a table of runs."""
+    return ["task", "model", *(column.heading for column in columns.values())]
+
+
+def rows(runs: Iterable[Entry], columns: Mapping[str, Column]) -> Rows:
+    """The rows of a table of runs.
+
+    Args:
+        runs: entries of a result file.
+        columns: by name of the measurement; one that is None leaves its cell empty.
+    """
+
+    def cell(seeds: Sequence[Entry], name: str) -> str:
+        if seeds[0][name] is None:
+            return ""
+        return spread([columns[name].scale * run[name] for run in seeds], columns[name].digits)
+
+    return [
+        [task, model, *(cell(seeds, name) for name in columns)]
+        for task, models in grouped(runs).items()
+        for model, seeds in models.items()
+    ]
 
 
 def show(title: str, header: Sequence[str], rows: Rows) -> None:
-    """Print a table; the first two columns are text, the others figures."""
+    """Print a table; figures stand to the right."""
     table = rich.table.Table(title=title)
-    for k, column in enumerate(header):
-        table.add_column(column, justify="right" if k > 1 else "left")
+    for column, cell in zip(header, rows[0], strict=True):
+        table.add_column(
+            rich.markup.escape(column), justify="right" if cell[:1].isdigit() else "left"
+        )
     for row in rows:
         table.add_row(*row)
     rich.console.Console().print(table)

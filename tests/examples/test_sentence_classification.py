@@ -7,7 +7,6 @@ import numpy as np
 
 from examples import sentence_classification as example
 from examples.common.command import parse
-from examples.common.results import Run
 
 
 def test_smoke_trains_exports_and_checks(data, tmp_path, capsys):
@@ -47,16 +46,3 @@ def test_a_model_that_starts_again_learns_the_same(folder):
         losses.append([model.train_on_batch(*batch)[0] for _ in range(3)])
     np.testing.assert_allclose(losses[2], losses[0], rtol=1e-6)
     assert np.abs(np.subtract(losses[1], losses[0])).min() > 1e-6
-
-
-def test_rows_have_the_spread_over_seeds_and_no_figure_where_sentences_are_few():
-    names = ("test_accuracy", "test_accuracy_cut", "test_accuracy_long", "test_accuracy_long_cut")
-    runs = [
-        {**vars(Run("TREC", "GRU", seed)), "seconds": 3.0, **dict.fromkeys(names, 0.5 + seed / 10)}
-        for seed in (0, 1)
-    ]
-    (row,) = example.rows(runs)
-    assert row[:3] == ["TREC", "GRU", "55.0 ± 63.5"]
-    (row,) = example.rows([run | {"test_accuracy_long": None} for run in runs])
-    assert row[4] == ""
-    assert len(row) == len(example.HEADER)
