@@ -11,7 +11,7 @@ import json
 import pathlib
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jinja2
@@ -24,6 +24,7 @@ from examples import (
     verdicts,
 )
 from examples.common import tables
+from examples.common.results import Entry
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
@@ -71,16 +72,19 @@ def page(committed: pathlib.Path) -> str:
         results=results,
         examples=EXAMPLES,
         tables={
-            name: (
-                tables.header(example.COLUMNS),
-                tables.rows(results[name]["entries"]["runs"], example.COLUMNS),
-            )
+            name: _beside_the_paper(example, results[name]["entries"]["runs"])
             for name, example in EXAMPLES.items()
             if example is not claims
         },
         minutes={name: minutes(content) for name, content in results.items()},
         verdicts=verdicts.all_of(results),
     )
+
+
+def _beside_the_paper(example: Any, runs: Iterable[Entry]) -> tuple[list[str], tables.Rows]:
+    """Header and rows of an example's table, with what its paper reports."""
+    header, rows = tables.header(example.COLUMNS), tables.rows(runs, example.COLUMNS)
+    return [*header, "paper"], [[*row, example.PAPER.get(tuple(row[:2]), "")] for row in rows]
 
 
 def minutes(content: dict[str, Any]) -> float:

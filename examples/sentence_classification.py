@@ -37,6 +37,18 @@ LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
     "BN-GRU": lambda units, steps, **options: keras_norm.BatchNormGRU(units, steps, **options),
 }
 
+# Ba et al. 2016: accuracy in % of a linear classifier on skip-thought vectors.
+PAPER = {
+    ("MR", "GRU"): "77.3",
+    ("MR", "LN-GRU"): "79.5",
+    ("CR", "GRU"): "81.8",
+    ("CR", "LN-GRU"): "82.6",
+    ("SUBJ", "GRU"): "92.6",
+    ("SUBJ", "LN-GRU"): "93.4",
+    ("MPQA", "GRU"): "87.9",
+    ("MPQA", "LN-GRU"): "89.0",
+}
+
 COLUMNS = {
     "test_accuracy": tables.Column("test accuracy, %", 100, 1),
     "test_accuracy_cut": tables.Column("cut, %", 100, 1),
