@@ -26,8 +26,8 @@ import numpy as np
 
 import keras_norm
 from examples.common import command, data, exporting, plots, tables
-from examples.common.results import Entry, Results, Run, best_run, grouped
-from examples.common.training import fit, model_file, slug
+from examples.common.results import Entry, Results, Run
+from examples.common.training import fit, load_best, slug
 from keras_norm.export import Step, open_runner
 
 SHAKESPEARE, PENN = "Tiny Shakespeare", "Penn Treebank"
@@ -97,7 +97,7 @@ PAPER = {(PENN, "LSTM"): "1.38", (PENN, "BN-LSTM"): "1.32"}
 
 COLUMNS = {
     "test_bits": tables.Column("test, bits per character", digits=3),
-    "seconds": tables.Column("training and test, s"),
+    "seconds": tables.Column("training and test, s", interval=False),
 }
 
 
@@ -124,7 +124,7 @@ def load(asked: command.Command[Settings]) -> dict[str, Text]:
 
 
 def _penn_treebank(part: str, folder: pathlib.Path | None) -> str:
-    file = data.folder("ptb", folder) / f"ptb.{part[:5]}.txt"  # train, valid, test
+    file = data.file("ptb", f"ptb.{part[:5]}.txt", folder)  # train, valid, test
     return character_form(file.read_text(encoding="utf-8"))
 
 
@@ -299,11 +299,11 @@ def in_file(run: Callable[..., dict[str, np.ndarray]], step: Step) -> Following:
     return following
 
 
-def check(asked: command.Command[Settings], run: Run, text: Text) -> Entry:
+def check(asked: command.Command[Settings], text: Text, run: Run) -> Entry:
     """Export the model of a run, check the files, and let the model and both files write a text."""
     settings = asked.settings
     model = build(run, text, settings)
-    model.load_weights(model_file(asked.out, run))
+    load_best(model, asked.out, run)
     samples, labels = (pieces[:SAMPLES] for pieces in cut(text.parts["test"], 1, settings.length))
     folder = asked.out / model.name
     entry = exporting.checked(model, samples, folder, labels)
@@ -320,7 +320,7 @@ def check(asked: command.Command[Settings], run: Run, text: Text) -> Entry:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Train every model; 0 when the exports of the best ones pass, and write what Keras writes."""
+    """Train every model; 0 when the best ones' files pass and write the text that Keras writes."""
     asked = command.parse("character_model", __doc__, PRESETS, argv)
     results = Results(asked)
     texts = load(asked)
@@ -330,11 +330,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         for run in (Run(task, model, seed) for task in texts for model in asked.settings.models)
     ]
     plots.curves(runs, "val_bits", asked.out / "curves.png", "validation, bits per character")
-    checks = []
-    for model in asked.settings.exported:
-        best = best_run(grouped(runs)[SHAKESPEARE][model], "val_bits", min)
-        measure = functools.partial(check, asked, best, texts[SHAKESPEARE])
-        checks.append(results.once("checks", best, measure))
+    checks = results.once_of_best(
+        [run for run in runs if run["task"] == SHAKESPEARE],
+        asked.settings.exported,
+        functools.partial(check, asked, texts[SHAKESPEARE]),
+        "val_bits",
+        min,
+    )
     tables.show("Characters", tables.header(COLUMNS), tables.rows(runs, COLUMNS))
     print(f"Results, models, TensorBoard's logs, exports and reports are in {asked.out}.")
     return 0 if all(entry["passed"] and entry["same_text"] for entry in checks) else 1

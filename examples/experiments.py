@@ -1,7 +1,8 @@
 """Run the `small` preset of every example, and write docs/experiments.md from what came of it.
 
-What was measured stands in docs/experiments/NAME.json and is not measured again: remove a file, or
-some of its entries, to have them anew. Models, logs and exports go to build/experiments.
+What was measured stands in docs/experiments/NAME.json and is not measured again: remove entries of
+it to have them anew. Models, logs, exports and what an interrupted run measured are in
+build/experiments; remove both to begin again.
 
 Run with `make experiments`; `python -m examples.experiments --page` writes the page alone.
 """
@@ -49,7 +50,9 @@ def run(name: str, committed: pathlib.Path, out: pathlib.Path) -> bool:
     """
     kept, worked_on = committed / f"{name}.json", out / name / "results.json"
     worked_on.parent.mkdir(parents=True, exist_ok=True)
-    if kept.exists() and not worked_on.exists():
+    if kept.exists() and (
+        not worked_on.exists() or kept.stat().st_mtime > worked_on.stat().st_mtime
+    ):
         shutil.copy(kept, worked_on)
     status = EXAMPLES[name].main(["--preset", "small", "--out", str(worked_on.parent)])
     shutil.copy(worked_on, kept)

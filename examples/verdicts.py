@@ -59,9 +59,9 @@ def modes(results: Results) -> Verdict:
         "LayerNorm computes the same in training and inference; BatchNorm does not.",
         _answer(same, differs),
         f"On random data the states of an LN-LSTM differ by {gaps['LN-LSTM']:.1g}, those of a "
-        f"BN-LSTM by {gaps['BN-LSTM']:.1g}. Of the trained models, dropout off, the outputs of "
-        f"those with LayerNorm differ by at most {max(layer):.1g}, of those with BatchNorm by "
-        f"{min(batch):.1g} to {max(batch):.1g}.",
+        f"BN-LSTM by {gaps['BN-LSTM']:.1g}. Of the trained models, dropout and noise off, the "
+        f"outputs of those with LayerNorm differ by at most {max(layer):.1g}, of those with "
+        f"BatchNorm by {min(batch):.1g} to {max(batch):.1g}.",
     )
 
 
@@ -79,9 +79,12 @@ def small_batches(results: Results) -> Verdict:
         for model in ("GRU", "LN-GRU", "BN-GRU")
     }
     smallest, largest = min(batch for batch in batches if batch > 1), batches[-1]
-    lead = {b: found["BN-GRU"][b] - found["GRU"][b] for b in (smallest, largest)}
-    suffers = lead[smallest] < lead[largest] - POINTS
-    works = found["LN-GRU"][1] > found["LN-GRU"][largest] - POINTS
+
+    def lead(model: str, batch: int) -> float:
+        return found[model][batch] - found["GRU"][batch]
+
+    suffers = lead("BN-GRU", smallest) < lead("BN-GRU", largest) - POINTS
+    works = lead("LN-GRU", 1) > -POINTS
     table = "; ".join(
         f"{model} " + ", ".join(f"{accuracy:.1f} at {b}" for b, accuracy in by_batch.items())
         for model, by_batch in found.items()
@@ -90,8 +93,9 @@ def small_batches(results: Results) -> Verdict:
         "BatchNorm depends on the batch size and suffers at small ones; LayerNorm works at batch "
         "size 1.",
         _answer(suffers, works),
-        f"Test accuracy in % by batch size, on questions (TREC): {table}. (A batch of 1 has no "
-        "statistics: BatchNorm normalizes nothing there.)",
+        f"Test accuracy in % by batch size, on questions (TREC): {table}. Within a batch size, as "
+        "small ones make more updates; a batch of 1 has no statistics, and BatchNorm normalizes "
+        "nothing there.",
     )
 
 
@@ -113,7 +117,7 @@ def longer_sequences(results: Results) -> Verdict:
         "LayerNorm needs none.",
         _answer(batch < layer - POINTS, layer > -POINTS),
         f"Change of the test accuracy, in percentage points, when sentences longer than the 20 "
-        f"words of training are read whole and not cut, over {len(gains['BN-GRU'])} datasets: "
+        f"words of training are read whole and not cut, ± over {len(gains['BN-GRU'])} datasets: "
         f"{table}.",
     )
 
@@ -145,7 +149,7 @@ def recurrences(results: Results) -> Verdict:
         "and gradients with it; LayerNorm holds them.",
         _answer(holds_sums, holds_gradients),
         f"Over {steps} steps of a ReLU recurrence whose matrices have the gains {gains}, the "
-        f"summed input grows by a factor of {listed(growth['SimpleRNN'], '.1g')}; with LayerNorm "
+        f"summed input changes by a factor of {listed(growth['SimpleRNN'], '.1g')}; with LayerNorm "
         f"of {listed(growth['LN-SimpleRNN'], '.1g')}. A step back changes the gradient by a "
         f"factor of {listed(slopes['SimpleRNN'], '.2f')}; with LayerNorm of "
         f"{listed(slopes['LN-SimpleRNN'], '.2f')}.",

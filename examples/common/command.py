@@ -55,8 +55,8 @@ def parse(
         "--data",
         type=pathlib.Path,
         metavar="DIR",
-        default=os.environ.get("KERAS_NORM_DATA"),
-        help="folder of the data, also by the variable KERAS_NORM_DATA; without it TFDS downloads",
+        default=os.environ.get("KERAS_NORM_DATA") or None,
+        help="folder of the data, also by KERAS_NORM_DATA; TFDS downloads what it has of the rest",
     )
     parser.add_argument("--seed", type=int, metavar="N", default=0, help="the first seed")
     parser.add_argument(

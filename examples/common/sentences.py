@@ -42,16 +42,26 @@ def read(path: pathlib.Path) -> Sentences:
 
 
 def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
-    """The sentences of a dataset to train, validate and test with."""
+    """The sentences of a dataset to train, validate and test with.
+
+    Args:
+        dataset: one of DATASETS.
+        folder: of the data.
+    """
     if dataset == "TREC":
-        validation, training = _tenths(_trec("train", folder), 1)
-        return {"training": training, "validation": validation, "test": _trec("test", folder)}
-    files = data.folder("sentence_classification", folder)
-    if dataset == "SST":
-        parts = {"training": "train", "validation": "dev", "test": "test"}
-        return {part: read(files / f"stsa.binary.{end}") for part, end in parts.items()}
-    test, validation, training = _tenths(read(files / FILES[dataset]), 2)
+        whole, test = (_trec(split, folder) for split in ("train", "test"))
+        validation, training = _tenths(whole, 1)
+    elif dataset == "SST":
+        training, validation, test = (
+            _file(f"stsa.binary.{part}", folder) for part in ("train", "dev", "test")
+        )
+    else:
+        test, validation, training = _tenths(_file(FILES[dataset], folder), 2)
     return {"training": training, "validation": validation, "test": test}
+
+
+def _file(name: str, folder: pathlib.Path | None) -> Sentences:
+    return read(data.file("sentence_classification", name, folder))
 
 
 def _trec(split: str, folder: pathlib.Path | None) -> Sentences:

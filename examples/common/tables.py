@@ -22,11 +22,13 @@ class Column:
         heading: of the column, with the unit.
         scale: factor from what was measured to that unit.
         digits: after the point.
+        interval: whether the spread over seeds is shown too.
     """
 
     heading: str
     scale: float = 1.0
     digits: int = 0
+    interval: bool = True
 
 
 def header(columns: Mapping[str, Column]) -> list[str]:
@@ -45,7 +47,9 @@ def rows(runs: Iterable[Entry], columns: Mapping[str, Column]) -> Rows:
     def cell(seeds: Sequence[Entry], name: str) -> str:
         if seeds[0][name] is None:
             return ""
-        return spread([columns[name].scale * run[name] for run in seeds], columns[name].digits)
+        column = columns[name]
+        values = [column.scale * run[name] for run in seeds]
+        return spread(values if column.interval else [np.mean(values)], column.digits)
 
     return [
         [task, model, *(cell(seeds, name) for name in columns)]

@@ -6,7 +6,11 @@ from typing import Any
 
 import keras
 
+import keras_norm
 from examples.common.results import Run
+from keras_norm.walk import batch_norms
+
+CALIBRATION = 200
 
 Curves = dict[str, list[float]]
 
@@ -21,6 +25,9 @@ def fit(
     **options: Any,
 ) -> Curves:
     """Train a compiled model, and leave it with the weights of its best epoch.
+
+    A batch normalization gets the mean statistics of up to CALIBRATION training batches, as its
+    papers test; the moving averages that the epochs were judged by lag behind the weights.
 
     Writes TensorBoard's logs to `out/logs`, and the best model to `out/models`.
 
@@ -39,6 +46,7 @@ def fit(
     """
     file = model_file(out, run)
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)  # an earlier run's
     print(f"\n{run.name}", flush=True)
     history = model.fit(
         *arrays,
@@ -51,8 +59,25 @@ def fit(
         ],
         **options,
     ).history
-    model.load_weights(file)
+    load_best(model, out, run)
+    if batch_norms(model):
+        inputs, size = arrays[0], options["batch_size"]
+        starts = range(0, len(inputs) - size + 1, size)[:CALIBRATION]
+        keras_norm.recalibrate(model, (inputs[k : k + size] for k in starts))
+        model.save(file)
     return {metric: [round(float(x), 5) for x in values] for metric, values in history.items()}
+
+
+def load_best(model: keras.Model, out: pathlib.Path, run: Run) -> None:
+    """Give a model the weights that a run ended with.
+
+    Raises:
+        SystemExit: they are gone, or no epoch of the run was better than NaN.
+    """
+    file = model_file(out, run)
+    if not file.exists():
+        raise SystemExit(f"{file} is not there: remove the run from results.json to train it again")
+    model.load_weights(file)
 
 
 def model_file(out: pathlib.Path, run: Run) -> pathlib.Path:

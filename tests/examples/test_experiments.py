@@ -1,31 +1,10 @@
-"""The page follows from the results that stand beside it."""
+"""What an example measured is kept beside the page."""
 
-import json
-import re
+import os
 
 import pytest
 
 from examples import experiments
-
-DOCS = experiments.ROOT / "docs"
-
-
-def test_the_page_is_what_the_results_give():
-    written = (DOCS / "experiments.md").read_text(encoding="utf-8")
-    assert experiments.page(DOCS / "experiments") == written
-
-
-def test_every_picture_of_the_page_is_there():
-    pictures = re.findall(r"!\[.*?\]\((.*?)\)", (DOCS / "experiments.md").read_text("utf-8"))
-    assert len(pictures) == len(experiments.EXAMPLES)
-    assert all((DOCS / picture).is_file() for picture in pictures)
-
-
-@pytest.mark.parametrize("name", experiments.EXAMPLES)
-def test_results_are_of_the_settings_as_they_are(name):
-    content = json.loads((DOCS / "experiments" / f"{name}.json").read_text())
-    settings = json.loads(json.dumps(experiments.EXAMPLES[name].PRESETS["small"], default=vars))
-    assert (content["preset"], content["settings"]) == ("small", settings)
 
 
 class Example:
@@ -60,3 +39,17 @@ def test_what_was_committed_is_not_measured_again(tmp_path, monkeypatch):
     monkeypatch.setitem(experiments.EXAMPLES, "counting", example)
     experiments.run("counting", tmp_path, tmp_path / "build")
     assert example.found == "committed"
+
+
+@pytest.mark.parametrize(("later", "found"), [(1, "committed"), (-1, "interrupted")])
+def test_the_newer_of_the_two_goes_on(tmp_path, monkeypatch, later, found):
+    kept, build = tmp_path / "counting.json", tmp_path / "build" / "counting"
+    build.mkdir(parents=True)
+    kept.write_text("committed")
+    (build / "results.json").write_text("interrupted")
+    now = kept.stat().st_mtime
+    os.utime(build / "results.json", (now - later, now - later))
+    example = Example(0)
+    monkeypatch.setitem(experiments.EXAMPLES, "counting", example)
+    experiments.run("counting", tmp_path, tmp_path / "build")
+    assert example.found == found

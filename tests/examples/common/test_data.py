@@ -7,33 +7,45 @@ import pytest
 from examples.common import data
 
 
-def test_a_folder_without_the_dataset_says_how_to_prepare_it(tmp_path):
-    with pytest.raises(data.DataMissingError, match=r'does not hold mnist; .*load\("mnist"'):
-        data.from_tfds("mnist", "test", tmp_path)
-
-
-def test_a_failed_download_says_what_to_give(monkeypatch):
-    def load(*_, download, **__):
+@pytest.mark.parametrize("given", [None, "empty"])
+def test_what_the_folder_lacks_is_downloaded_or_said_how_to_prepare(given, tmp_path, monkeypatch):
+    def load(*_, download, **where):
         assert download
-        raise ConnectionError("no network")
+        assert "data_dir" not in where
+        raise RuntimeError("no network")
 
     monkeypatch.setattr(data.tfds, "load", load)
-    with pytest.raises(data.DataMissingError, match=r"downloaded \(ConnectionError\); .*--data"):
-        data.from_tfds("mnist", "test", None)
+    expected = r'mnist could not be loaded \(RuntimeError\).*tfds.load\("mnist"'
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.from_tfds("mnist", "test", given and tmp_path)
+
+
+def test_what_is_in_the_folder_is_not_downloaded(tmp_path, monkeypatch):
+    (tmp_path / "tfds" / "mnist").mkdir(parents=True)
+
+    def load(name, *, split, data_dir, download, **_):
+        assert (name, split, data_dir, download) == ("mnist", "test", tmp_path / "tfds", False)
+        return {}
+
+    monkeypatch.setattr(data.tfds, "load", load)
+    assert data.from_tfds("mnist", "test", tmp_path) == {}
 
 
 @pytest.mark.parametrize("given", [None, "empty"])
 def test_missing_files_say_where_to_find_them(given, tmp_path):
-    with pytest.raises(data.DataMissingError, match=r"KERAS_NORM_DATA name one, .*wojzaremba"):
-        data.folder("ptb", given and tmp_path)
+    expected = r"ptb.train.txt.*KERAS_NORM_DATA name a folder.*wojzaremba"
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.file("ptb", "ptb.train.txt", given and tmp_path)
 
 
 def test_files_stand_in_their_folder(tmp_path):
     (tmp_path / "ptb").mkdir()
-    assert data.folder("ptb", tmp_path) == pathlib.Path(tmp_path, "ptb")
+    (tmp_path / "ptb" / "ptb.train.txt").write_text("a\n")
+    found = data.file("ptb", "ptb.train.txt", tmp_path)
+    assert found == pathlib.Path(tmp_path, "ptb", "ptb.train.txt")
 
 
 def test_an_error_is_one_line():
     with pytest.raises(data.DataMissingError) as caught:
-        data.folder("sentence_classification", None)
+        data.file("sentence_classification", "subj.all", None)
     assert "\n" not in str(caught.value)

@@ -72,3 +72,32 @@ def test_entries_are_grouped_by_task_and_model():
     entries = [dataclasses.asdict(Run(task, "GRU", seed)) for seed in (0, 1) for task in "ab"]
     groups = grouped(entries)
     assert [entry["seed"] for entry in groups["b"]["GRU"]] == [0, 1]
+
+
+def best_of(results, check):
+    runs = [
+        results.once("runs", Run("counting", "LSTM", seed), lambda a=a: {"curves": {"val": [a, 0]}})
+        for seed, a in enumerate((0.5, 0.7))
+    ]
+    return results.once_of_best(runs, ["LSTM"], check, "val")
+
+
+def test_the_best_run_is_checked_once(asked):
+    checks = best_of(Results(asked), lambda run: {"passed": run.seed == 1})
+    assert [(check["seed"], check["passed"]) for check in checks] == [(1, True)]
+    assert best_of(Results(asked), refuse) == checks
+
+
+def test_what_failed_is_checked_again(asked):
+    best_of(Results(asked), lambda run: {"passed": False})
+    (check,) = best_of(Results(asked), lambda run: {"passed": True})
+    assert check["passed"]
+
+
+def test_a_run_that_is_measured_again_is_checked_again(asked):
+    results = Results(asked)
+    best_of(results, lambda run: {"passed": True})
+    del results.entries["runs"][1]
+    (check,) = best_of(results, lambda run: {"passed": True, "anew": True})
+    assert check["anew"]
+    assert results.entries["checks"] == [check]
