@@ -184,7 +184,7 @@ def plot(entries: Sequence[Entry], path: pathlib.Path) -> None:
         "summed_inputs": "Summed inputs, root mean square",
         "gradients": "Gradient of the last state, norm",
     }
-    dashes = dict(zip(dict.fromkeys(e["task"] for e in entries), (":", "-", "--"), strict=False))
+    dashes = dict(zip(dict.fromkeys(e["task"] for e in entries), (":", "-", "--"), strict=True))
     for axes, (name, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
         for entry in entries:
             values = np.array(entry[name])

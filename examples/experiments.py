@@ -49,7 +49,8 @@ def run(name: str, committed: pathlib.Path, out: pathlib.Path) -> bool:
         Whether its exports passed their checks.
     """
     kept, worked_on = committed / f"{name}.json", out / name / "results.json"
-    worked_on.parent.mkdir(parents=True, exist_ok=True)
+    for folder in (committed, worked_on.parent):
+        folder.mkdir(parents=True, exist_ok=True)
     if kept.exists() and (
         not worked_on.exists() or kept.stat().st_mtime > worked_on.stat().st_mtime
     ):

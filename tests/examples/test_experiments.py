@@ -27,10 +27,11 @@ class Example:
 def test_results_and_picture_are_kept(tmp_path, monkeypatch, status, passed):
     example = Example(status)
     monkeypatch.setitem(experiments.EXAMPLES, "counting", example)
-    assert experiments.run("counting", tmp_path, tmp_path / "build") is passed
+    committed = tmp_path / "docs" / "experiments"
+    assert experiments.run("counting", committed, tmp_path / "build") is passed
     assert example.found is None
-    assert (tmp_path / "counting.json").read_text() == "new"
-    assert (tmp_path / "counting.png").read_bytes() == b"picture"
+    assert (committed / "counting.json").read_text() == "new"
+    assert (committed / "counting.png").read_bytes() == b"picture"
 
 
 def test_what_was_committed_is_not_measured_again(tmp_path, monkeypatch):
