@@ -1,6 +1,7 @@
 """A copy of a model that trains without dropout and whose batch statistics can be read."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -8,7 +9,7 @@ import keras
 from keras_norm.walk import named_layers
 
 
-def measuring_clone(model: Any) -> Any:
+def measuring_clone(model: Any, *, noise: bool = False) -> Any:
     """Rebuild a model from its config with every dropout rate and BatchNorm momentum at 0.
 
     With momentum 0, one call with training=True leaves the batch's own mean and variance in
@@ -16,6 +17,7 @@ def measuring_clone(model: Any) -> Any:
 
     Args:
         model: a built Keras model that can be rebuilt from its config.
+        noise: whether a GaussianNoise adds its noise with training=True.
 
     Returns:
         The clone, with the model's weights.
@@ -24,7 +26,7 @@ def measuring_clone(model: Any) -> Any:
         ValueError: the model cannot be rebuilt, or a layer keeps its dropout because the config
             does not hold it.
     """
-    clone = rebuilt(model, _still)
+    clone = rebuilt(model, partial(_still, noise=noise))
     for path, layer in named_layers(clone):
         if _drops(layer):
             raise ValueError(
@@ -59,10 +61,10 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
     return clone
 
 
-def _still(node: Any, class_name: str = "") -> Any:
-    """A nested config with its dropout rates, noise and momenta at 0."""
+def _still(node: Any, class_name: str = "", *, noise: bool) -> Any:
+    """A nested config with its dropout rates and momenta at 0, and its noise unless it stays."""
     if isinstance(node, list | tuple):
-        return type(node)(_still(item) for item in node)
+        return type(node)(_still(item, noise=noise) for item in node)
     if not isinstance(node, dict):
         return node
     if node.get("momentum", 0.0) is None and "debias" in node:
@@ -71,18 +73,18 @@ def _still(node: Any, class_name: str = "") -> Any:
     inner = node.get("class_name", "") if isinstance(node.get("class_name"), str) else ""
     return {
         key: 0.0
-        if _is_number(value) and _is_noise(key, class_name)
-        else _still(value, inner if key == "config" else "")
+        if _is_number(value) and _goes(key, class_name, noise)
+        else _still(value, inner if key == "config" else "", noise=noise)
         for key, value in node.items()
     }
 
 
-def _is_noise(key: str, class_name: str) -> bool:
+def _goes(key: str, class_name: str, noise: bool) -> bool:
     return (
         key == "momentum"
         or "dropout" in key
         or (key == "rate" and "Dropout" in class_name)
-        or (key == "stddev" and class_name == "GaussianNoise")
+        or (key == "stddev" and class_name == "GaussianNoise" and not noise)
     )
 
 

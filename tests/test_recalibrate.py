@@ -75,6 +75,13 @@ def test_a_list_of_arrays_is_the_inputs_of_a_model_that_takes_a_list():
     )
 
 
+def test_noise_that_alone_tells_samples_apart_gives_their_variance():
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((4,)), keras.layers.GaussianNoise(0.5), layer])
+    keras_norm.recalibrate(model, np.ones((6400, 4), "float32"))
+    np.testing.assert_allclose(layer.moving_variance, 0.25, rtol=0.1)
+
+
 def test_steps_limits_the_batches():
     layer = keras_norm.BatchNormalization()
     assert keras_norm.recalibrate(batch_norm_model(layer), X, steps=1) == 1
