@@ -21,6 +21,7 @@ TENSORFLOW = {
     "keras_norm.ops.fast.programs",
     "keras_norm.ops.fast.sequence",
     "keras_norm.ops.fast.warmth",
+    "keras_norm.ops.kernels",
     "keras_norm.ops.replicas",
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",

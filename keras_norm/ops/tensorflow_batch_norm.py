@@ -7,11 +7,6 @@ import tensorflow as tf
 from keras_norm.ops.sums import total
 
 
-def has_gpu() -> bool:
-    """Whether TensorFlow sees a GPU."""
-    return bool(tf.config.list_logical_devices("GPU"))
-
-
 def normalize_batch(
     x: Any,
     gamma: Any,
