@@ -7,8 +7,8 @@ at the start of every piece. The test text is one stream. Statistics of every ti
 the start of a piece, so that a BN-LSTM is trained and tested in pieces of one length.
 
 At the end the best models write a text, character by character: in Keras, and from their files by
-the signature `step`. `small` learns from all of Tiny Shakespeare, and from 1.5 of the Penn
-Treebank's 5 million characters; `paper` from all.
+the signature `step`. `small` learns from a million characters of each text, which is nearly all of
+Tiny Shakespeare and a fifth of the Penn Treebank; `paper` from all.
 
 Run with `python -m examples.character_model`; --help tells what else there is.
 """
@@ -79,7 +79,7 @@ PRESETS = {
         generated=40,
     ),
     "small": Settings(
-        characters=1_500_000, units=128, length=100, batch=32, epochs=6, learning_rate=5e-3
+        characters=1_000_000, units=128, length=100, batch=32, epochs=6, learning_rate=5e-3
     ),
     "paper": Settings(characters=5_017_482, units=1000, length=100, batch=64, epochs=50),
 }

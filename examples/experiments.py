@@ -80,20 +80,31 @@ def page(committed: pathlib.Path) -> str:
             for name, example in EXAMPLES.items()
             if example is not claims
         },
-        minutes={name: minutes(content) for name, content in results.items()},
+        durations={name: duration(content) for name, content in results.items()},
         verdicts=verdicts.all_of(results),
     )
 
 
 def _beside_the_paper(example: Any, runs: Iterable[Entry]) -> tuple[list[str], tables.Rows]:
-    """Header and rows of an example's table, with what its paper reports."""
+    """Header and rows of an example's table; what its paper reports stands beside the first figure.
+
+    An example's first column has the paper's metric.
+    """
     header, rows = tables.header(example.COLUMNS), tables.rows(runs, example.COLUMNS)
-    return [*header, "paper"], [[*row, example.PAPER.get(tuple(row[:2]), "")] for row in rows]
+    unit = header[2].rpartition(", ")[2]
+    return [*header[:3], f"in the paper, {unit}", *header[3:]], [
+        [*row[:3], example.PAPER.get(tuple(row[:2]), ""), *row[3:]] for row in rows
+    ]
 
 
-def minutes(content: dict[str, Any]) -> float:
-    """How long all entries of a result file took."""
-    return sum(e["seconds"] for entries in content["entries"].values() for e in entries) / 60
+def duration(content: dict[str, Any]) -> str:
+    """How long all entries of a result file took.
+
+    >>> duration({"entries": {"runs": [{"seconds": 100.0}, {"seconds": 20.0}]}})
+    '2 minutes'
+    """
+    seconds = sum(e["seconds"] for entries in content["entries"].values() for e in entries)
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

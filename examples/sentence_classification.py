@@ -110,13 +110,13 @@ class Settings:
 
 
 def _tasks(
-    epochs: int, batch_seeds: int, token_seeds: int, models: tuple[str, ...]
+    epochs: int, batch_epochs: int, batch_seeds: int, token_seeds: int, models: tuple[str, ...]
 ) -> tuple[Task, ...]:
     """Every dataset from five seeds, then batch sizes, then tokens.
 
     Args:
-        epochs: for words and subwords; twice as many for characters, and for the batch sizes,
-            where there are few sentences.
+        epochs: for words and subwords; twice as many for characters.
+        batch_epochs: for every batch size, where there are few sentences.
         batch_seeds: seeds for every batch size.
         token_seeds: seeds for every kind of token.
         models: to compare tokens with.
@@ -124,8 +124,8 @@ def _tasks(
     return (
         *(Task(name, name, seeds=5, epochs=epochs) for name in DATASETS),
         *(
-            Task(f"TREC, batch {batch}", "TREC", batch_seeds, 2 * epochs, batch=batch, training=500)
-            for batch in (64, 16, 4, 2, 1)
+            Task(f"TREC, batch {n}", "TREC", batch_seeds, batch_epochs, batch=n, training=500)
+            for n in (64, 8, 2, 1)
         ),
         *(
             Task(f"{name}, {tokens}", name, token_seeds, passes, tokens, length, models=models)
@@ -147,13 +147,13 @@ PRESETS = {
         exported=("BN-GRU",),
     ),
     "small": Settings(
-        _tasks(epochs=4, batch_seeds=3, token_seeds=1, models=("LN-GRU",)),
+        _tasks(epochs=4, batch_epochs=6, batch_seeds=3, token_seeds=1, models=("LN-GRU",)),
         units=48,
         embedding=48,
         vocabulary=5000,
     ),
     "paper": Settings(
-        _tasks(epochs=25, batch_seeds=5, token_seeds=5, models=tuple(LAYERS)),
+        _tasks(epochs=25, batch_epochs=50, batch_seeds=5, token_seeds=5, models=tuple(LAYERS)),
         units=300,
         embedding=300,
         vocabulary=20000,

@@ -4,7 +4,7 @@ The task of Cooijmans et al. 2016 (arXiv 1603.09025), section 5.1: a digit's pix
 time, and the class is read from the last state; permuted, the pixels of all digits come in one and
 the same random order. Their code drew that order with replacement, so that some pixels came twice
 and others never; here it is a permutation. Initial matrices, noise and optimizer are their code's.
-`small` reads images of 7 x 7 pixels, each the mean of 4 x 4; `paper` reads all 784.
+`small` reads 40,000 images of 7 x 7 pixels, each the mean of 4 x 4; `paper` reads all 784 pixels.
 
 Run with `python -m examples.sequential_mnist`; --help tells what else there is.
 """
@@ -57,7 +57,7 @@ class Settings:
 
 PRESETS = {
     "smoke": Settings(7, training=512, units=16, epochs=1, seeds=1, exported=("BN-LSTM",)),
-    "small": Settings(4, training=55000, units=100, epochs=4, seeds=3),
+    "small": Settings(4, training=40000, units=100, epochs=4, seeds=3),
     # 100,000 updates, as the paper's figures show.
     "paper": Settings(1, training=55000, units=100, epochs=116, seeds=1),
 }

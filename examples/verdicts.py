@@ -49,6 +49,7 @@ def modes(results: Results) -> Verdict:
         (entry["model"], entry["train_inference_gap"])
         for name in ("sequential_mnist", "character_model", "sentence_classification")
         for entry in results[name]["entries"]["checks"]
+        if entry["train_inference_gap"] is not None  # could not be measured
     ]
     layer, batch = (
         [gap for model, gap in checked if model.startswith(norm)] for norm in ("LN-", "BN-")

@@ -1,10 +1,54 @@
-"""What an example measured is kept beside the page."""
+"""What the examples measured is kept beside the page, and the page follows from it."""
 
+import json
 import os
+import re
+import types
 
 import pytest
 
 from examples import experiments
+from examples.common.tables import Column
+
+DOCS = experiments.ROOT / "docs"
+
+
+def test_the_page_is_what_the_results_give():
+    written = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    assert experiments.page(DOCS / "experiments") == written
+
+
+def test_every_picture_of_the_page_is_there():
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", (DOCS / "experiments.md").read_text("utf-8"))
+    assert len(pictures) == len(experiments.EXAMPLES)
+    assert all((DOCS / picture).is_file() for picture in pictures)
+
+
+@pytest.mark.parametrize("name", experiments.EXAMPLES)
+def test_results_are_of_the_settings_as_they_are(name):
+    content = json.loads((DOCS / "experiments" / f"{name}.json").read_text())
+    settings = json.loads(json.dumps(experiments.EXAMPLES[name].PRESETS["small"], default=vars))
+    assert (content["preset"], content["settings"]) == ("small", settings)
+
+
+@pytest.mark.parametrize("name", experiments.EXAMPLES)
+def test_every_committed_check_passed(name):
+    content = json.loads((DOCS / "experiments" / f"{name}.json").read_text())
+    assert all(entry["passed"] for entry in content["entries"].get("checks", []))
+
+
+def test_what_the_paper_reports_stands_beside_the_same_metric():
+    example = types.SimpleNamespace(
+        COLUMNS={"accuracy": Column("test accuracy, %", 100), "seconds": Column("training, s")},
+        PAPER={("pixels", "LSTM"): "98.9"},
+    )
+    runs = [
+        {"task": "pixels", "model": model, "seed": 0, "accuracy": 0.9, "seconds": 7}
+        for model in ("LSTM", "LN-LSTM")
+    ]
+    header, rows = experiments._beside_the_paper(example, runs)
+    assert header == ["task", "model", "test accuracy, %", "in the paper, %", "training, s"]
+    assert rows == [["pixels", "LSTM", "90", "98.9", "7"], ["pixels", "LN-LSTM", "90", "", "7"]]
 
 
 class Example:
