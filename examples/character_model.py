@@ -97,7 +97,7 @@ PAPER = {(PENN, "LSTM"): "1.38", (PENN, "BN-LSTM"): "1.32"}
 
 COLUMNS = {
     "test_bits": tables.Column("test, bits per character", digits=3),
-    "seconds": tables.Column("training and test, s", interval=False),
+    "seconds": tables.Column("time, s", interval=False),
 }
 
 

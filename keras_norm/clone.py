@@ -10,7 +10,7 @@ from keras_norm.walk import named_layers
 
 
 def measuring_clone(model: Any, *, noise: bool = False) -> Any:
-    """Rebuild a model from its config with every dropout rate and BatchNorm momentum at 0.
+    """Rebuild a model from its config with dropout rates, noise and BatchNorm momenta at 0.
 
     With momentum 0, one call with training=True leaves the batch's own mean and variance in
     moving_mean and moving_variance. The model itself, its weights and its seeds are not touched.
@@ -62,7 +62,7 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _still(node: Any, class_name: str = "", *, noise: bool) -> Any:
-    """A nested config with its dropout rates and momenta at 0, and its noise unless it stays."""
+    """A nested config with its dropout rates and momenta at 0, its noise too unless it stays."""
     if isinstance(node, list | tuple):
         return type(node)(_still(item, noise=noise) for item in node)
     if not isinstance(node, dict):
@@ -73,13 +73,13 @@ def _still(node: Any, class_name: str = "", *, noise: bool) -> Any:
     inner = node.get("class_name", "") if isinstance(node.get("class_name"), str) else ""
     return {
         key: 0.0
-        if _is_number(value) and _goes(key, class_name, noise)
+        if _is_number(value) and _is_silenced(key, class_name, noise)
         else _still(value, inner if key == "config" else "", noise=noise)
         for key, value in node.items()
     }
 
 
-def _goes(key: str, class_name: str, noise: bool) -> bool:
+def _is_silenced(key: str, class_name: str, noise: bool) -> bool:
     return (
         key == "momentum"
         or "dropout" in key

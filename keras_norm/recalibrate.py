@@ -56,23 +56,48 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
         Wu and Johnson, "Rethinking 'Batch' in BatchNorm" (2021), arXiv 2105.07576, section 3
         (PreciseBN).
     """
-    clone = measuring_clone(model, noise=True)
-    layers = zip(batch_norms(model), batch_norms(clone), strict=True)
-    pairs = [(own, _Average(copy)) for (_, own), (_, copy) in layers if own.trainable]
-    if not pairs:
-        raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
-    run = _training_call(clone)
-    used = 0
-    for x in islice(_batches(model, data), steps):
-        run(x)
-        for _, average in pairs:
-            average.add()
-        used += 1
-    if not used:
-        raise ValueError("There is no batch to recalibrate from. Give at least one.")
-    for layer, average in pairs:
-        average.assign_to(layer)
-    return used
+    return Recalibrator(model)(data, steps)
+
+
+class Recalibrator:
+    """Recalibrates one model as often as it is called, and rebuilds it once; see `recalibrate`.
+
+    Args:
+        model: see `recalibrate`.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self._clone = measuring_clone(model, noise=True)
+        layers = zip(batch_norms(model), batch_norms(self._clone), strict=True)
+        self._pairs = [(own, copy) for (_, own), (_, copy) in layers if own.trainable]
+        if not self._pairs:
+            raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
+        self._run = _training_call(self._clone)
+
+    def __call__(self, data: Any, steps: int | None = None) -> int:
+        """Recalibrate the model as it is now.
+
+        Args:
+            data: see `recalibrate`.
+            steps: see `recalibrate`.
+
+        Returns:
+            The number of batches used.
+        """
+        self._clone.set_weights(self._model.get_weights())
+        averages = [(own, _Average(copy)) for own, copy in self._pairs]
+        used = 0
+        for x in islice(_batches(self._model, data), steps):
+            self._run(x)
+            for _, average in averages:
+                average.add()
+            used += 1
+        if not used:
+            raise ValueError("There is no batch to recalibrate from. Give at least one.")
+        for layer, average in averages:
+            average.assign_to(layer)
+        return used
 
 
 class _Average:

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
+from keras_norm.recalibrate import Recalibrator
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(3.0, 2.0, size=(70, 4)).astype("float32")
@@ -73,6 +74,17 @@ def test_a_list_of_arrays_is_the_inputs_of_a_model_that_takes_a_list():
     np.testing.assert_allclose(
         layer.moving_mean, batch_moments([2 * X[:32], 2 * X[32:64], 2 * X[64:]])[0], rtol=1e-5
     )
+
+
+def test_a_model_that_goes_on_learning_is_recalibrated_as_it_is_then():
+    dense, layer = keras.layers.Dense(4), keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((4,)), dense, layer])
+    recalibrate = Recalibrator(model)
+    for scale in (1.0, 3.0):
+        dense.kernel.assign(scale * np.eye(4))
+        recalibrate(X)
+        mean, _ = batch_moments([scale * X[:32], scale * X[32:64], scale * X[64:]])
+        np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-5)
 
 
 def test_noise_that_alone_tells_samples_apart_gives_their_variance():

@@ -57,7 +57,8 @@ class Results:
             head = json.loads(json.dumps(self._head))  # tuples become lists
             if any(found[name] != value for name, value in head.items()):
                 raise SystemExit(
-                    f"{self.path} has results of other settings: remove it, or give another --out"
+                    f"{self.path} has results of other settings: remove it (after `make "
+                    "experiments` the one in docs/experiments too), or give another --out"
                 )
             self.entries = found["entries"]
             print(f"Taken from {self.path}: what it has. Remove it to measure all anew.")
@@ -89,12 +90,12 @@ class Results:
     def once_of_best(
         self,
         runs: Sequence[Entry],
-        models: Iterable[str],
+        models: Sequence[str],
         check: Callable[[Run], Entry],
         metric: str,
         choose: Callable[..., Any] = max,
     ) -> list[Entry]:
-        """Check the best run of every model, unless it passed before.
+        """Check the best run of every model on every task, unless it passed before.
 
         Args:
             runs: entries to choose among.
@@ -111,7 +112,9 @@ class Results:
             return choose(entry["curves"][metric])
 
         best = [
-            run_of(choose((e for e in runs if e["model"] == model), key=score)) for model in models
+            run_of(choose(by_model[model], key=score))
+            for by_model in grouped(runs).values()
+            for model in models
         ]
         checks = self.entries.get("checks", [])
         self.entries["checks"] = [e for e in checks if e["passed"] and run_of(e) in best]

@@ -81,5 +81,9 @@ def spread(values: Sequence[float], digits: int) -> str:
     mean = float(np.mean(values))
     if len(values) == 1:
         return f"{mean:.{digits}f}"
-    half = scipy.stats.t.ppf(0.975, len(values) - 1) * scipy.stats.sem(values)
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+    return f"{mean:.{digits}f} ± {half_width(values):.{digits}f}"
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Half of the 95 % interval of the mean by Student's t, of two values or more."""
+    return float(scipy.stats.t.ppf(0.975, len(values) - 1) * scipy.stats.sem(values))

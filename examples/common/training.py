@@ -7,11 +7,11 @@ from typing import Any
 import keras
 import numpy as np
 
-import keras_norm
 from examples.common.results import Run
+from keras_norm.recalibrate import Recalibrator
 from keras_norm.walk import batch_norms
 
-CALIBRATION = 200
+CALIBRATION = 200  # training batches
 
 Curves = dict[str, list[float]]
 
@@ -32,9 +32,13 @@ class Recalibration(keras.callbacks.Callback):
         starts = range(0, len(inputs) - size + 1, size)[:CALIBRATION]
         self.batches = [inputs[start : start + size] for start in starts]
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Take the model that is about to be trained."""
+        self.recalibrate = Recalibrator(self.model)
+
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Recalibrate the model that is about to be validated."""
-        keras_norm.recalibrate(self.model, self.batches)
+        """Recalibrate it, as it is about to be validated."""
+        self.recalibrate(self.batches)
 
 
 def fit(
@@ -46,7 +50,9 @@ def fit(
     callbacks: tuple[keras.callbacks.Callback, ...] = (),
     **options: Any,
 ) -> Curves:
-    """Train a compiled model, recalibrated, and leave it with the weights of its best epoch.
+    """Train a compiled model, and leave it with the weights of its best epoch.
+
+    Batch normalizations are recalibrated before every validation.
 
     Writes TensorBoard's logs to `out/logs`, and the best model to `out/models`.
 
@@ -88,7 +94,7 @@ def load_best(model: keras.Model, out: pathlib.Path, run: Run) -> None:
     """Give a model the weights that a run ended with.
 
     Raises:
-        SystemExit: they are gone, or no epoch of the run was better than NaN.
+        SystemExit: they are gone.
     """
     file = model_file(out, run)
     if not file.exists():
