@@ -187,6 +187,9 @@ class BatchNormLSTM(NormLSTM):
     sequence cut in pieces, by `stateful=True` or by `initial_state`, has the statistics of its
     first timesteps in every piece.
 
+    The moving statistics lag behind the weights of a recurrence: `keras_norm.recalibrate` a trained
+    model before it is exported.
+
     Args:
         units: size of the state and of the output.
         max_timesteps: number of timesteps with statistics of their own; later ones share the last.

@@ -88,6 +88,16 @@ def test_the_best_run_is_checked_once(asked):
     assert best_of(Results(asked), refuse) == checks
 
 
+def test_every_task_has_its_best_run(asked):
+    results = Results(asked)
+    runs = [
+        results.once("runs", Run(task, "LSTM", 0), lambda: {"curves": {"val": [0.5]}})
+        for task in ("counting", "adding")
+    ]
+    checks = results.once_of_best(runs, ["LSTM"], lambda run: {"passed": True}, "val")
+    assert [check["task"] for check in checks] == ["counting", "adding"]
+
+
 def test_what_failed_is_checked_again(asked):
     best_of(Results(asked), lambda run: {"passed": False})
     (check,) = best_of(Results(asked), lambda run: {"passed": True})
