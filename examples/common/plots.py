@@ -41,7 +41,7 @@ def curves(
     columns = min(len(tasks), COLUMNS)
     rows = -(-len(tasks) // columns)
     figure = matplotlib.figure.Figure(figsize=(1 + 4.5 * columns, 3.8 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flat
+    panels = figure.subplots(rows, columns, squeeze=False).flat
     for axes in panels[len(tasks) :]:
         axes.remove()
     for axes, (task, models) in zip(panels, tasks.items(), strict=False):

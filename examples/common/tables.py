@@ -61,10 +61,9 @@ def rows(runs: Iterable[Entry], columns: Mapping[str, Column]) -> Rows:
 def show(title: str, header: Sequence[str], rows: Rows) -> None:
     """Print a table; figures stand to the right."""
     table = rich.table.Table(title=title)
-    for column, cell in zip(header, rows[0], strict=True):
-        table.add_column(
-            rich.markup.escape(column), justify="right" if cell[:1].isdigit() else "left"
-        )
+    for column, *cells in zip(header, *rows, strict=True):
+        figures = any(cell[:1].isdigit() for cell in cells)
+        table.add_column(rich.markup.escape(column), justify="right" if figures else "left")
     for row in rows:
         table.add_row(*row)
     rich.console.Console().print(table)

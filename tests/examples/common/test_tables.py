@@ -36,3 +36,8 @@ def test_what_was_not_measured_is_empty():
 def test_a_unit_in_brackets_is_printed(capsys):
     tables.show("Times", ["model", "time [s]"], [["GRU", "3"]])
     assert "time [s]" in capsys.readouterr().out
+
+
+def test_figures_stand_to_the_right_also_below_an_empty_cell(capsys):
+    tables.show("", ["model", "accuracy"], [["GRU", ""], ["LN-GRU", "3"]])
+    assert "       3 │" in capsys.readouterr().out
