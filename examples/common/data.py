@@ -1,8 +1,10 @@
 """The data of the examples: prepared by TFDS, or files as their authors published them."""
 
+import contextlib
 import pathlib
 
 import numpy as np
+import requests
 import tensorflow_datasets as tfds
 
 # Folders of files below the data folder, and where their files are to be had.
@@ -31,6 +33,8 @@ def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.
     prepared = data is not None and (data / "tfds" / name).is_dir()
     where = {"data_dir": data / "tfds"} if prepared else {}
     try:
+        if not prepared:
+            _reach(name)
         tensors = tfds.load(name, split=split, batch_size=-1, download=not prepared, **where)
     except Exception as error:  # TFDS has many, of no common kind
         raise DataMissingError(
@@ -39,6 +43,18 @@ def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.
             "data_dir=...)"
         ) from error
     return tfds.as_numpy(tensors)
+
+
+def _reach(name: str) -> None:
+    """Ask once for what TFDS asks ten times for, which takes it minutes without a network.
+
+    Raises:
+        requests.ConnectionError: a dataset that TFDS has not prepared cannot be downloaded.
+    """
+    dataset = tfds.builder(name)
+    if not dataset.is_prepared():
+        with contextlib.suppress(requests.ReadTimeout):  # slow, but there
+            requests.head(next(iter(dataset.url_infos)), timeout=10)
 
 
 def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:

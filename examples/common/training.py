@@ -19,8 +19,8 @@ Curves = dict[str, list[float]]
 class Recalibration(keras.callbacks.Callback):
     """Gives batch normalizations the mean statistics of training batches before each validation.
 
-    Their papers test so. The moving averages lag behind the weights of a recurrence: on permuted
-    MNIST they cost a BN-LSTM a quarter of its accuracy, and choose the wrong epoch.
+    Cooijmans et al. 2016 test so. The moving averages lag behind the weights of a recurrence: on
+    permuted MNIST they cost a BN-LSTM a quarter of its accuracy, and choose the wrong epoch.
 
     Args:
         inputs: to train with.

@@ -3,8 +3,16 @@
 import pathlib
 
 import pytest
+import requests
 
 from examples.common import data
+
+
+def failing(error):
+    def head(url, timeout):
+        raise error
+
+    return head
 
 
 @pytest.mark.parametrize("given", [None, "empty"])
@@ -12,12 +20,23 @@ def test_what_the_folder_lacks_is_downloaded_or_said_how_to_prepare(given, tmp_p
     def load(*_, download, **where):
         assert download
         assert "data_dir" not in where
-        raise RuntimeError("no network")
+        raise RuntimeError("no space")
 
+    monkeypatch.setattr(data.requests, "head", failing(requests.ReadTimeout("slow")))
     monkeypatch.setattr(data.tfds, "load", load)
     expected = r'mnist could not be loaded \(RuntimeError\).*tfds.load\("mnist"'
     with pytest.raises(data.DataMissingError, match=expected):
         data.from_tfds("mnist", "test", given and tmp_path)
+
+
+def test_without_a_network_nothing_is_tried_again_and_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(data.requests, "head", failing(requests.ConnectionError("no route")))
+    monkeypatch.setattr(data.tfds, "load", None)
+    with pytest.raises(
+        data.DataMissingError, match=r"mnist could not be loaded \(ConnectionError\)"
+    ):
+        data.from_tfds("mnist", "test", None)
 
 
 def test_what_is_in_the_folder_is_not_downloaded(tmp_path, monkeypatch):
