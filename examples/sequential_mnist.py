@@ -5,8 +5,8 @@ time, and the class is read from the last state; permuted, the pixels of all dig
 the same random order. Their code drew that order with replacement, so that some pixels came twice
 and others never; here it is a permutation. Initial matrices, noise and optimizer are those of
 their text. Their code has one orthogonal block for the three gates, learns the first states, adds
-the noise at inference too, and none to the plain LSTM.
-`small` reads 40,000 images of 7 x 7 pixels, each the mean of 4 x 4; `paper` reads all 784 pixels.
+the noise at inference too, and none to the plain LSTM. `small` reads 40,000 images of 7 x 7 pixels,
+each the mean of 4 x 4; `paper` reads all 784 pixels.
 
 Run with `python -m examples.sequential_mnist`; --help tells what else there is.
 """
@@ -42,7 +42,7 @@ class Settings:
         units: size of the states.
         epochs: passes over the training digits.
         seeds: how often all is repeated.
-        exported: models whose best run is exported and checked.
+        exported: models whose best run on each task is exported and checked.
         batch: how many digits an update takes.
         learning_rate: of RMSProp.
     """
