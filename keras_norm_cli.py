@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _ArgumentsError as error:
         return _say(str(error), WRONG_USE)
     try:
-        with interruptible(), quiet_native_logs():
+        with quiet_native_logs():
             status, message = _run(args)
     except KeyboardInterrupt:
         status, message = INTERRUPTED, "interrupted"
@@ -45,10 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and what there is to say of a refusal."""
-    from keras_norm.export import commands, errors
-
+    with interruptible():
+        from keras_norm.export import commands, errors
     try:
-        return (OK if getattr(commands, args.command)(args) else FAILED), ""
+        with interruptible():
+            return (OK if getattr(commands, args.command)(args) else FAILED), ""
     except errors.VerificationError as error:
         return FAILED, str(error)
     except (
@@ -66,7 +67,8 @@ def interruptible() -> Iterator[None]:
     """Let SIGINT, and SIGTERM like it, end the block by KeyboardInterrupt, with what it cleans up.
 
     Keras swallows every exception, this one too, where it tries whether a layer can be built; so it
-    is raised again until it arrives here.
+    is raised again until it arrives here. TensorFlow makes others of it where it traces: whatever
+    the block raises after an interrupt is taken for the interrupt.
     """
     timers: list[threading.Timer] = []
 
@@ -80,6 +82,10 @@ def interruptible() -> Iterator[None]:
     before = {number: signal.signal(number, interrupt) for number in wanted}
     try:
         yield
+    except Exception as error:
+        if timers:
+            raise KeyboardInterrupt from error
+        raise
     finally:
         for timer in timers:
             timer.cancel()

@@ -239,6 +239,18 @@ def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, numb
     assert signal.getsignal(number) == before
 
 
+@pytest.mark.parametrize("error", [SystemError, TypeError, ValueError])
+def test_whatever_an_interrupt_turns_into_is_the_interrupt(run, monkeypatch, error):
+    def makes_another_of_it(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error("None is no shape") from None
+
+    monkeypatch.setattr(commands, "inspect", makes_another_of_it)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+
+
 def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder, tmp_path):
     new = tmp_path / "new.keras"
     arguments = ("recalibrate", "{}/model.keras", "--data", "{}/data.npz", "--to", new)
