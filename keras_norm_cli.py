@@ -18,7 +18,7 @@ from typing import NoReturn
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
-INSISTENCE = 10.0  # seconds that the clean-up has before an interrupt is raised again
+INSISTENCE = 0.1  # seconds until an interrupt that was swallowed is raised again
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,16 +66,19 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
 def interruptible() -> Iterator[None]:
     """Let SIGINT, and SIGTERM like it, end the block by KeyboardInterrupt, with what it cleans up.
 
-    Keras swallows every exception, this one too, where it tries whether a layer can be built; so it
-    is raised again until it arrives here. TensorFlow makes others of it where it traces: whatever
+    Keras swallows every exception, this one too, where it asks for a shape or tries whether a layer
+    can be built; so it is raised again until it arrives here, but never while an exception is
+    handled, as that may be the clean-up. TensorFlow makes others of it where it traces: whatever
     the block raises after an interrupt is taken for the interrupt.
     """
-    timers: list[threading.Timer] = []
+    ended = threading.Event()
+    insistent = threading.Thread(target=_insist, args=[ended], daemon=True)
 
-    def interrupt(*_: object) -> NoReturn:
-        timers.append(threading.Timer(INSISTENCE, _thread.interrupt_main, [signal.SIGTERM]))
-        timers[-1].daemon = True
-        timers[-1].start()
+    def interrupt(*_: object) -> None:
+        if ended.is_set() or (insistent.ident and sys.exception()):
+            return
+        if not insistent.ident:
+            insistent.start()
         raise KeyboardInterrupt
 
     wanted = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
@@ -83,14 +86,20 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if timers:
+        if insistent.ident:
             raise KeyboardInterrupt from error
         raise
     finally:
-        for timer in timers:
-            timer.cancel()
+        ended.set()
+        if insistent.ident:
+            insistent.join()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _insist(ended: threading.Event) -> None:
+    while not ended.wait(INSISTENCE):
+        _thread.interrupt_main(signal.SIGTERM)
 
 
 @contextlib.contextmanager

@@ -232,11 +232,26 @@ def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, numb
         for _ in range(400):  # no one long sleep: an interrupt of our own does not end that
             time.sleep(0.01)
 
-    monkeypatch.setattr(keras_norm_cli, "INSISTENCE", 0.1)
     monkeypatch.setattr(commands, "inspect", swallows)
     before = signal.getsignal(number)
     assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
     assert signal.getsignal(number) == before
+
+
+def test_the_clean_up_after_an_interrupt_is_not_interrupted(run, monkeypatch):
+    cleaned = []
+
+    def cleans_up(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            time.sleep(5 * keras_norm_cli.INSISTENCE)
+            signal.raise_signal(signal.SIGINT)
+            cleaned.append(True)
+
+    monkeypatch.setattr(commands, "inspect", cleans_up)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert cleaned
 
 
 @pytest.mark.parametrize("error", [SystemError, TypeError, ValueError])
