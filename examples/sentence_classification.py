@@ -4,7 +4,7 @@ Questions by what they ask for (TREC), film reviews (MR, SST), reviews of produc
 (MPQA) by their opinion, and subjective against objective sentences (SUBJ). All train on the first
 20 words of each sentence, and are tested on these and on whole sentences: a recurrent BatchNorm
 has no statistics of later words, and takes those of the last that it has. Further tasks are other
-batch sizes, of 500 questions, and characters or subwords in place of words, which `small` tries
+batch sizes, of 400 questions, and characters or subwords in place of words, which `small` tries
 with an LN-GRU from one seed. A batch of 1 has no statistics, and no BatchNorm is trained with it.
 
 The papers cross-validate MR, CR, SUBJ and MPQA in ten folds; here one tenth drawn at random is for
@@ -26,7 +26,7 @@ import keras_norm
 from examples.common import command, exporting, plots, tables
 from examples.common.results import Entry, Results, Run
 from examples.common.sentences import DATASETS, Corpus, prepare
-from examples.common.training import fit, load_best, slug
+from examples.common.training import compiled, fit, load_best, slug, started
 
 SAMPLES = 256  # with which the exported models are checked
 FEWEST = 20  # longer sentences whose accuracy is worth telling
@@ -110,18 +110,23 @@ class Settings:
 
 
 def _tasks(
-    epochs: int, batch_epochs: int, token_seeds: int, token_models: tuple[str, ...]
+    training: int | None,
+    epochs: int,
+    batch_epochs: int,
+    token_seeds: int,
+    token_models: tuple[str, ...],
 ) -> tuple[Task, ...]:
     """Every dataset and every batch size from five seeds, then tokens.
 
     Args:
+        training: how many sentences of each dataset there are to learn from; None for all.
         epochs: for words and subwords; twice as many for characters.
         batch_epochs: for every batch size, where there are few sentences.
         token_seeds: seeds for every kind of token.
         token_models: the models that read them.
     """
     return (
-        *(Task(name, name, seeds=5, epochs=epochs) for name in DATASETS),
+        *(Task(name, name, seeds=5, epochs=epochs, training=training) for name in DATASETS),
         *(
             Task(
                 f"TREC, batch {batch}",
@@ -129,21 +134,26 @@ def _tasks(
                 seeds=5,
                 epochs=batch_epochs,
                 batch=batch,
-                training=500,
+                training=400,
                 models=models,
             )
             for batch, models in (
-                (64, tuple(LAYERS)),
-                (8, tuple(LAYERS)),
+                (32, tuple(LAYERS)),
                 (2, tuple(LAYERS)),
                 (1, ("GRU", "LN-GRU")),
             )
         ),
         *(
             Task(
-                f"{name}, {tokens}", name, token_seeds, passes, tokens, length, models=token_models
+                f"TREC, {tokens}",
+                "TREC",
+                token_seeds,
+                passes,
+                tokens,
+                length,
+                training=training,
+                models=token_models,
             )
-            for name in ("TREC", "MR")
             for tokens, length, passes in (
                 ("subwords", 25, epochs),
                 ("characters", 100, 2 * epochs),
@@ -161,13 +171,14 @@ PRESETS = {
         exported=("BN-GRU",),
     ),
     "small": Settings(
-        _tasks(epochs=3, batch_epochs=6, token_seeds=1, token_models=("LN-GRU",)),
+        _tasks(4000, epochs=2, batch_epochs=3, token_seeds=1, token_models=("LN-GRU",)),
         units=48,
         embedding=48,
         vocabulary=5000,
+        exported=("LN-GRU", "BN-GRU"),
     ),
     "paper": Settings(
-        _tasks(epochs=25, batch_epochs=50, token_seeds=5, token_models=tuple(LAYERS)),
+        _tasks(None, epochs=25, batch_epochs=50, token_seeds=5, token_models=tuple(LAYERS)),
         units=300,
         embedding=300,
         vocabulary=20000,
@@ -182,49 +193,42 @@ def corpus_of(asked: command.Command[Settings], task: Task) -> Corpus:
     return prepare(task.dataset, asked.data, task.tokens, vocabulary, task.training)
 
 
-def build(settings: Settings, task: Task, model: str, corpus: Corpus) -> keras.Model:
-    """A compiled classifier of sentences of any length."""
-    inputs = keras.Input((None,), dtype="int32", name="tokens")
-    embedding = keras.layers.Embedding(
-        corpus.tokenizer.get_vocab_size(), settings.embedding, mask_zero=True
-    )
-    hidden = LAYERS[model](settings.units, task.length, name="gru")(embedding(inputs))
-    hidden = keras.layers.Dropout(settings.dropout)(hidden)
-    classes = 1 + max(int(classes.max()) for _, classes in corpus.parts.values())
-    outputs = keras.layers.Dense(classes, activation="softmax", name="class")(hidden)
-    classifier = keras.Model(inputs, outputs, name=slug(f"{task.name}, {model}"))
-    classifier.compile(
-        keras.optimizers.Adam(settings.learning_rate),
-        "sparse_categorical_crossentropy",
-        metrics=["accuracy"],
-    )
-    classifier.optimizer.build(classifier.trainable_variables)
-    return classifier
+def build(
+    settings: Settings, vocabulary: int, classes: int, length: int, model: str
+) -> keras.Model:
+    """A compiled classifier of sentences of any length.
 
-
-def restart(model: keras.Model, new: keras.Model) -> None:
-    """Give a compiled model all that a new one starts from.
-
-    A model is traced and compiled for once, which takes longer than one seed's training.
+    Args:
+        settings: its sizes.
+        vocabulary: how many tokens there are.
+        classes: how many classes there are.
+        length: of the sentences that it is trained on.
+        model: one of LAYERS.
     """
-    for variable, start in zip(_state(model), _state(new), strict=True):
-        variable.assign(start)
+    inputs = keras.Input((None,), dtype="int32", name="tokens")
+    embedding = keras.layers.Embedding(vocabulary, settings.embedding, mask_zero=True)
+    hidden = LAYERS[model](settings.units, length, name="gru")(embedding(inputs))
+    hidden = keras.layers.Dropout(settings.dropout)(hidden)
+    outputs = keras.layers.Dense(classes, activation="softmax", name="class")(hidden)
+    classifier = keras.Model(inputs, outputs, name=slug(model))
+    return compiled(classifier, keras.optimizers.Adam(settings.learning_rate))
 
 
-def _state(model: keras.Model) -> list[keras.Variable]:
-    return [*model.variables, *model.optimizer.variables]
+def arguments_of(
+    settings: Settings, task: Task, corpus: Corpus, model: str
+) -> tuple[Settings, int, int, int, str]:
+    """What `build` makes the model of a task from."""
+    return settings, corpus.vocabulary, corpus.classes, task.length, model
 
 
-def train(
-    asked: command.Command[Settings], task: Task, run: Run, corpus: Corpus, model: keras.Model
-) -> Entry:
+def train(asked: command.Command[Settings], task: Task, run: Run, corpus: Corpus) -> Entry:
     """Train a model from a seed; its curves, and its accuracies after the best epoch.
 
     Of the test sentences: whole, cut at the length of training; and of the longer ones alone, both
     again, or None where they are too few.
     """
-    keras.utils.set_random_seed(run.seed)
-    restart(model, build(asked.settings, task, run.model, corpus))
+    arguments = arguments_of(asked.settings, task, corpus, run.model)
+    model = started(build, *arguments, seed=run.seed)
     cut = {name: (ids[:, : task.length], c) for name, (ids, c) in corpus.parts.items()}
     curves = fit(
         model,
@@ -259,10 +263,11 @@ def train(
 def check(asked: command.Command[Settings], task: Task, corpus: Corpus, run: Run) -> Entry:
     """Export the model of a run beside its tokenizer, and check the files with test sentences."""
     ids, classes = (array[:SAMPLES] for array in corpus.parts["test"])
-    model = build(asked.settings, task, run.model, corpus)
+    model = build(*arguments_of(asked.settings, task, corpus, run.model))
     load_best(model, asked.out, run)
-    entry = exporting.checked(model, ids, asked.out / model.name, classes)
-    corpus.tokenizer.save(str(asked.out / model.name / "tokenizer.json"))
+    folder = asked.out / slug(f"{task.name}, {run.model}")
+    entry = exporting.checked(model, ids, folder, classes)
+    corpus.tokenizer.save(str(folder / "tokenizer.json"))
     return entry
 
 
@@ -275,10 +280,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for task in asked.settings.tasks:
         corpus = corpora[task.name]
         for model in task.models:
-            classifier = build(asked.settings, task, model, corpus)
             for seed in range(asked.seed, asked.seed + task.seeds):
                 run = Run(task.name, model, seed)
-                measure = functools.partial(train, asked, task, run, corpus, classifier)
+                measure = functools.partial(train, asked, task, run, corpus)
                 runs.append(results.once("runs", run, measure))
     shown = [run for run in runs if run["task"] in DATASETS]
     plots.curves(shown, "val_accuracy", asked.out / "curves.png", "validation accuracy, %", 100)

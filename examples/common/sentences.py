@@ -32,6 +32,16 @@ class Corpus:
     tokenizer: Tokenizer
     parts: dict[str, Ids]
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return self.tokenizer.get_vocab_size()
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return 1 + max(int(classes.max()) for _, classes in self.parts.values())
+
 
 def read(path: pathlib.Path) -> Sentences:
     """A file with a class, a space and a sentence on every line."""
@@ -81,6 +91,9 @@ def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
 def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenizer:
     """A tokenizer made from texts, which pads on the right, and cuts nothing.
 
+    A token that is there once is unknown to it, so that there is something to learn of those that
+    only other texts have.
+
     Args:
         texts: of the training sentences.
         tokens: "words", "characters" or "subwords".
@@ -95,7 +108,10 @@ def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenize
     tokenizer.pre_tokenizer = splitter
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.train_from_iterator(
-        texts, trainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False)
+        texts,
+        trainer(
+            vocab_size=vocabulary, min_frequency=2, special_tokens=SPECIAL, show_progress=False
+        ),
     )
     tokenizer.enable_padding(direction="right", pad_id=0, pad_token="[PAD]")
     return tokenizer

@@ -1,7 +1,9 @@
 """How the examples train a model: Keras' own progress bar, TensorBoard, and the best weights."""
 
+import functools
 import pathlib
 import sys
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import keras
@@ -14,6 +16,8 @@ from keras_norm.walk import batch_norms
 CALIBRATION = 200  # training batches
 
 Curves = dict[str, list[float]]
+
+_recalibrator = functools.cache(Recalibrator)
 
 
 class Recalibration(keras.callbacks.Callback):
@@ -34,11 +38,45 @@ class Recalibration(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Take the model that is about to be trained."""
-        self.recalibrate = Recalibrator(self.model)
+        self.recalibrate = _recalibrator(self.model)
 
     def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Recalibrate it, as it is about to be validated."""
         self.recalibrate(self.batches)
+
+
+def compiled(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> keras.Model:
+    """Compile a classifier, and make the variables of its optimizer, which a saved one has too."""
+    model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def started(build: Callable[..., keras.Model], *arguments: Hashable, seed: int) -> keras.Model:
+    """The model that `build` makes from a seed.
+
+    For other seeds it is the same model, which starts again: a short training takes less time than
+    to trace and compile a model.
+
+    Args:
+        build: makes a compiled model, the variables of its optimizer too.
+        *arguments: of `build`.
+        seed: of all that is random.
+    """
+    model = _built(build, *arguments)
+    keras.utils.set_random_seed(seed)
+    for variable, start in zip(_state(model), _state(build(*arguments)), strict=True):
+        variable.assign(start)
+    return model
+
+
+@functools.cache
+def _built(build: Callable[..., keras.Model], *arguments: Hashable) -> keras.Model:
+    return build(*arguments)
+
+
+def _state(model: keras.Model) -> list[keras.Variable]:
+    return [*model.variables, *model.optimizer.variables]
 
 
 def fit(

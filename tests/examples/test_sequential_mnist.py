@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from examples import sequential_mnist
-from examples.common.results import Run
+
+SETTINGS = sequential_mnist.PRESETS["smoke"]
 
 
 def test_smoke_trains_exports_and_checks(data, tmp_path, capsys):
@@ -68,7 +69,7 @@ def test_the_candidate_starts_as_the_identity_and_the_gates_orthogonal():
 )
 def test_h_starts_from_noise_in_training_alone(task, layer, noisy):
     x = np.random.default_rng(0).normal(size=(3, 9, 1)).astype("float32")
-    model = sequential_mnist.build(Run(task, layer, 0), 9, 4)
+    model = sequential_mnist.build(SETTINGS, 9, task, layer)
     first, second = (np.array(model(x, training=True)) for _ in range(2))
     assert (np.abs(first - second).max() > 1e-4) == noisy
     np.testing.assert_array_equal(model(x), model(x))
@@ -79,7 +80,7 @@ def test_gradients_are_finite_for_digits_that_begin_black():
     x[:, 15:] = np.random.default_rng(0).random((3, 5, 1))
     for model in sequential_mnist.LAYERS:
         keras.utils.set_random_seed(0)
-        classifier = sequential_mnist.build(Run("permuted", model, 0), 20, 8)
+        classifier = sequential_mnist.build(SETTINGS, 20, "permuted", model)
         classifier.compile("sgd", "sparse_categorical_crossentropy")
         classifier.train_on_batch(x, np.arange(3))
         assert all(np.isfinite(weight).all() for weight in classifier.get_weights())

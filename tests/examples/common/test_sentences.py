@@ -48,13 +48,18 @@ def test_the_published_split_is_kept_where_there_is_one(folder):
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
-        ("words", ["who", "wrote", "[UNK]"]),
-        ("characters", [*"who wrote ", "[UNK]", "[UNK]", "[UNK]"]),
-        ("subwords", ["▁who", "▁wrote", "▁", "[UNK]", "[UNK]", "[UNK]"]),
+        ("words", ["who", "it", "[UNK]"]),
+        ("characters", [*"who it ", "[UNK]", "[UNK]", "[UNK]"]),
+        ("subwords", ["▁who", "▁it", "▁", "[UNK]", "[UNK]", "[UNK]"]),
     ],
 )
 def test_tokens_are_those_of_the_training_sentences(tokens, expected):
-    assert sentences.tokenizer_of(TEXTS, tokens, 100).encode("Who wrote XYZ").tokens == expected
+    assert sentences.tokenizer_of(TEXTS, tokens, 100).encode("Who it XYZ").tokens == expected
+
+
+def test_a_word_that_is_there_once_stands_for_the_unknown():
+    tokenizer = sentences.tokenizer_of(TEXTS, "words", 100)
+    assert tokenizer.encode("Who wrote it ?").tokens == ["who", "[UNK]", "it", "?"]
 
 
 @pytest.mark.parametrize("tokens", ["words", "characters", "subwords"])
@@ -76,9 +81,10 @@ def test_shorter_sentences_are_padded_on_the_right():
 
 
 def test_the_vocabulary_is_that_of_the_sentences_that_are_learned_from(folder):
-    corpus = sentences.prepare("CR", folder, "words", 100, training=5)
-    ids, _ = corpus.parts["training"]
-    assert ids.shape == (5, 2)
-    assert (ids > 1).all()
-    # The numbers in the other sentences were not learned from.
-    assert all((corpus.parts[part][0][:, 1] == 1).all() for part in ("validation", "test"))
+    corpus = sentences.prepare("SST", folder, "words", 100, training=5)
+    first = {part: ids[:, 0] for part, (ids, _) in corpus.parts.items()}
+    assert first["training"].shape == (5,)
+    assert (first["training"] > 1).all()
+    # Each of these is there 40 times, but not to learn from.
+    assert all((first[part] == 1).all() for part in ("validation", "test"))
+    assert (corpus.vocabulary, corpus.classes) == (3, 2)

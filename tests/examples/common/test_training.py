@@ -1,16 +1,18 @@
-"""What a training ends with: the best epoch's weights, and statistics that fit them."""
+"""What a training starts from, and ends with: the best epoch's weights, with their statistics."""
 
 import keras
 import numpy as np
 import pytest
 
 from examples.common.results import Run
-from examples.common.training import CALIBRATION, fit, load_best
+from examples.common.training import CALIBRATION, compiled, fit, load_best, started
 
 RUN = Run("line", "BatchNorm", 0)
 RNG = np.random.default_rng(0)
 X = RNG.normal(3.0, 2.0, (70, 4)).astype("float32")
 Y = X @ RNG.normal(size=(4, 1)).astype("float32")
+
+CLASSES = RNG.integers(0, 3, 70)
 
 
 def trained(tmp_path, epochs=1, x=X, y=Y, size=32, callbacks=()):
@@ -71,3 +73,23 @@ def test_weights_that_are_gone_say_how_to_have_them_again(tmp_path):
     model, _ = trained(tmp_path)
     with pytest.raises(SystemExit, match=r"remove the run from results.json to train it again"):
         load_best(model, tmp_path / "elsewhere", RUN)
+
+
+def classifier(units):
+    layers = [keras.Input((4,)), keras.layers.Dense(units), keras.layers.Dropout(0.5)]
+    model = keras.Sequential([*layers, keras.layers.Dense(3, "softmax")])
+    return compiled(model, keras.optimizers.Adam())
+
+
+def test_one_model_learns_the_same_from_the_same_seed():
+    models, losses = [], []
+    for seed in (0, 1, 0):
+        models.append(started(classifier, 3, seed=seed))
+        losses.append([models[-1].train_on_batch(X, CLASSES)[0] for _ in range(3)])
+    assert models[2] is models[1] is models[0]
+    np.testing.assert_allclose(losses[2], losses[0], rtol=1e-6)
+    assert np.abs(np.subtract(losses[1], losses[0])).min() > 1e-6
+
+
+def test_other_arguments_make_another_model():
+    assert started(classifier, 5, seed=0).layers[0].units == 5
