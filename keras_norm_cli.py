@@ -13,12 +13,14 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 INSISTENCE = 0.1  # seconds until an interrupt that was swallowed is raised again
+PATIENCE = 10.0  # seconds that an exception may be handled before it is raised there too
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,39 +69,45 @@ def interruptible() -> Iterator[None]:
     """Let SIGINT, and SIGTERM like it, end the block by KeyboardInterrupt, with what it cleans up.
 
     Keras swallows every exception, this one too, where it asks for a shape or tries whether a layer
-    can be built; so it is raised again until it arrives here, but never while an exception is
-    handled, as that may be the clean-up. TensorFlow makes others of it where it traces: whatever
+    can be built; so it is raised again until the block ends. While an exception is handled, which
+    may be the clean-up, it is only after PATIENCE: a lock that the interrupt left taken would hold
+    the clean-up for ever. TensorFlow makes others of it where it traces: an Exception that
     the block raises after an interrupt is taken for the interrupt.
     """
-    ended = threading.Event()
-    insistent = threading.Thread(target=_insist, args=[ended], daemon=True)
+    interrupted, ended = 0.0, False  # when it was raised last, and whether the block is left
+    over = threading.Event()
 
     def interrupt(*_: object) -> None:
-        if ended.is_set() or (insistent.ident and sys.exception()):
+        nonlocal interrupted
+        now = time.monotonic()
+        if ended or (sys.exception() and now < interrupted + PATIENCE):
             return
-        if not insistent.ident:
-            insistent.start()
+        interrupted = now
         raise KeyboardInterrupt
 
+    def insist() -> None:
+        while not over.wait(INSISTENCE):
+            if interrupted:
+                _thread.interrupt_main(wanted[0])
+
     wanted = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in wanted}
+    before = {number: signal.getsignal(number) for number in wanted}
+    insistent = threading.Thread(target=insist, daemon=True)
+    insistent.start()
     try:
+        for number in wanted:
+            signal.signal(number, interrupt)
         yield
     except Exception as error:
-        if insistent.ident:
+        if interrupted:
             raise KeyboardInterrupt from error
         raise
     finally:
-        ended.set()
-        if insistent.ident:
-            insistent.join()
+        ended = True
+        over.set()
+        insistent.join()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _insist(ended: threading.Event) -> None:
-    while not ended.wait(INSISTENCE):
-        _thread.interrupt_main(signal.SIGTERM)
 
 
 @contextlib.contextmanager

@@ -91,8 +91,8 @@ def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
 def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenizer:
     """A tokenizer made from texts, which pads on the right, and cuts nothing.
 
-    A token that is there once is unknown to it, so that there is something to learn of those that
-    only other texts have.
+    A word or character that is there once is unknown to it, so that the unknown token is learned;
+    subwords are merged of pairs that are there twice.
 
     Args:
         texts: of the training sentences.

@@ -17,7 +17,11 @@ CALIBRATION = 200  # training batches
 
 Curves = dict[str, list[float]]
 
-_recalibrator = functools.cache(Recalibrator)
+# Kept for the next seeds: more than the models that one example trains in turn.
+_kept = functools.lru_cache(maxsize=8)
+
+# The noise that one adds goes on from seed to seed.
+_recalibrator = _kept(Recalibrator)
 
 
 class Recalibration(keras.callbacks.Callback):
@@ -46,7 +50,7 @@ class Recalibration(keras.callbacks.Callback):
 
 
 def compiled(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> keras.Model:
-    """Compile a classifier, and make the variables of its optimizer, which a saved one has too."""
+    """Compile a classifier and make its optimizer's variables, which a file of it has too."""
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     optimizer.build(model.trainable_variables)
     return model
@@ -55,8 +59,8 @@ def compiled(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> keras
 def started(build: Callable[..., keras.Model], *arguments: Hashable, seed: int) -> keras.Model:
     """The model that `build` makes from a seed.
 
-    For other seeds it is the same model, which starts again: a short training takes less time than
-    to trace and compile a model.
+    For other seeds, and other tasks with the same arguments, it is the same model, which starts
+    again: a short training takes less time than to trace and compile a model.
 
     Args:
         build: makes a compiled model, the variables of its optimizer too.
@@ -70,7 +74,7 @@ def started(build: Callable[..., keras.Model], *arguments: Hashable, seed: int) 
     return model
 
 
-@functools.cache
+@_kept
 def _built(build: Callable[..., keras.Model], *arguments: Hashable) -> keras.Model:
     return build(*arguments)
 

@@ -1,10 +1,11 @@
-"""The smallest preset, the files as they are published, and sentences as ids."""
+"""The smallest preset, and a model that fits the sentences."""
 
 import json
 
 import numpy as np
 
 from examples import sentence_classification as example
+from examples.common.command import parse
 
 
 def test_smoke_trains_exports_and_checks(data, tmp_path, capsys):
@@ -28,3 +29,13 @@ def test_smoke_trains_exports_and_checks(data, tmp_path, capsys):
     assert (folder / "model.tflite").is_file()
     assert (folder / "tokenizer.json").is_file()
     assert "BN-GRU" in capsys.readouterr().out
+
+
+def test_a_model_has_the_words_and_classes_of_its_task(folder):
+    asked = parse("", "A.", example.PRESETS, ["--preset", "smoke", "--data", str(folder)])
+    task = example.Task("TREC", "TREC", seeds=1, epochs=1)
+    corpus = example.corpus_of(asked, task)
+    model = example.build(*example.arguments_of(asked.settings, task, corpus, "GRU"))
+    ids, _ = corpus.parts["test"]
+    np.testing.assert_allclose(np.sum(model(ids), axis=1), np.ones(len(ids)), rtol=1e-5)
+    assert model.output_shape == (None, 6)

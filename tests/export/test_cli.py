@@ -254,6 +254,23 @@ def test_the_clean_up_after_an_interrupt_is_not_interrupted(run, monkeypatch):
     assert cleaned
 
 
+def test_a_clean_up_that_does_not_end_is_interrupted(run, monkeypatch):
+    ended_by_itself = []
+
+    def hangs(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            for _ in range(400):
+                time.sleep(0.01)
+            ended_by_itself.append(True)
+
+    monkeypatch.setattr(keras_norm_cli, "PATIENCE", 0.3)
+    monkeypatch.setattr(commands, "inspect", hangs)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert not ended_by_itself
+
+
 @pytest.mark.parametrize("error", [SystemError, TypeError, ValueError])
 def test_whatever_an_interrupt_turns_into_is_the_interrupt(run, monkeypatch, error):
     def makes_another_of_it(args):

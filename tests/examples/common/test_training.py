@@ -92,4 +92,5 @@ def test_one_model_learns_the_same_from_the_same_seed():
 
 
 def test_other_arguments_make_another_model():
-    assert started(classifier, 5, seed=0).layers[0].units == 5
+    models = [started(classifier, units, seed=0) for units in (3, 5)]
+    assert [model.layers[0].units for model in models] == [3, 5]
