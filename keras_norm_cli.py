@@ -71,8 +71,8 @@ def interruptible() -> Iterator[None]:
     Keras swallows every exception, this one too, where it asks for a shape or tries whether a layer
     can be built; so it is raised again until the block ends. While an exception is handled, which
     may be the clean-up, it is only after PATIENCE: a lock that the interrupt left taken would hold
-    the clean-up for ever. TensorFlow makes others of it where it traces: an Exception that
-    the block raises after an interrupt is taken for the interrupt.
+    the clean-up for ever. TensorFlow makes others of it where it traces: an Exception that the
+    block raises after an interrupt is taken for the interrupt.
     """
     interrupted, ended = 0.0, False  # when it was raised last, and whether the block is left
     over = threading.Event()

@@ -104,8 +104,8 @@ def small_batches(results: Results) -> Verdict:
         },
         f"Test accuracy in % by batch size, on questions (TREC): {table}. Small "
         "batches make more updates, so the lead over the plain GRU of the same batch size counts: "
-        f"from {largest} to {smallest} the BN-GRU loses {spread(lost, 1)} points of it, though its "
-        f"own accuracy falls by {spread(own, 1)}; at 1 the "
+        f"from {largest} to {smallest} the BN-GRU loses {spread(lost, 1)} points of it, and "
+        f"{spread(own, 1)} of its own accuracy; at 1 the "
         f"LN-GRU has {spread(alone, 1)}. A batch of 1 has no statistics for a BatchNorm.",
     )
 
