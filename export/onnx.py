@@ -13,6 +13,7 @@ from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.staging import staged
 from keras_norm.export.verify import verification_cases, verify_onnx
 from keras_norm.export.worker_process import WorkerProcess
+from keras_norm.ops.scan import exported_loops
 
 CONVERSION_TIMEOUT = 1800.0
 
@@ -62,7 +63,8 @@ def export_onnx(model: keras.Model, path: str | os.PathLike[str]) -> pathlib.Pat
     cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
-        write_saved_model(model, saved_model)
+        with exported_loops():
+            write_saved_model(model, saved_model)
         _convert(model, saved_model, file)
         verify_onnx(file, cases)
     return target

@@ -18,6 +18,7 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.streaming import Step
 from keras_norm.export.verify import find_step
+from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
 
 
@@ -78,7 +79,7 @@ def export_saved_model(
     target = _target(path, version)
     stepper = find_step(model, step)
     requests = [] if warmup is None else warmup_requests(model, warmup, stepper)
-    with staged(target) as folder:
+    with staged(target) as folder, exported_loops():
         write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
         if requests:

@@ -20,7 +20,8 @@ from keras_norm.export import signature
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.replaced_loop import replaced_loop
 from keras_norm.export.signature import TensorSpec
-from keras_norm.rnn import forms
+from keras_norm.ops.scan import loops_are_portable
+from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import named_layers
@@ -229,18 +230,21 @@ def _one_timestep(
 def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any, Any]:
     """Output and states after the one timestep of (batch, 1, features)."""
     if isinstance(layer, NormRNN) and not _counts(layer):
-        # In the form that whole sequences have, so that a file holds its folded weights once.
-        output, _, after = forms.run(
+        # A file for TFLite holds one set of centred kernels, for this and for whole sequences;
+        # elsewhere they would be centred anew at every timestep.
+        _, after, _ = loop.run(
             layer.cell,
             sequences,
             before,
             None,
             False,
+            (None, None),
             return_sequences=False,
-            zero_output_for_mask=False,
             unroll=True,
+            centre=loops_are_portable(),
         )
-        return output, after
+        after = [ops.cast(state, layer.compute_dtype) for state in after]
+        return after[0], after
     return layer.cell(sequences[:, 0], before, training=False)
 
 

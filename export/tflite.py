@@ -27,7 +27,7 @@ from keras_norm.export.verify import find_step, verification_cases, verify_tflit
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.export.workers import protocol
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
-from keras_norm.ops.time_loop import portable_loops
+from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
 
 LOOP_OPS = "TensorList"
@@ -114,7 +114,7 @@ def export_tflite(
     cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
-        with portable_loops():
+        with exported_loops(portable=True):
             stepper = find_step(model, _wants_step(quantize, step, fused), cases)
             call = fusion.call if fused else signature.call
             write_saved_model(model, saved_model, stepper, call=call)

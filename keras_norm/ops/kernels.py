@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_norm.ops.time_loop import loops_are_portable
+from keras_norm.ops.scan import loops_are_portable
 
 # Elements from which on the kernel of batch normalization is faster.
 LARGE = 2**17

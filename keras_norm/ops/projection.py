@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_norm.ops.time_loop import loops_are_portable
+from keras_norm.ops.scan import loops_are_portable
 
 
 def project(x: Any, kernel: Any, masks: Any = None) -> Any:
@@ -14,7 +14,7 @@ def project(x: Any, kernel: Any, masks: Any = None) -> Any:
     Several masks are one for each gate: gate g is (x * mask_g) @ kernel_g.
 
     Args:
-        x: (batch, features) or (batch, time, features); without masks (time, batch, features) also.
+        x: (batch, features) or (time, batch, features).
         kernel: (features, gates * units).
         masks: None, a mask (batch, features), or a list of one for each gate. All timesteps of a
             sequence share them (Gal and Ghahramani 2016, arXiv 1512.05287).
@@ -26,8 +26,6 @@ def project(x: Any, kernel: Any, masks: Any = None) -> Any:
     if masks is None:
         return ops.matmul(x, kernel)
     masks = list(masks) if isinstance(masks, Sequence) else [masks]
-    if len(x.shape) == 3:
-        masks = [m[:, None, :] for m in masks]
     kernels = ops.split(kernel, len(masks), axis=1)
     gates = [ops.matmul(x * m, k) for m, k in zip(masks, kernels, strict=True)]
     return gates[0] if len(gates) == 1 else ops.concatenate(gates, axis=-1)

@@ -1,47 +1,60 @@
 """Scans over time as a `tf.while_loop`. Needs the TensorFlow backend."""
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
-# Steps whose ys the portable loop collects before it writes them to where they stay: with 32 it was
-# within 4% of the fastest of 8, 16, 32, 64 and sqrt(time), from 16 steps to 1024.
+from keras_norm.keras_internals import dynamic_update_slice, xla_compiles
+from keras_norm.ops.scan import Step
+
+# Timesteps in one turn of the loop of inference, whose turns cost as much as ten operations.
+STEPS = 8
+# Timesteps whose ys the portable loop collects before it writes them to where they stay: with 32 it
+# was within 4% of the fastest of 8, 16, 32, 64 and sqrt(time), from 16 steps to 1024.
 BLOCK = 32
 
-Step = Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
 
-
-def fast(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tuple[Any, Any]:
+def one_by_one(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tuple[Any, Any]:
     """Read and write TensorArrays: linear in time forward and backward, also under XLA.
 
-    Args:
-        step: maps (carry, xs at t) to (new carry, ys at t).
-        xs: tensors (time, ...).
-        carry: initial carry.
-        like: tensors of the shape and dtype of the ys at t.
-
-    Returns:
-        The last carry, and the ys stacked over time.
+    Arguments and results are those of `scan.scan`.
     """
     time = _length(xs)
-    read = [tf.TensorArray(x.dtype, time, element_shape=x.shape[1:]).unstack(x) for x in xs]
-    write = [tf.TensorArray(y.dtype, time, element_shape=y.shape) for y in like]
+    carry, ys = _loop(step, xs, carry, like, time)
+    return carry, _with_static_time(ys, xs)
 
-    def body(t: Any, carry: Any, ys: Any) -> Any:
-        carry, new = _checked(step, carry, [array.read(t) for array in read])
-        return t + 1, carry, [array.write(t, y) for array, y in zip(ys, new, strict=True)]
 
-    # XLA differentiates a loop only where it knows how long it can be.
-    _, carry, ys = tf.while_loop(
-        lambda t, *_: t < time, body, (0, carry, write), maximum_iterations=time
-    )
-    return carry, _with_static_time([array.stack() for array in ys], xs)
+def in_blocks(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tuple[Any, Any]:
+    """The same, `STEPS` timesteps a turn, and those that are left over in a loop of their own.
+
+    XLA, which has no turns to save, would compile every step of a turn anew.
+    """
+    time = _length(xs)
+    if xla_compiles() or (isinstance(time, int) and time < STEPS):
+        return one_by_one(step, xs, carry, like)
+    turns = time // STEPS
+    whole = turns * STEPS
+
+    def turn(carry: list[Any], blocks: list[Any]) -> tuple[list[Any], list[Any]]:
+        steps = []
+        for now in zip(*map(tf.unstack, blocks), strict=True):
+            carry, ys = step(carry, list(now))
+            steps.append(ys)
+        return carry, [tf.stack(y) for y in zip(*steps, strict=True)]
+
+    blocks = [_reshaped(x[:whole], [turns, STEPS], 1) for x in xs]
+    like_blocks = [tf.stack([y] * STEPS) for y in like]
+    carry, first = _loop(turn, blocks, carry, like_blocks, turns)
+    carry, rest = _loop(step, [x[whole:] for x in xs], carry, like, time - whole)
+    ys = [
+        tf.concat([_reshaped(block, [whole], 2), y], axis=0)
+        for block, y in zip(first, rest, strict=True)
+    ]
+    return carry, _with_static_time(ys, xs)
 
 
 def portable(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tuple[Any, Any]:
-    """Read by gather and write by slice: all of it TFLite builtins. Arguments as for `fast`.
+    """Read by gather and write by slice: all of it TFLite builtins. Arguments as for `one_by_one`.
 
     TFLite copies what a loop writes at every turn, as long as it is. So the ys of `BLOCK` steps are
     written in a loop of their own, and block by block to where they stay. No gradient is defined.
@@ -74,8 +87,34 @@ def portable(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tu
     return carry, _with_static_time(ys, xs)
 
 
+def _loop(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: Any) -> Any:
+    """The last carry, and the stacked ys, of `time` turns."""
+    read = [tf.TensorArray(x.dtype, time, element_shape=x.shape[1:]).unstack(x) for x in xs]
+    # No turn at all leaves nothing to tell the size of a row by: an array has one row more.
+    write = [
+        tf.TensorArray(y.dtype, time + 1, element_shape=y.shape).write(0, tf.zeros_like(y))
+        for y in like
+    ]
+
+    def body(t: Any, carry: Any, ys: Any) -> Any:
+        carry, new = _checked(step, carry, [array.read(t) for array in read])
+        return t + 1, carry, [array.write(t + 1, y) for array, y in zip(ys, new, strict=True)]
+
+    # XLA differentiates a loop only where it knows how long it can be.
+    _, carry, ys = tf.while_loop(
+        lambda t, *_: t < time, body, (0, carry, write), maximum_iterations=time
+    )
+    return carry, [array.stack()[1:] for array in ys]
+
+
 def _length(xs: list[Any]) -> Any:
     return tf.shape(xs[0])[0] if xs[0].shape[0] is None else xs[0].shape[0]
+
+
+def _reshaped(x: Any, sizes: list[Any], axes: int) -> Any:
+    """The tensor with `sizes` in place of its first axes; known sizes stay known."""
+    rest = [tf.shape(x)[i] if n is None else n for i, n in enumerate(x.shape)][axes:]
+    return tf.reshape(x, [*sizes, *rest])
 
 
 def _checked(step: Step, carry: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:

@@ -11,19 +11,26 @@ from keras_norm.rnn import norms, step_counter
 Norm = Callable[[str, Any], Any]
 
 
-class FastCell(NamedTuple):
-    """What the fast sequence form needs to know of a cell.
+class Weights(NamedTuple):
+    """What a step multiplies and adds: W, U, and the biases of x W and of h U, or None."""
+
+    kernel: Any
+    recurrent_kernel: Any
+    bias: Any
+    recurrent_bias: Any = None
+
+
+class Layout(NamedTuple):
+    """Where the norms stand, for the gradient by hand.
 
     `name` is that of one of its cells, `*_slots` the slots of x W, of h U and of the state ("" for
-    none), `*_bias` the biases of x W and of h U, or None.
+    none).
     """
 
     name: str
     kernel_slots: tuple[str, ...]
     recurrent_slots: tuple[str, ...]
-    state_slot: str
-    kernel_bias: Any
-    recurrent_bias: Any
+    state_slot: str = ""
 
 
 class NormCell(keras.layers.Layer):
@@ -69,20 +76,30 @@ class NormCell(keras.layers.Layer):
         """The norms, by slot."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
-    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
-        """The part of a step that needs no state, for (batch, features) or (batch, time, features).
+    def step_weights(self) -> Weights:
+        """The weights that `project_inputs` and `step` are to be given."""
+        return Weights(self.kernel, self.recurrent_kernel, self.bias)
+
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
+    ) -> Any:
+        """The part of a step that needs no state, for (batch, features) or (time, batch, features).
 
         Args:
+            weights: of `step_weights`, or what stands for them.
             inputs: the cell's inputs.
             dropout_masks: of `inputs`, or None.
             norm: (slot, tensor) -> tensor.
         """
         raise NotImplementedError
 
-    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+    def step(
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+    ) -> list[Any]:
         """The rest of a step: the new states, the first of which is the output.
 
         Args:
+            weights: as for `project_inputs`.
             x: what `project_inputs` gave for this timestep.
             states: the states before the step.
             dropout_masks: of the first state, or None.
@@ -90,8 +107,8 @@ class NormCell(keras.layers.Layer):
         """
         raise NotImplementedError
 
-    def fast_cell(self) -> FastCell | None:
-        """How the fast sequence form computes this cell, or None where it does not."""
+    def layout(self) -> Layout | None:
+        """How the gradient by hand sees this cell, or None where it does not cover it."""
         raise NotImplementedError
 
     def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[Any, Any]:
@@ -126,8 +143,9 @@ class NormCell(keras.layers.Layer):
             return norms.call_layer(layer, x, training, step=step)
 
         input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
-        x = self.project_inputs(inputs, input_masks, norm)
-        new = self.step(x, given, recurrent_masks, norm)
+        weights = self.step_weights()
+        x = self.project_inputs(weights, inputs, input_masks, norm)
+        new = self.step(weights, x, given, recurrent_masks, norm)
         if counter is not None:
             new = [*new, step_counter.advance(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]

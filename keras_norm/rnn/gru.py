@@ -1,5 +1,6 @@
 """GRU with normalization inside."""
 
+from functools import partial
 from typing import Any, ClassVar
 
 import keras
@@ -8,7 +9,7 @@ from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.gru import gru_step, gru_step_reset_before
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import FastCell, Norm, NormCell
+from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
@@ -91,57 +92,55 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
                 constraint=self.bias_constraint,
             )
 
-    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+    def step_weights(self) -> Weights:
+        """The weights, of which only Keras' `reset_after=True` has a bias of U h."""
+        biases = [self.bias]
+        if self.bias is not None and len(self.bias.shape) == 2:
+            biases = [self.bias[0], self.bias[1]]
+        return Weights(self.kernel, self.recurrent_kernel, *biases)
+
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
+    ) -> Any:
         """The normalized W x, and the bias (Keras' input bias without norms)."""
-        x = project(inputs, self.kernel, dropout_masks)
+        x = project(inputs, weights.kernel, dropout_masks)
         if self.norm is not None:
             zr, candidate = x[..., : 2 * self.units], x[..., 2 * self.units :]
             x = ops.concatenate(
                 [norm("kernel_norm", zr), norm("kernel_candidate_norm", candidate)], axis=-1
             )
-        return x if self._biases[0] is None else x + self._biases[0]
+        return x if weights.bias is None else x + weights.bias
 
-    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+    def step(
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+    ) -> list[Any]:
         """The state after the step."""
+        kernel, bias = weights.recurrent_kernel, weights.recurrent_bias
         activations = (self.activation, self.recurrent_activation)
         if not self.reset_after:
-            return [self._step_reset_before(x, states[0], dropout_masks, *activations)]
+            kernels = kernel[:, : 2 * self.units], kernel[:, 2 * self.units :]
+            masks = (None, None)
+            if dropout_masks is not None:
+                masks = dropout_masks[:2], dropout_masks[2]
+            recur_zr, recur_h = (
+                partial(project, kernel=k, masks=m) for k, m in zip(kernels, masks, strict=True)
+            )
+            return [gru_step_reset_before(x, states[0], recur_zr, recur_h, *activations)]
 
         def recur(h: Any) -> Any:
-            u = project(h, self.recurrent_kernel, dropout_masks)
-            return u if self._biases[1] is None else u + self._biases[1]
+            u = project(h, kernel, dropout_masks)
+            return u if bias is None else u + bias
 
         return [gru_step(x, states[0], recur, norm, *activations)]
 
-    def fast_cell(self) -> FastCell | None:
-        """The layout of the fast form, which resets after the product with U."""
+    def layout(self) -> Layout | None:
+        """The gradient by hand resets after the product with U."""
         usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
         if not usual or not self.reset_after:
             return None
         kernel_slots = ("kernel_norm", "kernel_candidate_norm")
         recurrent_slots = ("recurrent_norm", "recurrent_candidate_norm")
-        return FastCell("gru", kernel_slots, recurrent_slots, "", *self._biases)
-
-    @property
-    def _biases(self) -> tuple[Any, Any]:
-        """The bias of W x, and that of U h, which only Keras' `reset_after=True` has."""
-        if self.bias is None or len(self.bias.shape) == 1:
-            return self.bias, None
-        return self.bias[0], self.bias[1]
-
-    def _step_reset_before(self, x: Any, h: Any, dropout_masks: Any, *activations: Any) -> Any:
-        kernel = self.recurrent_kernel
-        kernel_zr, kernel_h = kernel[:, : 2 * self.units], kernel[:, 2 * self.units :]
-        masks_zr, mask_h = dropout_masks, None
-        if dropout_masks is not None:
-            masks_zr, mask_h = dropout_masks[:2], dropout_masks[2]
-        return gru_step_reset_before(
-            x,
-            h,
-            lambda h: project(h, kernel_zr, masks_zr),
-            lambda rh: project(rh, kernel_h, mask_h),
-            *activations,
-        )
+        return Layout("gru", kernel_slots, recurrent_slots)
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

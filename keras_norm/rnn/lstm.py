@@ -7,7 +7,7 @@ from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.lstm import GATES, lstm_step
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import FastCell, Norm, NormCell
+from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
@@ -86,21 +86,25 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
-    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
+    ) -> Any:
         """kernel_norm(W x) + b, or W x in the joint form."""
-        x = project(inputs, self.kernel, dropout_masks)
+        x = project(inputs, weights.kernel, dropout_masks)
         if self.norm_form == "joint":
             return x
         x = norm("kernel_norm", x)
-        return x if self.bias is None else x + self.bias
+        return x if weights.bias is None else x + weights.bias
 
-    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+    def step(
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+    ) -> list[Any]:
         """The states after the step."""
         return lstm_step(
             x,
             states,
-            lambda h: project(h, self.recurrent_kernel, dropout_masks),
-            self.bias,
+            lambda h: project(h, weights.recurrent_kernel, dropout_masks),
+            weights.bias,
             norm,
             self.activation,
             self.recurrent_activation,
@@ -108,14 +112,12 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             normalize_carry=self.normalize_carry,
         )
 
-    def fast_cell(self) -> FastCell | None:
-        """The layout of the fast form, which has neither the joint form nor a normalized carry."""
+    def layout(self) -> Layout | None:
+        """The joint form and a normalized carry have no gradient by hand."""
         usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
         if not usual or self.norm_form == "joint" or self.normalize_carry:
             return None
-        return FastCell(
-            "lstm", ("kernel_norm",), ("recurrent_norm",), "state_norm", self.bias, None
-        )
+        return Layout("lstm", ("kernel_norm",), ("recurrent_norm",), "state_norm")
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""

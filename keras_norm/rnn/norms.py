@@ -11,10 +11,6 @@ from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 
-# Slots that act on W x: they need no state, and stand before the loop.
-INPUT_SLOTS = frozenset(["kernel_norm", "kernel_candidate_norm"])
-
-
 class Slots:
     """The places in a cell that a norm fills.
 
@@ -74,16 +70,15 @@ class Slots:
         return layers
 
 
-def normalize_sequence(layer: Any, x: Any, mask: Any, training: bool) -> Any:
-    """Apply a slot's layer to all timesteps of (batch, time, width) at once."""
-    if isinstance(layer, TimestepBatchNormalization):
-        return layer(x, training=training, mask=mask)
-    # Any other layer sees samples and no time, as it would step by step. (A BatchNormalization so
-    # takes one statistic over all timesteps, where a cell in keras.layers.RNN takes one at each.)
-    shape = ops.shape(x)
+def normalize_sequence(layer: Any, x: Any, alive: Any, training: bool) -> Any:
+    """Apply a slot's layer to all timesteps of (time, batch, width) at once.
+
+    The layer sees samples and no time, as it would step by step. (A BatchNormalization so takes one
+    statistic over all timesteps, where a cell in keras.layers.RNN takes one at each.)
+    """
     flat = ops.reshape(x, (-1, x.shape[-1]))
-    y = call_layer(layer, flat, training, None if mask is None else ops.reshape(mask, (-1,)))
-    return ops.reshape(y, shape)
+    y = call_layer(layer, flat, training, None if alive is None else ops.reshape(alive, (-1,)))
+    return ops.reshape(y, ops.shape(x))
 
 
 def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, step: Any = None) -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_norm.ops.scan import loops_are_exported
+from keras_norm.rnn import loop
 from keras_norm.rnn.cell import with_norm
-from keras_norm.rnn.forms import run
 
 # Arguments of keras.layers.RNN and keras.layers.Layer; every other one belongs to the cell.
 LAYER_ARGUMENTS = frozenset(
@@ -28,6 +29,13 @@ LAYER_ARGUMENTS = frozenset(
         "name",
         "trainable",
     ]
+)
+
+UNCOVERED = (
+    "compiled=True covers tanh and sigmoid with LayerNormalization (its ddof and epsilon_placement "
+    "as they are), RMSNormalization, TimestepBatchNormalization or no norm in the slots, without "
+    "unroll, norm_form='joint', normalize_carry and reset_after=False. {} '{}' is none of these: "
+    "leave compiled at 'auto'."
 )
 
 
@@ -53,15 +61,25 @@ class NormRNN(keras.layers.RNN):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
     def __init__(self, units: int, *args: Any, **kwargs: Any) -> None:
-        use_cudnn = kwargs.pop("use_cudnn", "auto")
+        use_cudnn, compiled = kwargs.pop("use_cudnn", "auto"), kwargs.pop("compiled", "auto")
         if use_cudnn not in ("auto", False):
             raise ValueError(
                 "use_cudnn must be 'auto' or False: cuDNN has no recurrence with normalization "
                 f"inside. Received: use_cudnn={use_cudnn!r}."
             )
+        if compiled not in ("auto", True, False):
+            raise ValueError(
+                f"compiled must be 'auto', True or False. Received: compiled={compiled!r}."
+            )
+        if compiled is True and keras.backend.backend() != "tensorflow":
+            raise ValueError(
+                "compiled=True needs the TensorFlow backend; the others compile for themselves. "
+                f"Received the {keras.backend.backend()} backend: leave compiled at 'auto'."
+            )
         own = {key: kwargs.pop(key) for key in LAYER_ARGUMENTS & set(kwargs)}
         shared = {key: own[key] for key in ("dtype", "trainable") if key in own}
         super().__init__(self.cell_class(units, *args, **shared, **kwargs), **own)
+        self.compiled = compiled
         # The counter of a cell that counts timesteps is no state of the layer's.
         self.state_size = self.cell.real_state_sizes
         self.input_spec = keras.layers.InputSpec(ndim=3)
@@ -88,19 +106,47 @@ class NormRNN(keras.layers.RNN):
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        return run(
-            self.cell,
-            sequences,
-            initial_state,
-            mask,
-            training,
-            return_sequences=self.return_sequences,
-            zero_output_for_mask=self.zero_output_for_mask,
-            unroll=self.unroll,
-        )
+        path, states, learned = self._run(sequences, initial_state, mask, training)
+        for slot, batch in learned.items():
+            self.cell.slot_layers()[slot].statistics.update_steps(*batch)
+        states = [ops.cast(state, self.compute_dtype) for state in states]
+        last = states[0]
+        if mask is not None:
+            # The output of a masked step is the one before it, zeros at first: that is h, but where
+            # nothing was alive yet and h is the initial state.
+            alive = mask if self.zero_output_for_mask else ops.cumsum(mask, axis=1) > 0
+            last = ops.where(alive[:, -1:], last, ops.zeros_like(last))
+        if path is None:
+            return last, last[:, None], states
+        path = ops.cast(path, self.compute_dtype)
+        if mask is not None:
+            path = ops.where(alive[:, :, None], path, ops.zeros_like(path))
+        return last, path, states
+
+    def _run(self, sequences: Any, states: list[Any], mask: Any, training: bool) -> Any:
+        """The recurrence by the gradient by hand, where that is wanted and can be, or by the loop.
+
+        Returns:
+            As `loop.run`.
+        """
+        dropout_masks = self.cell.dropout_masks(sequences[:, 0, :], states[0], training)
+        arguments = (sequences, states, mask, training, dropout_masks)
+        wanted = self.compiled if self.compiled != "auto" else training
+        if wanted and keras.backend.backend() == "tensorflow" and not loops_are_exported():
+            from keras_norm.rnn.gradient import of_cell
+
+            spec = of_cell.spec_of(
+                self.cell, sequences, mask, training, dropout_masks, self.return_sequences
+            )
+            if spec is not None and not self.unroll:
+                return of_cell.run(self.cell, spec, *arguments)
+            if self.compiled is True:
+                raise ValueError(UNCOVERED.format(type(self).__name__, self.name))
+        options = {"return_sequences": self.return_sequences, "unroll": self.unroll}
+        return loop.run(self.cell, *arguments, **options)
 
     def _maybe_config_dropout_masks(self, *_: Any) -> None:
-        """Draw no masks: `forms.run` does, in training.
+        """Draw no masks: `_run` does, in training.
 
         keras.layers.RNN draws them at inference too, so that a served model would write to the
         variable that holds their seed.
@@ -113,6 +159,7 @@ class NormRNN(keras.layers.RNN):
         return {
             **self.cell.get_config(),
             **config,
+            "compiled": self.compiled,
             "activity_regularizer": keras.regularizers.serialize(self.activity_regularizer),
         }
 

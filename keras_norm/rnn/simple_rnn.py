@@ -7,7 +7,7 @@ from keras.activations import tanh
 
 from keras_norm.ops.projection import project
 from keras_norm.ops.simple_rnn import simple_rnn_step
-from keras_norm.rnn.cell import FastCell, Norm, NormCell
+from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.sequence import NormRNN
 
@@ -44,28 +44,31 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     def __init__(self, units: int, norm: Any = None, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, **kwargs)
 
-    def project_inputs(self, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
+    ) -> Any:
         """kernel_norm(W x) + b."""
-        x = norm("kernel_norm", project(inputs, self.kernel, dropout_masks))
-        return x if self.bias is None else x + self.bias
+        x = norm("kernel_norm", project(inputs, weights.kernel, dropout_masks))
+        return x if weights.bias is None else x + weights.bias
 
-    def step(self, x: Any, states: list[Any], dropout_masks: Any, norm: Norm) -> list[Any]:
+    def step(
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+    ) -> list[Any]:
         """The state after the step."""
-        recurrent_kernel = self.recurrent_kernel
         h = simple_rnn_step(
             x,
             states[0],
-            lambda h: project(h, recurrent_kernel, dropout_masks),
+            lambda h: project(h, weights.recurrent_kernel, dropout_masks),
             norm,
             self.activation,
         )
         return [h]
 
-    def fast_cell(self) -> FastCell | None:
-        """The layout of the fast form."""
+    def layout(self) -> Layout | None:
+        """The layout of the gradient by hand."""
         if self.activation is not tanh:
             return None
-        return FastCell("simple_rnn", ("kernel_norm",), ("recurrent_norm",), "", self.bias, None)
+        return Layout("simple_rnn", ("kernel_norm",), ("recurrent_norm",))
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -1,4 +1,4 @@
-"""The backward loop of the fast sequence form."""
+"""The backward loop of the gradient by hand."""
 
 import functools
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.ops.fast.cells import CELLS, StepGradients
-from keras_norm.ops.fast.columns import ColumnNorm, Statistics
-from keras_norm.ops.fast.norms import StateNorm, of_rows
-from keras_norm.ops.fast.products import block_gradient, block_of, row_terms
-from keras_norm.ops.fast.programs import (
+from keras_norm.rnn.gradient.cells import CELLS, StepGradients
+from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
+from keras_norm.rnn.gradient.norms import StateNorm, of_rows
+from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
+from keras_norm.rnn.gradient.programs import (
     Vectors,
     array,
     column_norms,
@@ -26,7 +26,7 @@ from keras_norm.ops.fast.programs import (
     under,
     unstack,
 )
-from keras_norm.ops.fast.spec import STATE, Place, Spec
+from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 
 class Backward(NamedTuple):

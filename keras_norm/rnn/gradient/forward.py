@@ -1,4 +1,4 @@
-"""The forward loop of the fast sequence form."""
+"""The forward loop of the gradient by hand."""
 
 import functools
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.ops.fast.cells import CELLS
-from keras_norm.ops.fast.columns import ColumnNorm, Statistics
-from keras_norm.ops.fast.norms import StateNorm, of_rows, product_statistics
-from keras_norm.ops.fast.products import multiply
-from keras_norm.ops.fast.programs import (
+from keras_norm.rnn.gradient.cells import CELLS
+from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
+from keras_norm.rnn.gradient.norms import StateNorm, of_rows, product_statistics
+from keras_norm.rnn.gradient.products import multiply
+from keras_norm.rnn.gradient.programs import (
     Vectors,
     array,
     column_norms,
@@ -25,7 +25,7 @@ from keras_norm.ops.fast.programs import (
     under,
     unstack,
 )
-from keras_norm.ops.fast.spec import STATE, Place, Spec
+from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 
 class Forward(NamedTuple):

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.ops.fast.norms import RowNorm, row_mean
+from keras_norm.rnn.gradient.norms import RowNorm, row_mean
 
 
 class Product(NamedTuple):

@@ -1,4 +1,4 @@
-"""A whole recurrence in its fast form: the products outside the loops, and the gradient."""
+"""A whole recurrence: the products outside the loops, and the gradient."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.ops.fast.backward import backward_program
-from keras_norm.ops.fast.cells import CELLS
-from keras_norm.ops.fast.columns import Statistics
-from keras_norm.ops.fast.forward import Forward, forward, forward_program
-from keras_norm.ops.fast.products import gram, multiply, row_sums
-from keras_norm.ops.fast.programs import Vectors, under
-from keras_norm.ops.fast.spec import STATE, Place, Spec
+from keras_norm.rnn.gradient.backward import backward_program
+from keras_norm.rnn.gradient.cells import CELLS
+from keras_norm.rnn.gradient.columns import Statistics
+from keras_norm.rnn.gradient.forward import Forward, forward, forward_program
+from keras_norm.rnn.gradient.products import gram, multiply, row_sums
+from keras_norm.rnn.gradient.programs import Vectors, under
+from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 
 class Arguments(NamedTuple):
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
     dropout: list[Any]
 
 
-def fast_sequence(
+def recurrence(
     spec: Spec, training: bool, arguments: Arguments, setting: Setting
 ) -> tuple[list[Any], list[Any], list[tuple[Any, Any]]]:
     """Run a recurrence whose gradient is written by hand.

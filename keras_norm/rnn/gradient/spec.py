@@ -3,10 +3,10 @@
 from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
-from keras_norm.ops.fast.cells import CELLS
-from keras_norm.ops.fast.columns import BatchNorm
-from keras_norm.ops.fast.norms import RowNorm, of_rows, statistics_count
-from keras_norm.ops.fast.products import Product
+from keras_norm.rnn.gradient.cells import CELLS
+from keras_norm.rnn.gradient.columns import BatchNorm
+from keras_norm.rnn.gradient.norms import RowNorm, of_rows, statistics_count
+from keras_norm.rnn.gradient.products import Product
 
 Norm = RowNorm | BatchNorm | None
 

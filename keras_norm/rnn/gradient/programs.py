@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.ops.fast.columns import ColumnNorm, Statistics
-from keras_norm.ops.fast.spec import Place, Spec
+from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
+from keras_norm.rnn.gradient.spec import Place, Spec
 
 
 class Vectors(NamedTuple):

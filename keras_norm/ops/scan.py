@@ -1,0 +1,92 @@
+"""The loop over time: what every timestep reads, carries on and leaves.
+
+The forms compute the same: an unrolled Python loop; the backend's own scan; and on TensorFlow a
+`tf.while_loop`, of which `tensorflow_scan` has three: for training, for inference, and one that
+converts to TFLite.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import keras
+from keras import ops
+
+Step = Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]
+
+_exported: ContextVar[str] = ContextVar("exported", default="")
+
+
+@contextmanager
+def exported_loops(portable: bool = False) -> Iterator[None]:
+    """Trace loops for a file: never compiled, and if they are to be `portable` for TFLite.
+
+    The portable form takes a dynamic batch and time. It is slow in TensorFlow itself, and has no
+    gradient.
+    """
+    token = _exported.set("portable" if portable else "exported")
+    try:
+        yield
+    finally:
+        _exported.reset(token)
+
+
+def loops_are_exported() -> bool:
+    """Whether loops are traced for a file."""
+    return bool(_exported.get())
+
+
+def loops_are_portable() -> bool:
+    """Whether loops are traced in the form that TFLite converts."""
+    return _exported.get() == "portable"
+
+
+def scan(
+    step: Step,
+    xs: Sequence[Any],
+    carry: Sequence[Any],
+    like: Sequence[Any],
+    *,
+    unroll: bool = False,
+    training: bool = False,
+) -> tuple[list[Any], list[Any]]:
+    """Run a recurrence over the first axis.
+
+    Args:
+        step: maps (carry, xs at t) to (new carry, ys at t).
+        xs: tensors (time, ...).
+        carry: what the first step is given, tensors (batch, ...).
+        like: tensors of the shape and dtype of the ys at t.
+        unroll: write the steps one after the other; time must be static.
+        training: whether a gradient will be asked for.
+
+    Returns:
+        The last carry, and the ys stacked over time.
+    """
+    return _form(unroll, training)(step, list(xs), list(carry), list(like))
+
+
+def _form(unroll: bool, training: bool) -> Callable[..., tuple[list[Any], list[Any]]]:
+    if unroll:
+        return _unrolled
+    if keras.backend.backend() != "tensorflow":
+        return _backend_scan
+    from keras_norm.ops import tensorflow_scan
+
+    if loops_are_portable():
+        return tensorflow_scan.portable
+    return tensorflow_scan.one_by_one if training else tensorflow_scan.in_blocks
+
+
+def _unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:
+    steps = []
+    for t in range(xs[0].shape[0]):
+        carry, ys = step(carry, [x[t] for x in xs])
+        steps.append(ys)
+    return carry, [ops.stack(y) for y in zip(*steps, strict=True)]
+
+
+def _backend_scan(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:
+    carry, ys = ops.scan(step, carry, xs)
+    return carry, list(ys)
