@@ -80,9 +80,7 @@ class NormCell(keras.layers.Layer):
         """The weights that `project_inputs` and `step` are to be given."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
-    ) -> Any:
+    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
         """The part of a step that needs no state, for (batch, features) or (time, batch, features).
 
         Args:

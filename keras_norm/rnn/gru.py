@@ -99,9 +99,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             biases = [self.bias[0], self.bias[1]]
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
-    ) -> Any:
+    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
         """The normalized W x, and the bias (Keras' input bias without norms)."""
         x = project(inputs, weights.kernel, dropout_masks)
         if self.norm is not None:

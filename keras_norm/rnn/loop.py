@@ -202,12 +202,12 @@ def run(
 
     states = _cast_all(states, dtype)
     widths = [cell.slots.widths[slot] for slot in learning]
-    like = [[ops.zeros([n], dtype)] * 2 + [ops.zeros([1], "bool")] for n in widths]
+    like = [s for n in widths for s in (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], "bool"))]
     states, ys = scan(
         step,
         [x, *([] if alive is None else [alive]), *(row for slot in looped for row in rows[slot])],
         states,
-        [*states[:return_sequences], *sum(like, [])],
+        [*states[:return_sequences], *like],
         unroll=unroll,
         training=training,
     )
@@ -226,9 +226,7 @@ def _prepared(
         slot: _norm(layer, slot, dtype, training) for slot, layer in cell.slot_layers().items()
     }
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
-    centred = [
-        slot for slot, norm in layers.items() if centre and isinstance(norm, RowsNorm) and norm.centre
-    ]
+    centred = [s for s, norm in layers.items() if centre and getattr(norm, "centre", False)]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], _slots(cell), strict=True):
         blocks, betas, start = [], [], 0

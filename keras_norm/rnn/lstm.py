@@ -86,9 +86,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
-    ) -> Any:
+    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
         """kernel_norm(W x) + b, or W x in the joint form."""
         x = project(inputs, weights.kernel, dropout_masks)
         if self.norm_form == "joint":

@@ -11,6 +11,7 @@ from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 
+
 class Slots:
     """The places in a cell that a norm fills.
 

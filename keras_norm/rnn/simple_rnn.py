@@ -44,9 +44,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     def __init__(self, units: int, norm: Any = None, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, **kwargs)
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm
-    ) -> Any:
+    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
         """kernel_norm(W x) + b."""
         x = norm("kernel_norm", project(inputs, weights.kernel, dropout_masks))
         return x if weights.bias is None else x + weights.bias

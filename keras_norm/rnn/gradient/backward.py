@@ -12,6 +12,7 @@ from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
 from keras_norm.rnn.gradient.norms import StateNorm, of_rows
 from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
 from keras_norm.rnn.gradient.programs import (
+    PROGRAMS,
     Vectors,
     array,
     column_norms,
@@ -139,7 +140,7 @@ def backward(
     return Backward(d_states, stack(groups), stack(terms), d_norms)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=PROGRAMS)
 def backward_program(spec: Spec) -> Callable[..., Backward]:
     """`backward` as an XLA program; one trace serves every batch and time."""
     cell, units = CELLS[spec.cell], spec.units

@@ -11,6 +11,7 @@ from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
 from keras_norm.rnn.gradient.norms import StateNorm, of_rows, product_statistics
 from keras_norm.rnn.gradient.products import multiply
 from keras_norm.rnn.gradient.programs import (
+    PROGRAMS,
     Vectors,
     array,
     column_norms,
@@ -112,7 +113,7 @@ def forward(
     return Forward(states, path, kept, statistics, [variance for *_, variance in learned])
 
 
-@functools.cache
+@functools.lru_cache(maxsize=PROGRAMS)
 def forward_program(spec: Spec, training: bool) -> Callable[..., Forward]:
     """`forward` as an XLA program; one trace serves every batch and time."""
     columns = spec.columns[-1].stop

@@ -13,21 +13,13 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import Layout, NormCell
 from keras_norm.rnn.gradient.columns import BatchNorm, Statistics
 from keras_norm.rnn.gradient.norms import RowNorm
-from keras_norm.rnn.gradient.products import centre
-from keras_norm.rnn.gradient.programs import Vectors
-from keras_norm.rnn.gradient.recurrence import Arguments, Setting, recurrence
+from keras_norm.rnn.gradient.recurrence import Plan, Setting, recurrence
 from keras_norm.rnn.gradient.spec import STATE, Norm, Place, Spec
 
 # Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
 # second of two cores all but idle. So the loops took 0.55 to 0.75 of the time at all four shapes of
 # the benchmark; four parts took as long as two.
 PARTS = 2
-
-# XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
-# leaves the batch open), lengths and the rows of a part are rounded up to one of these: a hundred
-# lengths are a dozen programs, and a smaller last batch of 32 has the program of the others.
-LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
-ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
 
 
 def spec_of(
@@ -62,7 +54,7 @@ def spec_of(
         return_sequences,
         # Rows that fill a batch up must not count in its statistics.
         mask is not None or (learning and _is_open(sequences.shape[0])),
-        *(len(_as_list(masks)) for masks in dropout_masks),
+        *(len(_listed(masks)) for masks in dropout_masks),
     )
 
 
@@ -86,62 +78,37 @@ def run(
         training: whether to keep what the gradient needs, which is else computed again.
         dropout_masks: of the inputs and of h, each None, a tensor, or a list of one for each gate.
     """
-    batch, time = tf.unstack(tf.shape(sequences)[:2])
+    open_sizes = [_is_open(size) for size in sequences.shape[:2]]
     # What is normalized over the batch cannot be split, nor is there a second core within XLA.
     whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or _has_gpu()
-    parts = 1 if whole else PARTS
-    rows = _rounded(-(-batch // PARTS), ROWS) if _is_open(sequences.shape[0]) else -(-batch // parts)
-    rows = rows * PARTS if whole and _is_open(sequences.shape[0]) else rows
-    length = _rounded(time, LENGTHS) if _is_open(sequences.shape[1]) else time
-    missing = [[0, parts * rows - batch], [0, length - time], [0, 0]]
+    plan = Plan(1 if whole else PARTS, *open_sizes)
     if mask is None and spec.masked:
-        mask = tf.ones([batch, time], "bool")
-
-    xs = [sequences * m[:, None, :] for m in _as_list(dropout_masks[0])] or [sequences]
-    by_batch = [
-        [tf.cast(tf.pad(x, missing), spec.dtype) for x in xs],
-        [tf.cast(tf.pad(state, missing[::2]), spec.dtype) for state in states],
-        [] if mask is None else [tf.pad(mask, missing[:2])[:, :, None]],
-        [tf.cast(tf.pad(m, missing[::2]), spec.dtype) for m in _as_list(dropout_masks[1])],
-    ]
+        mask = tf.ones(tf.shape(sequences)[:2], "bool")
+    layers = cell.slot_layers()
     layout: Any = cell.layout()
-    layers, places = cell.slot_layers(), _places_of_batch_norms(layout, spec)
+    places = _places_of_batch_norms(layout, spec)
+    time = tf.shape(sequences)[1]
     moving = [
         statistics
         for slot, there in places.items()
-        for statistics in _moving_statistics(layers[slot], there, length, spec.dtype)
+        for statistics in _moving_statistics(layers[slot], there, time, spec.dtype)
     ]
-    weights = _weights(cell, layout, spec)
-    paths, last = [], []
-    for part in range(parts):
-        here = slice(part * rows, (part + 1) * rows)
-        xs_here, states_here, mask_here, dropout_here = tf.nest.map_structure(
-            lambda x, here=here: x[here], by_batch
-        )
-        steps = tf.where(part * rows < batch, time, 0)
-        arguments = Arguments([_time_major(x) for x in xs_here], states_here, *weights)
-        setting = Setting(steps, moving, [_time_major(m) for m in mask_here], dropout_here)
-        path, after, statistics = recurrence(spec, training, arguments, setting)
-        paths += [_time_major(h) for h in path]
-        last.append(after)
+    setting = Setting(moving, _listed(mask), *map(_listed, dropout_masks))
+    given = {"sequences": sequences, **{f"state_{i}": state for i, state in enumerate(states)}}
+    given |= _weights(cell, layout)
+    path, states, statistics = recurrence(spec, plan, training, given, setting)
 
     # One trace of a program serves all sizes, so that what it gives has none.
     sizes = (*sequences.shape[:2], cell.units)
-    path = None
-    if paths:
-        path = tf.ensure_shape(tf.concat(paths, axis=0)[:batch, :time], sizes)
-    states = [
-        tf.ensure_shape(tf.concat(of_parts, axis=0)[:batch], sizes[::2])
-        for of_parts in zip(*last, strict=True)
-    ]
+    states = [tf.ensure_shape(state, sizes[::2]) for state in states]
     of_place = dict(zip(spec.learning, statistics, strict=True))
     learned = {}
     for slot, there in places.items():
         if there[0] in of_place:
             gates = zip(*(of_place[place] for place in there), strict=True)
-            mean, variance = [tf.concat(of_gates, axis=1)[:time] for of_gates in gates]
-            learned[slot] = _batch_statistics(layers[slot], mean, variance, mask, batch)
-    return path, states, learned
+            mean, variance = [tf.concat(of_gates, axis=1) for of_gates in gates]
+            learned[slot] = _batch_statistics(layers[slot], mean, variance, mask, sequences)
+    return tf.ensure_shape(path[0], sizes) if path else None, states, learned
 
 
 def _is_open(size: int | None) -> bool:
@@ -149,9 +116,10 @@ def _is_open(size: int | None) -> bool:
     return size is None or tf.executing_eagerly()
 
 
-def _rounded(n: Any, sizes: list[int]) -> Any:
-    """The least of the sizes that n does not exceed."""
-    return tf.constant(sizes)[tf.searchsorted(sizes, n[None])[0]]
+def _listed(masks: Any) -> list[Any]:
+    if isinstance(masks, list | tuple):
+        return list(masks)
+    return [] if masks is None else [masks]
 
 
 def _has_gpu() -> bool:
@@ -159,7 +127,7 @@ def _has_gpu() -> bool:
 
 
 def _is_overridden(cell: type[NormCell]) -> bool:
-    """Whether a subclass computes a step of its own, which the gradient by hand knows nothing of."""
+    """Whether a subclass computes a step of its own, of which the gradient knows nothing."""
     methods = ("layout", "project_inputs", "step", "step_weights", "dropout_masks")
     owners = [next(c for c in cell.__mro__ if method in vars(c)) for method in methods]
     known = next(c for c in cell.__mro__ if "layout" in vars(c)).__mro__
@@ -199,7 +167,7 @@ def _moving_statistics(layer: Any, places: list[Place], time: Any, dtype: str) -
 
 
 def _batch_statistics(
-    layer: Any, mean: Any, variance: Any, mask: Any, batch: Any
+    layer: Any, mean: Any, variance: Any, mask: Any, sequences: Any
 ) -> BatchStatistics:
     """What the batch tells the moving statistics, as `normalize_batch` does.
 
@@ -208,10 +176,10 @@ def _batch_statistics(
         mean: of the batch at each timestep (time, features).
         variance: the biased one.
         mask: bool (batch, time), or None.
-        batch: number of sequences.
+        sequences: (batch, ...).
     """
     if mask is None:
-        n = tf.cast(batch, mean.dtype)[None, None]
+        n = tf.cast(tf.shape(sequences)[0], mean.dtype)[None, None]
     else:
         n = tf.reduce_sum(tf.cast(mask, mean.dtype), axis=0)[:, None]
     if layer.unbiased_variance:
@@ -219,39 +187,18 @@ def _batch_statistics(
     return BatchStatistics(mean, variance, n >= 2.0)
 
 
-def _weights(cell: NormCell, layout: Layout, spec: Spec) -> tuple[Any, Any, Vectors]:
+def _weights(cell: NormCell, layout: Layout) -> dict[str, Any]:
+    """The weights of the cell and of its norms, as `recurrence` names them."""
     layers, weights = cell.slot_layers(), cell.step_weights()
-
-    def cast(weight: Any) -> Any:
-        return tf.cast(tf.convert_to_tensor(weight), spec.dtype)
-
-    def affine(slots: tuple[str, ...], widths: list[int], bias: Any) -> list[Any]:
-        gammas, betas = [], []
-        for slot, width in zip(slots, widths, strict=True):
-            layer = layers.get(slot)
-            gamma = getattr(layer, "gamma", getattr(layer, "scale", None))
-            beta = getattr(layer, "beta", None)
-            gammas.append(tf.ones([width], spec.dtype) if gamma is None else cast(gamma))
-            betas.append(tf.zeros([width], spec.dtype) if beta is None else cast(beta))
-        beta = tf.concat(betas, axis=0)
-        return [tf.concat(gammas, axis=0), beta if bias is None else beta + cast(bias)]
-
-    widths = [columns.stop - columns.start for columns in spec.columns]
-    vectors = Vectors(
-        *affine(layout.kernel_slots, widths, weights.bias),
-        *affine(layout.recurrent_slots, widths, weights.recurrent_bias),
-        *affine((layout.state_slot,), [spec.units], None),
-    )
-    kernel = centre(cast(weights.kernel), spec.columns, spec.centred("kernel"))
-    recurrent = centre(cast(weights.recurrent_kernel), spec.columns, spec.centred("recurrent"))
-    return kernel, recurrent, vectors
-
-
-def _time_major(x: Any) -> Any:
-    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
-
-
-def _as_list(masks: Any) -> list[Any]:
-    if masks is None:
-        return []
-    return list(masks) if isinstance(masks, list | tuple) else [masks]
+    named = {
+        "kernel": weights.kernel,
+        "recurrent_kernel": weights.recurrent_kernel,
+        "kernel_bias": weights.bias,
+        "recurrent_bias": weights.recurrent_bias,
+    }
+    sides = {"kernel": layout.kernel_slots, "recurrent": layout.recurrent_slots}
+    for side, slots in {**sides, "state": (layout.state_slot,)}.items():
+        for group, layer in enumerate(map(layers.get, slots)):
+            named[f"{side}_gamma_{group}"] = getattr(layer, "gamma", getattr(layer, "scale", None))
+            named[f"{side}_beta_{group}"] = getattr(layer, "beta", None)
+    return {name: tf.convert_to_tensor(w) for name, w in named.items() if w is not None}

@@ -11,6 +11,9 @@ import tensorflow as tf
 from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
 from keras_norm.rnn.gradient.spec import Place, Spec
 
+# Programs that are kept, the latest used: one for each kind of cell, its norms and its units.
+PROGRAMS = 64
+
 
 class Vectors(NamedTuple):
     """The gains and biases of all groups of x W, of h U, and of the state norm."""

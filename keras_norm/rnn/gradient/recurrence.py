@@ -1,5 +1,10 @@
-"""A whole recurrence: the products outside the loops, and the gradient."""
+"""A whole recurrence, differentiated by hand: the products outside the loops, and the gradient.
 
+Only the chain of states stands in the loops. The gradients of the kernels are single products over
+all timesteps (see `products`).
+"""
+
+import functools
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -7,21 +12,34 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.rnn.gradient.backward import backward_program
-from keras_norm.rnn.gradient.cells import CELLS
 from keras_norm.rnn.gradient.columns import Statistics
 from keras_norm.rnn.gradient.forward import Forward, forward, forward_program
-from keras_norm.rnn.gradient.products import gram, multiply, row_sums
-from keras_norm.rnn.gradient.programs import Vectors, under
+from keras_norm.rnn.gradient.products import centre, gram, multiply, row_sums
+from keras_norm.rnn.gradient.programs import PROGRAMS, Vectors, under
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
+
+# XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
+# leaves the batch open), lengths and the rows of a part are rounded up to one of these: a hundred
+# lengths are a dozen programs, and a smaller last batch of 32 has the program of the others.
+LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
+ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
+
+
+class Plan(NamedTuple):
+    """How the batch is run: in how many parts, side by side; whether batch and time are open."""
+
+    parts: int
+    open_batch: bool
+    open_time: bool
 
 
 class Arguments(NamedTuple):
-    """What a recurrence is a function of.
+    """What a part of the batch is a function of.
 
-    `xs` are the inputs (time, batch, features): one, or one for each gate where each has its own
-    dropout; `states` the initial states (batch, units); `kernel` W (features, columns) and
-    `recurrent` U (units, columns), both under `products.centre`
-    as far as `Spec.centred`; `vectors` the gains and biases.
+    `xs` are the inputs (time, rows, features): one, or one for each gate where each has its own
+    dropout; `states` the initial states (rows, units); `kernel` W (features, columns) and
+    `recurrent` U (units, columns), both under `products.centre` as far as `Spec.centred`; `vectors`
+    the gains and biases.
     """
 
     xs: Sequence[Any]
@@ -34,34 +52,38 @@ class Arguments(NamedTuple):
 class Setting(NamedTuple):
     """What a recurrence has besides: no gradient goes there.
 
-    `steps` is the number of timesteps, at most the length of the inputs, the rest of which is
-    padding; `moving` the moving statistics of each batch norm, in the order of `Spec.batch_norms`;
-    `mask` [] or [bool (time, batch, 1)]; `dropout` the factors of h (batch, units), none, one, or
-    one for each gate.
+    `moving` are the moving statistics (time, units) of each batch norm, in the order of
+    `Spec.batch_norms`; `mask` is [] or [bool (batch, time)]; `input_dropout` and `dropout` are the
+    factors of x (batch, features) and of h (batch, units), none, one, or one for each gate. In a
+    part of the batch all are time first, `dropout` alone is left of the factors, and `steps` is the
+    number of timesteps, after which all is padding.
     """
 
-    steps: Any
     moving: list[Statistics]
     mask: list[Any]
+    input_dropout: list[Any]
     dropout: list[Any]
+    steps: Any = 0
 
 
 def recurrence(
-    spec: Spec, training: bool, arguments: Arguments, setting: Setting
+    spec: Spec, plan: Plan, training: bool, given: dict[str, Any], setting: Setting
 ) -> tuple[list[Any], list[Any], list[tuple[Any, Any]]]:
     """Run a recurrence whose gradient is written by hand.
 
-    Only the chain of states stands in the loops. The gradients of the kernels are single products
-    over all timesteps (see `products`).
-
     Args:
         spec: which recurrence.
+        plan: how it is run.
         training: whether to keep what the gradient needs, which is else computed again.
-        arguments: what it is a function of.
+        given: what it is a function of, by name: "sequences" (batch, time, features), "state_0" and
+            on (batch, units), "kernel", "recurrent_kernel", and where there are any "kernel_bias"
+            and "recurrent_bias" of all columns, and "kernel_gamma_0", "kernel_beta_0" and on of the
+            norm of each group of columns, "recurrent_gamma_0" and on, "state_gamma_0" and
+            "state_beta_0".
         setting: the rest.
 
     Returns:
-        [h at every timestep (time, batch, units)], or [] without `return_sequences`; the last
+        [h at every timestep (batch, time, units)], or [] without `return_sequences`; the last
         states; and the mean and variance (time, n) of the batch for each learning batch norm.
     """
     # A gradient may ask only for what is made where its conditional is.
@@ -70,27 +92,214 @@ def recurrence(
     @tf.custom_gradient
     def run(*flat: Any) -> Any:
         # A tape that watches the programs would have XLA differentiate them.
-        given = tf.nest.map_structure(tf.stop_gradient, tf.nest.pack_sequence_as(arguments, flat))
-        projected, left = _forward(spec, forward_program(spec, training), given, setting)
+        still = [tf.stop_gradient(tensor) for tensor in flat]
+        outcome = _forward_function(spec, plan, training)(_named(given, still), setting)
 
         def gradient(*d_results: Any) -> list[Any]:
-            complete = left
+            kept = outcome.kept
             if not training:
-                _, complete = _forward(spec, forward_program(spec, True), given, setting)
-            at = tf.nest.pack_sequence_as(arguments, flat)
-            d_results = d_results[: len(_results(spec, left))]
-            return _gradient(spec, at, setting, projected, complete, d_results)
+                kept = _forward_function(spec, plan, True)(_named(given, still), setting).kept
+            d_results = d_results[: len(outcome.results)]
+            return _gradient(spec, plan, given, setting, kept, flat, d_results)
 
-        means = [statistics.mean for statistics in left.statistics]
-        return [*_results(spec, left), *means, *left.variances], gradient
+        return [*outcome.results, *tf.nest.flatten(outcome.statistics)], gradient
 
-    results = tf.nest.flatten(run(*tf.nest.flatten(arguments)))
+    results = tf.nest.flatten(run(*given.values()))
     outputs = int(spec.return_sequences)
-    states = outputs + CELLS[spec.cell].STATES
-    statistics = [tf.stop_gradient(s) for s in results[states:]]
-    norms = len(spec.learning)
-    batch = list(zip(statistics[:norms], statistics[norms:], strict=True))
-    return results[:outputs], results[outputs:states], batch
+    states = outputs + sum(name.startswith("state_") and name[6:].isdigit() for name in given)
+    left = iter([tf.stop_gradient(s) for s in results[states:]])
+    return results[:outputs], results[outputs:states], list(zip(left, left, strict=True))
+
+
+class Outcome(NamedTuple):
+    """What a recurrence gives.
+
+    `results` have a gradient: h at every timestep, where it is asked for, and the last states;
+    `statistics` are mean and variance of each learning batch norm; `kept` is, of each part, x W and
+    what its loop left.
+    """
+
+    results: list[Any]
+    statistics: list[tuple[Any, Any]]
+    kept: list[tuple[Any, Forward]]
+
+
+def _outcome(
+    spec: Spec, plan: Plan, training: bool, compiled: bool, given: dict[str, Any], setting: Setting
+) -> Outcome:
+    """Run a recurrence; for a second gradient not compiled."""
+    loop = forward_program(spec, training) if compiled else functools.partial(forward, spec, True)
+    kept = [_forward(spec, loop, *part) for part in _parts(spec, plan, given, setting)]
+    batch, time = tf.unstack(tf.shape(given["sequences"])[:2])
+    lefts = [left for _, left in kept]
+    states = zip(*(left.states for left in lefts), strict=True)
+    results = [tf.concat(of_parts, axis=0)[:batch] for of_parts in states]
+    if spec.return_sequences:
+        path = tf.concat([left.path[0][1:] for left in lefts], axis=1)
+        results.insert(0, _time_major(path)[:batch, :time])
+    statistics = [
+        (s.mean[:time], variance[:time])
+        for s, variance in zip(lefts[0].statistics, lefts[0].variances, strict=True)
+    ]
+    return Outcome(results, statistics, kept)
+
+
+def _gradient_of_outcome(
+    spec: Spec,
+    plan: Plan,
+    given: dict[str, Any],
+    setting: Setting,
+    kept: list[tuple[Any, Forward]],
+    d_results: list[Any],
+) -> list[Any]:
+    """The gradients of all that is given."""
+    flat = list(given.values())
+    with tf.GradientTape() as tape:
+        tape.watch(flat)
+        parts = _parts(spec, plan, given, setting)
+    rows = tf.shape(parts[0][0].states[0])[0]
+    time = tf.shape(parts[0][0].xs[0])[0]
+    d_path, d_states = d_results[: spec.return_sequences], d_results[spec.return_sequences :]
+    d_path = [_time_major(_filled(d, [plan.parts * rows, time])) for d in d_path]
+    d_states = [_filled(d, [plan.parts * rows]) for d in d_states]
+    gradients = []
+    for k, (part, of_part) in enumerate(zip(parts, kept, strict=True)):
+        here = slice(k * rows, (k + 1) * rows)
+        d_here = [*(d[:, here] for d in d_path), *(d[here] for d in d_states)]
+        gradients.append(_gradients(spec, *part, *of_part, d_here))
+    arguments = [part for part, _ in parts]
+    return tape.gradient(arguments, flat, gradients, unconnected_gradients="zero")
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def _forward_function(spec: Spec, plan: Plan, training: bool) -> Any:
+    """`_outcome`, traced once for all layers and steps."""
+    return _traced_once(functools.partial(_outcome, spec, plan, training, True))
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def _gradient_function(spec: Spec, plan: Plan) -> Any:
+    """`_gradient_of_outcome`, traced once for all layers and steps."""
+    return _traced_once(functools.partial(_gradient_of_outcome, spec, plan))
+
+
+def _traced_once(function: Any) -> Any:
+    return tf.function(function, autograph=False, reduce_retracing=True)
+
+
+def _gradient(
+    spec: Spec,
+    plan: Plan,
+    given: dict[str, Any],
+    setting: Setting,
+    kept: list[tuple[Any, Forward]],
+    flat: Sequence[Any],
+    d_results: Sequence[Any],
+) -> list[Any]:
+    """The gradient by hand. Its own is that of the loop as TensorFlow differentiates it."""
+
+    @tf.custom_gradient
+    def first(*both: Any) -> Any:
+        still = [tf.stop_gradient(tensor) for tensor in both]
+        at = _named(given, still[: len(flat)])
+        gradients = _gradient_function(spec, plan)(at, setting, kept, still[len(flat) :])
+
+        def second(*dd: Any) -> Any:
+            with tf.GradientTape() as outer:
+                outer.watch(both)
+                with tf.GradientTape() as inner:
+                    inner.watch(both[: len(flat)])
+                    at = _named(given, both[: len(flat)])
+                    results = _outcome(spec, plan, True, False, at, setting).results
+                gradients = inner.gradient(results, both[: len(flat)], both[len(flat) :], "zero")
+            return outer.gradient(gradients, both, dd, "zero")
+
+        return gradients, second
+
+    return first(*flat, *d_results)
+
+
+def _named(given: dict[str, Any], tensors: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(given, tensors, strict=True))
+
+
+def _parts(
+    spec: Spec, plan: Plan, given: dict[str, Any], setting: Setting
+) -> list[tuple[Arguments, Setting]]:
+    """The parts of the batch, filled up to the sizes that programs are compiled for."""
+    batch, time = tf.unstack(tf.shape(given["sequences"])[:2])
+    rows, length = -(-batch // plan.parts), time
+    if plan.open_batch:
+        # As many as two parts would have together: so a batch norm's programs are as few.
+        rows = _rounded(-(-batch // 2), ROWS) * (2 // plan.parts)
+    if plan.open_time:
+        length = _rounded(time, LENGTHS)
+    size = [plan.parts * rows, length]
+
+    def over_time(x: Any) -> Any:
+        return _time_major(_filled(tf.cast(x, spec.dtype), size))
+
+    def over_batch(x: Any) -> Any:
+        return _filled(tf.cast(x, spec.dtype), size[:1])
+
+    sequences, dropout = given["sequences"], setting.input_dropout
+    xs = [over_time(sequences * m[:, None, :]) for m in dropout] or [over_time(sequences)]
+    states = [over_batch(given[f"state_{i}"]) for i in range(2) if f"state_{i}" in given]
+    mask = [_time_major(_filled(m, size))[:, :, None] for m in setting.mask]
+    moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
+    masks = [over_batch(m) for m in setting.dropout]
+    weights = _weights(spec, given)
+    parts = []
+    for part in range(plan.parts):
+        here = slice(part * rows, (part + 1) * rows)
+        arguments = Arguments([x[:, here] for x in xs], [s[here] for s in states], *weights)
+        steps = tf.where(part * rows < batch, time, 0)
+        rest = [m[:, here] for m in mask], [], [m[here] for m in masks], steps
+        parts.append((arguments, Setting(moving, *rest)))
+    return parts
+
+
+def _weights(spec: Spec, given: dict[str, Any]) -> tuple[Any, Any, Vectors]:
+    """Kernels, centred where norms want it, and all gains and biases side by side."""
+
+    def vector(side: str, name: str, widths: list[int], fill: Any) -> Any:
+        of_groups = [
+            tf.cast(given[key], spec.dtype) if key in given else fill([width], spec.dtype)
+            for key, width in ((f"{side}_{name}_{g}", width) for g, width in enumerate(widths))
+        ]
+        whole = tf.concat(of_groups, axis=0)
+        if name == "beta" and f"{side}_bias" in given:
+            whole = whole + tf.cast(given[f"{side}_bias"], spec.dtype)
+        return whole
+
+    widths = [columns.stop - columns.start for columns in spec.columns]
+    vectors = [
+        vector(side, name, widths if side != "state" else [spec.units], fill)
+        for side in ("kernel", "recurrent", "state")
+        for name, fill in (("gamma", tf.ones), ("beta", tf.zeros))
+    ]
+    kernels = [
+        centre(tf.cast(given[name], spec.dtype), spec.columns, spec.centred(side))
+        for name, side in (("kernel", "kernel"), ("recurrent_kernel", "recurrent"))
+    ]
+    return *kernels, Vectors(*vectors)
+
+
+def _rounded(n: Any, sizes: list[int]) -> Any:
+    """The least of the sizes that n does not exceed."""
+    return tf.constant(sizes)[tf.searchsorted(sizes, n[None])[0]]
+
+
+def _filled(x: Any, sizes: list[Any]) -> Any:
+    """X with zeros after it, so that its first axes have these sizes."""
+    there = tf.unstack(tf.shape(x)[: len(sizes)])
+    missing = [[0, size - n] for size, n in zip(sizes, there, strict=True)]
+    return tf.pad(x, missing + [[0, 0]] * (len(x.shape) - len(sizes)))
+
+
+def _time_major(x: Any) -> Any:
+    """Batch and time in each other's place."""
+    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
 def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple[Any, Forward]:
@@ -108,51 +317,13 @@ def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple
     )
 
 
-def _results(spec: Spec, left: Forward) -> list[Any]:
-    """What a forward loop gives that has a gradient, in one list."""
-    return [path[1:] for path in left.path[: spec.return_sequences]] + list(left.states)
-
-
-def _gradient(
-    spec: Spec,
-    given: Arguments,
-    setting: Setting,
-    projected: Any,
-    left: Forward,
-    d_results: Sequence[Any],
-) -> list[Any]:
-    """The gradient by hand. Its own is that of the loop as TensorFlow differentiates it."""
-    flat = tf.nest.flatten(given)
-
-    @tf.custom_gradient
-    def first(*both: Any) -> Any:
-        still = [tf.stop_gradient(tensor) for tensor in both]
-        at = tf.nest.pack_sequence_as(given, still[: len(flat)])
-        gradients = _gradients(spec, at, setting, projected, left, still[len(flat) :])
-
-        def second(*dd: Any) -> Any:
-            with tf.GradientTape() as outer:
-                outer.watch(both)
-                with tf.GradientTape() as inner:
-                    inner.watch(both[: len(flat)])
-                    at = tf.nest.pack_sequence_as(given, both[: len(flat)])
-                    _, again = _forward(spec, lambda *a: forward(spec, True, *a), at, setting)
-                    results = _results(spec, again)
-                gradients = inner.gradient(results, both[: len(flat)], both[len(flat) :], "zero")
-            return outer.gradient(gradients, both, dd, "zero")
-
-        return tf.nest.flatten(gradients), second
-
-    return first(*flat, *d_results)
-
-
 def _gradients(
     spec: Spec,
     given: Arguments,
     setting: Setting,
     projected: Any,
     left: Forward,
-    d_results: Sequence[Any],
+    d_results: list[Any],
 ) -> Arguments:
     """The gradients of all arguments."""
     vectors = given.vectors
