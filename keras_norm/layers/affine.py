@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 from keras import constraints, initializers, ops, regularizers
 
+from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import require_epsilon
 
 
-class AffineNormalization(keras.layers.Layer):
+class AffineNormalization(DeclaredArguments):
     """Base of the layers that end in gamma * x + beta.
 
     It owns gamma and beta and their arguments, passes masks on, and leaves its inputs in their own
@@ -28,7 +28,7 @@ class AffineNormalization(keras.layers.Layer):
         **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
 
     Raises:
-        ValueError: epsilon is negative or no number, or an argument is unknown.
+        ValueError: epsilon is negative or no number.
     """
 
     def __init__(

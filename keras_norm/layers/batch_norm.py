@@ -57,10 +57,10 @@ class BatchNormalization(StatisticsNormalization):
             normalizes with the moving statistics and moves nothing.
 
     Raises:
-        TypeError: an integer input, or an axis that is no integer.
+        TypeError: an integer input, an axis that is no integer, or an unknown argument.
         ValueError: an axis out of range, a mask of the wrong rank, momentum outside [0, 1], unknown
             keys of `renorm_clipping`, `virtual_batch_size` below 1 or together with `renorm` or
-            `synchronized`, `synchronized` without TensorFlow, an unknown argument.
+            `synchronized`, `synchronized` without TensorFlow.
 
     Example:
     >>> layer = BatchNormalization(momentum=None)

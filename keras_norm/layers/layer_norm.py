@@ -40,9 +40,9 @@ class LayerNormalization(AffineNormalization):
         inputs: floating tensor of any rank; a mask passes through.
 
     Raises:
-        TypeError: an integer input, or an axis that is no integer.
+        TypeError: an integer input, an axis that is no integer, or an unknown argument.
         ValueError: an axis out of range or named twice; another `epsilon_placement` or `ddof`; no
-            more than `ddof` features; an unknown argument.
+            more than `ddof` features.
 
     Example:
     >>> layer = LayerNormalization(epsilon=1e-5)
@@ -62,9 +62,10 @@ class LayerNormalization(AffineNormalization):
         *,
         epsilon_placement: str = "inside",
         ddof: int = 0,
+        rms_scaling: bool = False,
         **kwargs: Any,
     ) -> None:
-        if kwargs.pop("rms_scaling", False):  # a switch that Keras deprecated, still in its configs
+        if rms_scaling:  # a switch that Keras deprecated, still in its configs
             raise ValueError(
                 "rms_scaling=True divides by the deviation without centring, which is "
                 "keras_norm.VarianceNormalization(scale=True). Use that layer instead."

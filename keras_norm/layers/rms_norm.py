@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import broadcastable
+from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import (
     as_axis,
     canonical_axes,
@@ -19,7 +20,7 @@ from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class RMSNormalization(keras.layers.Layer):
+class RMSNormalization(DeclaredArguments):
     """Divide each sample by the root mean square of its features.
 
     ::
@@ -38,8 +39,8 @@ class RMSNormalization(keras.layers.Layer):
         inputs: floating tensor of any rank; a mask passes through.
 
     Raises:
-        TypeError: an integer input, or an axis that is no integer.
-        ValueError: an axis out of range or named twice; a negative epsilon; an unknown argument.
+        TypeError: an integer input, an axis that is no integer, or an unknown argument.
+        ValueError: an axis out of range or named twice; a negative epsilon.
 
     Example:
     >>> RMSNormalization()(np.array([[3.0, 4.0]])).numpy().round(4)

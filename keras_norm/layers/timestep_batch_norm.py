@@ -51,9 +51,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         update_count (max_timesteps,), the updates that each row had.
 
     Raises:
-        TypeError: an integer input.
-        ValueError: `max_timesteps` below 1, inputs or a mask of another rank, a negative `step`,
-            an unknown argument.
+        TypeError: an integer input, an unknown argument, or no `max_timesteps`.
+        ValueError: `max_timesteps` below 1, inputs or a mask of another rank, a negative `step`.
 
     Example:
     >>> layer = TimestepBatchNormalization(max_timesteps=5)

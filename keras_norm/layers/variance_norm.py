@@ -34,8 +34,8 @@ class VarianceNormalization(AffineNormalization):
         inputs: floating tensor of any rank; a mask passes through.
 
     Raises:
-        TypeError: an integer input, or an axis that is no integer.
-        ValueError: an axis out of range or named twice; an unknown argument.
+        TypeError: an integer input, an axis that is no integer, or an unknown argument.
+        ValueError: an axis out of range or named twice.
 
     Example:
     >>> VarianceNormalization(epsilon=0.0)(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)

@@ -1,11 +1,12 @@
 """What every normalized cell shares."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
 
+from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.rnn import norms, step_counter
 
 Norm = Callable[[str, Any], Any]
@@ -33,7 +34,7 @@ class Layout(NamedTuple):
     state_slot: str = ""
 
 
-class NormCell(keras.layers.Layer):
+class NormCell(DeclaredArguments):
     """Turns a Keras cell into one with normalization inside; stands before it in the bases.
 
     The Keras cell brings its arguments, its weights and its dropout. A subclass gives the two pure
@@ -45,13 +46,17 @@ class NormCell(keras.layers.Layer):
         units: size of the state.
         norm: None, a template layer for every slot, or a dict from slots to templates.
         slots: the slots there are, in the order of their weights, each with its width in units.
-        **kwargs: arguments of the Keras cell.
+        *args: further arguments of the Keras cell.
+        **kwargs: as `*args`.
     """
 
+    HIDDEN: ClassVar = ("slots",)
     state_size: Any
 
-    def __init__(self, units: int, norm: Any, slots: Mapping[str, int], **kwargs: Any) -> None:
-        super().__init__(units, **kwargs)
+    def __init__(
+        self, units: int, norm: Any, slots: Mapping[str, int], *args: Any, **kwargs: Any
+    ) -> None:
+        super().__init__(units, *args, **kwargs)
         self.slots = norms.Slots(norm, {slot: n * units for slot, n in slots.items()})
         self.real_state_sizes = list(_as_list(self.state_size))
         if self.slots.count_steps:

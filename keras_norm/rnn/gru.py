@@ -10,8 +10,8 @@ from keras.activations import sigmoid, tanh
 from keras_norm.ops.gru import gru_step, gru_step_reset_before
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
+from keras_norm.rnn.layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
-from keras_norm.rnn.sequence import NormRNN
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -32,6 +32,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
             2 * units, `kernel_candidate_norm` and `recurrent_candidate_norm` over units); a dict
             from slots to layers, where a slot left out has no norm; or None.
+        *args: as `**kwargs`, in Keras' order.
         **kwargs: every argument of `keras.layers.GRUCell`.
 
     Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
@@ -55,12 +56,12 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         "recurrent_candidate_norm": 1,
     }
 
-    def __init__(self, units: int, norm: Any = None, **kwargs: Any) -> None:
-        super().__init__(units, norm, self.SLOTS, **kwargs)
+    def __init__(self, units: int, norm: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(units, norm, self.SLOTS, *args, **kwargs)
         if norm is not None and not self.reset_after:
             raise ValueError(
                 "With a norm the reset gate acts after it (Ba et al. 2016, supplement). Received "
-                "reset_after=False: leave it out, or use norm=None."
+                "reset_after=False: leave it out, or take NormGRU without a norm."
             )
 
     def build_weights(self, input_shape: Any) -> None:
@@ -142,7 +143,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class NormGRU(NormRNN):
+class NormGRU(CellLayer):
     """GRU over sequences, with a norm of your choice inside.
 
     Takes the arguments of `NormGRUCell` and of `keras.layers.GRU`, and with `norm=None` computes
@@ -159,16 +160,17 @@ class NormGRU(NormRNN):
     """
 
     cell_class: type[NormCell] = NormGRUCell
+    keras_class = keras.layers.GRU
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
-    """`NormGRUCell` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
+    """`NormGRUCell` with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRU(NormGRU):
-    """`NormGRU` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
+    """`NormGRU` with `LayerNormalization` in every slot; arguments as of `LayerNormLSTM`."""
 
     cell_class = LayerNormGRUCell
 

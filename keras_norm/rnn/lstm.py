@@ -8,8 +8,8 @@ from keras.activations import sigmoid, tanh
 from keras_norm.ops.lstm import GATES, lstm_step
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
+from keras_norm.rnn.layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
-from keras_norm.rnn.sequence import NormRNN
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -34,6 +34,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             slots `input_norm`, `forget_norm`, `cell_norm`, `output_norm` over units, and c has no
             norm. TFLite's fused LSTM computes the joint form.
         normalize_carry: carry state_norm(c), as TensorFlow Addons' cell did and the paper does not.
+        *args: as `**kwargs`, in Keras' order.
         **kwargs: every argument of `keras.layers.LSTMCell`.
 
     Call arguments:
@@ -48,9 +49,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         kernel, recurrent_kernel, bias, then each slot's own.
 
     Raises:
-        TypeError: `norm` is no layer.
+        TypeError: `norm` is no layer, or an argument is unknown, missing or given twice.
         ValueError: a slot that the cell does not have, a norm over another axis than the last,
-            another `norm_form`, an unknown argument.
+            another `norm_form`.
 
     Example:
     >>> cell = NormLSTMCell(8, norm=RMSNormalization())
@@ -68,7 +69,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self,
         units: int,
         norm: Any = None,
-        *,
+        *args: Any,
         norm_form: str = "separate",
         normalize_carry: bool = False,
         **kwargs: Any,
@@ -82,7 +83,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
                 "normalize_carry=True needs a norm of c, which norm_form='joint' lacks. Choose one."
             )
         slots = self.JOINT_SLOTS if norm_form == "joint" else self.SLOTS
-        super().__init__(units, norm, slots, **kwargs)
+        super().__init__(units, norm, slots, *args, **kwargs)
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
@@ -127,7 +128,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class NormLSTM(NormRNN):
+class NormLSTM(CellLayer):
     """LSTM over sequences, with a norm of your choice inside.
 
     Takes the arguments of `NormLSTMCell` and of `keras.layers.LSTM`, and with `norm=None` computes
@@ -151,23 +152,25 @@ class NormLSTM(NormRNN):
     """
 
     cell_class: type[NormCell] = NormLSTMCell
+    keras_class = keras.layers.LSTM
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormLSTMCell(LayerNormPreset, NormLSTMCell):
-    """`NormLSTMCell` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016)."""
+    """`NormLSTMCell` with `LayerNormalization` in every slot (Ba et al. 2016)."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormLSTM(NormLSTM):
-    """`NormLSTM` with `LayerNormalization(epsilon=1e-5)` in every slot (Ba et al. 2016).
+    """`NormLSTM` with `LayerNormalization` in every slot (Ba et al. 2016).
 
     Args:
-        units: size of the state and of the output.
+        *args: of `keras.layers.LSTM`, in its order.
+        epsilon: number that the norms add to the variance, 1e-5 by default.
         **kwargs: as for `NormLSTM`, without `norm`.
 
     Example:
-    >>> LayerNormLSTM(8, return_state=True)(np.zeros((2, 5, 3)))[2].shape
+    >>> LayerNormLSTM(8, "relu", epsilon=1e-3, return_state=True)(np.zeros((2, 5, 3)))[2].shape
     TensorShape([2, 8])
     """
 

@@ -1,6 +1,6 @@
 """The norms of the papers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -9,12 +9,10 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.rnn.cell import NormCell
 
 
-class LayerNormPreset(NormCell):
-    """Fills every slot with `LayerNormalization(epsilon=1e-5)`; for a cell."""
+class Preset(NormCell):
+    """A cell that brings its own norm."""
 
-    def __init__(self, units: int, **kwargs: Any) -> None:
-        _refuse_norm(self, kwargs)
-        super().__init__(units, norm=LayerNormalization(epsilon=1e-5), **kwargs)
+    HIDDEN: ClassVar = ("norm",)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
@@ -23,7 +21,26 @@ class LayerNormPreset(NormCell):
         return config
 
 
-class BatchNormPreset(NormCell):
+class LayerNormPreset(Preset):
+    """Fills every slot with a `LayerNormalization`.
+
+    Args:
+        units: size of the state.
+        *args: of Keras' cell, in its order.
+        epsilon: of `LayerNormalization`.
+        **kwargs: of the cell that this class stands before.
+    """
+
+    def __init__(self, units: int, *args: Any, epsilon: float = 1e-5, **kwargs: Any) -> None:
+        super().__init__(units, LayerNormalization(epsilon=epsilon), *args, **kwargs)
+        self.epsilon = epsilon
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "epsilon": self.epsilon}
+
+
+class BatchNormPreset(Preset):
     """Fills every slot with a `TimestepBatchNormalization` as Cooijmans et al. use it.
 
     gamma starts at 0.1, since a unit deviation saturates tanh (section 4); only the state norm has
@@ -35,6 +52,7 @@ class BatchNormPreset(NormCell):
         momentum: of `TimestepBatchNormalization`.
         epsilon: of `TimestepBatchNormalization`.
         debias: of `TimestepBatchNormalization`.
+        *args: of Keras' cell, in its order.
         **kwargs: of the cell that this class stands before.
     """
 
@@ -45,10 +63,9 @@ class BatchNormPreset(NormCell):
         momentum: float | None = 0.99,
         epsilon: float = 1e-5,
         debias: bool = True,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
-        _refuse_norm(self, kwargs)
-
         def batch_norm(slot: str) -> TimestepBatchNormalization:
             return TimestepBatchNormalization(
                 max_timesteps,
@@ -59,7 +76,7 @@ class BatchNormPreset(NormCell):
                 gamma_initializer=keras.initializers.Constant(0.1),
             )
 
-        super().__init__(units, norm={slot: batch_norm(slot) for slot in self.SLOTS}, **kwargs)
+        super().__init__(units, {slot: batch_norm(slot) for slot in self.SLOTS}, *args, **kwargs)
         self.max_timesteps = max_timesteps
         self.momentum = momentum
         self.epsilon = epsilon
@@ -67,19 +84,10 @@ class BatchNormPreset(NormCell):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        config = super().get_config()
-        del config["norm"]
         return {
-            **config,
+            **super().get_config(),
             "max_timesteps": self.max_timesteps,
             "momentum": self.momentum,
             "epsilon": self.epsilon,
             "debias": self.debias,
         }
-
-
-def _refuse_norm(cell: NormCell, kwargs: dict[str, Any]) -> None:
-    if "norm" in kwargs:
-        name = type(cell).__name__
-        general = name.replace("LayerNorm", "Norm").replace("BatchNorm", "Norm")
-        raise TypeError(f"{name} brings its own norm; {general}(units, norm=...) takes another.")

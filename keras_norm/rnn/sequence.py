@@ -1,35 +1,12 @@
 """What every normalized recurrent layer shares."""
 
-import inspect
-import operator
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from keras_norm.ops.scan import loops_are_exported
 from keras_norm.rnn import loop
-from keras_norm.rnn.cell import with_norm
-
-# Arguments of keras.layers.RNN and keras.layers.Layer; every other one belongs to the cell.
-LAYER_ARGUMENTS = frozenset(
-    [
-        "return_sequences",
-        "return_state",
-        "go_backwards",
-        "stateful",
-        "unroll",
-        "zero_output_for_mask",
-        "activity_regularizer",
-        "autocast",
-        "batch_shape",
-        "dtype",
-        "input_dim",
-        "input_shape",
-        "name",
-        "trainable",
-    ]
-)
 
 UNCOVERED = (
     "compiled=True covers tanh and sigmoid with LayerNormalization (its ddof and epsilon_placement "
@@ -45,23 +22,24 @@ class NormRNN(keras.layers.RNN):
     keras.layers.RNN brings initial, final and kept states and their checks; the loop is our own.
 
     Args:
-        units: size of the state and of the output.
-        *args: further positional arguments of the cell.
-        **kwargs: arguments of the cell, and `return_sequences`, `return_state`, `go_backwards`,
-            `stateful`, `unroll`, `zero_output_for_mask`, `activity_regularizer`, `name`, `dtype`,
-            `trainable` as in Keras.
+        cell: a `NormCell`.
+        compiled: whether XLA compiles the recurrence, with a gradient by hand, on TensorFlow: "auto"
+            does in training where the cell is covered; True does at inference as well, and refuses
+            a cell that is not covered; False never does. What `keras_norm.export` writes never is.
+        use_cudnn: "auto" or False, as cuDNN has no recurrence with normalization inside.
+        **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
     """
 
-    cell_class: type[Any]
+    HIDDEN: ClassVar = ("cell",)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let the cell's arguments read as the layer's own, as those of Keras' layers do."""
-        super().__init_subclass__(**kwargs)
-        for name in _arguments(cls.cell_class) - set(dir(cls)):
-            setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
-
-    def __init__(self, units: int, *args: Any, **kwargs: Any) -> None:
-        use_cudnn, compiled = kwargs.pop("use_cudnn", "auto"), kwargs.pop("compiled", "auto")
+    def __init__(
+        self,
+        cell: Any,
+        *,
+        compiled: bool | str = "auto",
+        use_cudnn: bool | str = "auto",
+        **kwargs: Any,
+    ) -> None:
         if use_cudnn not in ("auto", False):
             raise ValueError(
                 "use_cudnn must be 'auto' or False: cuDNN has no recurrence with normalization "
@@ -76,9 +54,7 @@ class NormRNN(keras.layers.RNN):
                 "compiled=True needs the TensorFlow backend; the others compile for themselves. "
                 f"Received the {keras.backend.backend()} backend: leave compiled at 'auto'."
             )
-        own = {key: kwargs.pop(key) for key in LAYER_ARGUMENTS & set(kwargs)}
-        shared = {key: own[key] for key in ("dtype", "trainable") if key in own}
-        super().__init__(self.cell_class(units, *args, **shared, **kwargs), **own)
+        super().__init__(cell, **kwargs)
         self.compiled = compiled
         # The counter of a cell that counts timesteps is no state of the layer's.
         self.state_size = self.cell.real_state_sizes
@@ -151,34 +127,6 @@ class NormRNN(keras.layers.RNN):
         keras.layers.RNN draws them at inference too, so that a served model would write to the
         variable that holds their seed.
         """
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument, the cell's among them."""
-        config = super().get_config()
-        del config["cell"]
-        return {
-            **self.cell.get_config(),
-            **config,
-            "compiled": self.compiled,
-            "activity_regularizer": keras.regularizers.serialize(self.activity_regularizer),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        """The layer that `get_config` describes."""
-        return cls(**with_norm(config))
-
-
-def _arguments(cell_class: type) -> set[str]:
-    """The named constructor arguments of a cell, those of its bases included."""
-    return {
-        name
-        for base in cell_class.__mro__
-        if issubclass(base, keras.layers.Layer) and base is not keras.layers.Layer
-        for name, parameter in inspect.signature(base).parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        and name != "slots"
-    }
 
 
 def _time_mask(mask: Any, sequences: Any) -> Any:

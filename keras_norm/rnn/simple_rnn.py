@@ -8,8 +8,8 @@ from keras.activations import tanh
 from keras_norm.ops.projection import project
 from keras_norm.ops.simple_rnn import simple_rnn_step
 from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
+from keras_norm.rnn.layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
-from keras_norm.rnn.sequence import NormRNN
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -26,6 +26,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`, over
             units); a dict from slots to layers, where a slot left out has no norm; or None.
+        *args: as `**kwargs`, in Keras' order.
         **kwargs: every argument of `keras.layers.SimpleRNNCell`.
 
     Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
@@ -41,8 +42,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
 
-    def __init__(self, units: int, norm: Any = None, **kwargs: Any) -> None:
-        super().__init__(units, norm, self.SLOTS, **kwargs)
+    def __init__(self, units: int, norm: Any = None, *args: Any, **kwargs: Any) -> None:
+        super().__init__(units, norm, self.SLOTS, *args, **kwargs)
 
     def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
         """kernel_norm(W x) + b."""
@@ -70,7 +71,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class NormSimpleRNN(NormRNN):
+class NormSimpleRNN(CellLayer):
     """Simple recurrence over sequences, with a norm of your choice inside.
 
     Takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`, and with `norm=None`
@@ -87,16 +88,17 @@ class NormSimpleRNN(NormRNN):
     """
 
     cell_class: type[NormCell] = NormSimpleRNNCell
+    keras_class = keras.layers.SimpleRNN
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
-    """`NormSimpleRNNCell` with `LayerNormalization(epsilon=1e-5)` in every slot."""
+    """`NormSimpleRNNCell` with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNN(NormSimpleRNN):
-    """`NormSimpleRNN` with `LayerNormalization(epsilon=1e-5)` in every slot."""
+    """`NormSimpleRNN` with `LayerNormalization` in every slot; arguments as of `LayerNormLSTM`."""
 
     cell_class = LayerNormSimpleRNNCell
 

@@ -1,0 +1,286 @@
+"""What a Keras user types: arguments that are seen, taken by position, and refused by name."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm import LayerNormalization, LayerNormLSTM
+from tests.check_layer import assert_refused
+from tests.rnn.kinds import KINDS
+
+NAMES = [getattr(keras_norm, name) for name in keras_norm.__all__]
+PUBLIC = [cls for cls in NAMES if isinstance(cls, type)]
+REQUIRED = {"units": 3, "max_timesteps": 2}
+INTERNAL = (
+    "Preset",
+    "NormCell",
+    "NormRNN",
+    "CellLayer",
+    "AffineNorm",
+    "StatisticsNorm",
+    "__init__",
+)
+
+every_class = pytest.mark.parametrize("cls", PUBLIC, ids=lambda cls: cls.__name__)
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+layer_or_cell = pytest.mark.parametrize("suffix", ["", "Cell"])
+
+
+def parameters(cls):
+    return inspect.signature(cls).parameters
+
+
+def required(cls):
+    return {name: REQUIRED[name] for name, p in parameters(cls).items() if p.default is p.empty}
+
+
+def config(layer):
+    return {key: value for key, value in layer.get_config().items() if key != "name"}
+
+
+# Shown ------------------------------------------------------------------------------------------
+
+
+@every_class
+def test_the_signature_is_what_the_class_takes(cls):
+    """All arguments of its config, no **kwargs, and the defaults that it has without them."""
+    shown = parameters(cls)
+    assert not {p.kind for p in shown.values()} & {
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+    }
+    layer = cls(**required(cls))
+    assert set(layer.get_config()) <= set(shown)
+    defaults = {name: p.default for name, p in shown.items() if p.default is not p.empty}
+    assert config(cls(**required(cls), **defaults)) == config(layer)
+
+
+@every_class
+def test_a_layer_itself_is_called_with_other_arguments(cls):
+    """tf.function, for one, asks a layer."""
+    called = inspect.signature(cls(**required(cls)))
+    assert called == inspect.signature(keras.layers.Dense(1))
+
+
+@every_kind
+@layer_or_cell
+@pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
+def test_the_signature_has_all_that_keras_shows(kind, suffix, prefix):
+    ours = parameters(getattr(keras_norm, f"{prefix}{kind}{suffix}"))
+    theirs = dict(parameters(getattr(keras.layers, f"{kind}{suffix}")))
+    del theirs["kwargs"]
+    assert {name: ours[name].default for name in theirs} == {
+        name: p.default for name, p in theirs.items()
+    }
+    assert {"name", "dtype", "trainable"} <= set(ours)
+    if not suffix:
+        assert "zero_output_for_mask" in ours
+
+
+@pytest.mark.parametrize("name", ["LayerNormalization", "RMSNormalization", "BatchNormalization"])
+def test_the_norms_show_all_that_keras_shows(name):
+    ours, theirs = (dict(parameters(getattr(m, name))) for m in (keras_norm, keras.layers))
+    del theirs["kwargs"]
+    assert {n: ours[n].default for n in theirs} == {n: p.default for n, p in theirs.items()}
+
+
+@every_class
+def test_arguments_of_the_layer_come_after_those_of_its_cell(cls):
+    names = list(parameters(cls))
+    for own in ("use_cudnn", "return_sequences", "stateful", "zero_output_for_mask", "name"):
+        if own in names and "dropout" in names:
+            assert names.index(own) > names.index("recurrent_dropout")
+
+
+# By position ------------------------------------------------------------------------------------
+
+VALUES = {
+    "units": 3,
+    "activation": "relu",
+    "recurrent_activation": "hard_sigmoid",
+    "use_bias": False,
+    "kernel_initializer": "he_normal",
+    "recurrent_initializer": "he_uniform",
+    "bias_initializer": "ones",
+    "unit_forget_bias": False,
+    "kernel_regularizer": keras.regularizers.L1(0.1),
+    "recurrent_regularizer": keras.regularizers.L1(0.2),
+    "bias_regularizer": keras.regularizers.L1(0.3),
+    "activity_regularizer": keras.regularizers.L1(0.4),
+    "kernel_constraint": keras.constraints.MaxNorm(1),
+    "recurrent_constraint": keras.constraints.MaxNorm(2),
+    "bias_constraint": keras.constraints.MaxNorm(3),
+    "dropout": 0.1,
+    "recurrent_dropout": 0.2,
+    "seed": 7,
+    "return_sequences": True,
+    "return_state": True,
+    "go_backwards": True,
+    "stateful": True,
+    "unroll": True,
+    "reset_after": True,
+    "use_cudnn": False,
+}
+
+
+@every_kind
+@layer_or_cell
+@pytest.mark.parametrize(
+    ("prefix", "own"),
+    [
+        ("LayerNorm", {}),
+        ("Norm", {"norm": None}),
+        ("BatchNorm", {"max_timesteps": 5, "momentum": 0.5, "epsilon": 0.1, "debias": False}),
+    ],
+    ids=["LayerNorm", "Norm", "BatchNorm"],
+)
+def test_positions_are_those_of_keras_after_our_own(kind, suffix, prefix, own):
+    theirs = getattr(keras.layers, f"{kind}{suffix}")
+    units, *rest = [VALUES[name] for name in parameters(theirs) if name != "kwargs"]
+    ours = config(getattr(keras_norm, f"{prefix}{kind}{suffix}")(units, *own.values(), *rest))
+    expected = {**config(theirs(units, *rest)), **own}
+    if not suffix:  # Keras' SimpleRNN takes an activity_regularizer, and loses it
+        expected["activity_regularizer"] = keras.regularizers.serialize(
+            VALUES["activity_regularizer"]
+        )
+    assert {key: ours[key] for key in expected} == expected
+
+
+# epsilon ----------------------------------------------------------------------------------------
+
+
+@every_kind
+@layer_or_cell
+def test_epsilon_of_the_layer_norm_presets(kind, suffix):
+    cls = kind.preset("LayerNorm", suffix)
+    layer = cls(3, epsilon=0.5)
+    cell = getattr(layer, "cell", layer)
+    cell.build((None, 2))
+    assert {norm.epsilon for norm in cell.slot_layers().values()} == {0.5}
+    assert layer.epsilon == layer.get_config()["epsilon"] == 0.5
+    assert cls.from_config(layer.get_config()).epsilon == 0.5
+    assert_refused(lambda: cls(3, epsilon=-1), "epsilon", "-1")
+
+
+@every_kind
+@layer_or_cell
+def test_configurations_from_before_epsilon_load(kind, suffix):
+    cls = kind.preset("LayerNorm", suffix)
+    old = cls(3).get_config()
+    assert old.pop("epsilon") == 1e-5
+    assert cls.from_config(old).epsilon == 1e-5
+
+
+# Refused ----------------------------------------------------------------------------------------
+
+
+@every_class
+def test_what_is_refused_names_the_class_that_was_called(cls):
+    given, first = required(cls), next(iter(parameters(cls)))
+    for args, kwargs, words in [
+        ((), {**given, "no_such_argument": 1}, ["'no_such_argument'. It takes", first]),
+        (
+            range(60),
+            {},
+            ["too many positional", "It takes", first, "Received 60 by position, none"],
+        ),
+        ((3,), {**given, first: 3}, ["multiple values", first, "Received 1 by position"]),
+        *([((), {}, ["missing", f"'{first}'", "Received 0 by position"])] if given else []),
+    ]:
+        with pytest.raises(TypeError) as refusal:
+            cls(*args, **kwargs)
+        assert str(refusal.value).startswith(f"{cls.__name__}: ")
+        for word in words:
+            assert word in str(refusal.value)
+        assert not [word for word in INTERNAL if word in str(refusal.value)]
+
+
+@every_kind
+@layer_or_cell
+def test_a_missing_max_timesteps_is_explained(kind, suffix):
+    cls = kind.preset("BatchNorm", suffix)
+    assert_refused(
+        lambda: cls(16),
+        f"{cls.__name__}: missing a required argument: 'max_timesteps'. "
+        "It is the number of timesteps with statistics of their own.",
+        "Received 1 by position",
+    )
+
+
+@every_class
+def test_the_nearest_argument_is_proposed(cls):
+    assert_refused(lambda: cls(**required(cls), dtipe=1), f"{cls.__name__}: ", "mean 'dtype'?")
+
+
+@every_kind
+@layer_or_cell
+@pytest.mark.parametrize("prefix", ["LayerNorm", "BatchNorm"])
+def test_the_norm_of_a_preset_is_sent_to_the_class_that_takes_one(kind, suffix, prefix):
+    cls = kind.preset(prefix, suffix)
+    general = f"Norm{kind}{suffix} has it."
+    assert_refused(lambda: cls(**required(cls), norm=None), f"{cls.__name__}: ", "'norm'", general)
+
+
+@every_class
+def test_no_refusal_of_a_value_names_an_internal_class(cls):
+    refused = 0
+    for name in parameters(cls):
+        for wrong in (object(), -1, "no"):
+            try:
+                cls(**{**required(cls), name: wrong})
+            except (TypeError, ValueError) as error:
+                refused += 1
+                message = str(error)
+                assert not [word for word in INTERNAL if word in message]
+                assert f"{cls.__name__}Cell" not in message
+    assert refused > 3
+
+
+def test_a_gru_is_told_which_class_resets_before():
+    for cls in (keras_norm.LayerNormGRU, keras_norm.LayerNormGRUCell):
+        assert_refused(lambda cls=cls: cls(3, reset_after=False), "take NormGRU without a norm")
+
+
+# Kept -------------------------------------------------------------------------------------------
+
+
+def test_what_keras_declares_nowhere_is_still_taken():
+    with pytest.warns(UserWarning, match="input_shape"):
+        layer = LayerNormLSTM(3, input_shape=(5, 2), implementation=1)
+    assert keras.Sequential([layer]).output_shape == (None, 3)
+
+
+class OwnLSTM(LayerNormLSTM):
+    def __init__(self, units, *, extra=1, **kwargs):
+        self.more = kwargs.pop("more", 2)
+        super().__init__(units, **kwargs)
+        self.extra = extra
+
+
+class OwnNorm(LayerNormalization):
+    def __init__(self, extra, **kwargs):
+        self.more = kwargs.pop("more", 2)
+        super().__init__(**kwargs)
+
+
+@pytest.mark.parametrize("cls", [OwnLSTM, OwnNorm])
+def test_a_class_derived_elsewhere_shows_and_reads_its_own_arguments(cls):
+    layer = cls(3, more=4, name="mine")
+    assert (layer.more, layer.name) == (4, "mine")
+    assert layer(np.zeros((2, 3, 4))).shape[0] == 2
+    assert list(parameters(cls))[-1] == "kwargs"
+    assert_refused(lambda: cls(3, no_such_argument=1), cls.__name__, "no_such_argument")
+    assert_refused(lambda: cls(), cls.__name__)
+
+
+def test_a_class_derived_elsewhere_without_an_init_shows_that_of_its_base():
+    class Same(LayerNormLSTM):
+        pass
+
+    assert inspect.signature(Same) == inspect.signature(LayerNormLSTM)
+    assert_refused(
+        lambda: Same(3, no_such_argument=1), "Same: got an unexpected", "no_such_argument"
+    )
