@@ -1,5 +1,7 @@
 """Normalization for sequence models in Keras 3."""
 
+import importlib
+
 from keras_norm import compat
 from keras_norm import layers as _layers
 from keras_norm import rnn as _rnn
@@ -9,3 +11,21 @@ from keras_norm.rnn import *  # noqa: F403
 from keras_norm.version import __version__
 
 __all__ = ["__version__", "compat", "recalibrate", *_layers.__all__, *_rnn.__all__]
+
+
+def __getattr__(name: str) -> object:
+    """Import `keras_norm.export` where it is first asked for."""
+    if name != "export":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return importlib.import_module("keras_norm.export")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"keras_norm.export cannot be imported: {error}. Install the package with what it "
+            'needs: pip install keras-norm, or in a checkout pip install -e "."',
+            name=error.name,
+        ) from error
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "export"]

@@ -1,0 +1,53 @@
+"""What `import keras_norm` brings, and what it leaves until it is asked for."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import keras_norm
+
+OPTIONAL = ["ai_edge_litert", "onnx", "onnxruntime", "openvino", "tensorflow_serving", "tf2onnx"]
+OPTIONAL += ["grpc", "jinja2", "PIL"]
+
+UNASKED = """
+import sys, keras
+before = set(sys.modules)
+import keras_norm
+new = {name for name in set(sys.modules) - before}
+assert not [n for n in new if n.startswith(("keras_norm.export", "tensorflow.lite"))], new
+assert "export" in dir(keras_norm) and "LayerNormLSTM" in dir(keras_norm)
+assert "export" not in vars(keras_norm)
+"""
+
+ASKED = """
+assert keras_norm.export.check and keras_norm.export is sys.modules["keras_norm.export"]
+from keras_norm import export
+assert export is keras_norm.export
+"""
+
+
+def test_export_is_imported_where_it_is_asked_for_and_needs_no_optional_package():
+    without = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))"
+    code = "\n".join([without, UNASKED, ASKED])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("missing", ["rich", "keras_norm.export"])
+def test_what_export_lacks_is_named_with_what_installs_it(missing, monkeypatch):
+    def fail(name):
+        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+
+    monkeypatch.delattr(keras_norm, "export", raising=False)
+    monkeypatch.setattr(importlib, "import_module", fail)
+    with pytest.raises(ModuleNotFoundError, match="pip install keras-norm") as refusal:
+        keras_norm.export  # noqa: B018
+    assert f"cannot be imported: No module named {missing!r}" in str(refusal.value)
+    assert refusal.value.name == missing
+
+
+def test_other_names_are_refused():
+    with pytest.raises(AttributeError, match="'keras_norm' has no attribute 'exports'"):
+        keras_norm.exports  # noqa: B018
