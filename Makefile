@@ -9,7 +9,7 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint fuzz bench bench-quick report-picture experiments clean
+.PHONY: demo test lint stubs fuzz bench bench-quick report-picture experiments clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.digits
@@ -24,6 +24,10 @@ lint: $(STAMP)
 	ln -s $(CURDIR)/keras_norm/* $(CURDIR)/export $(MYPY_TREE)/
 	ln -s $(CURDIR)/keras_norm_cli.py build/mypy/
 	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -m keras_norm_cli
+
+# Writes keras_norm/__init__.pyi from the signatures of the public classes.
+stubs: $(STAMP)
+	$(BIN)/python -m tests.stubs
 
 # Random models, exported and checked; fails unless all are run in the time and most pass.
 # FUZZ="--seed 300 --models 50", say, changes what is run.
