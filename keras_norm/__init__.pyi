@@ -204,6 +204,7 @@ class NormGRU(keras.layers.RNN):
     bias_constraint: Any
     bias_initializer: Any
     bias_regularizer: Any
+    compiled: bool | str
     dropout: float
     kernel_constraint: Any
     kernel_initializer: Any
@@ -246,6 +247,7 @@ class NormGRU(keras.layers.RNN):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
+        compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
         dtype: Any = None,
@@ -258,6 +260,7 @@ class NormLSTM(keras.layers.RNN):
     bias_constraint: Any
     bias_initializer: Any
     bias_regularizer: Any
+    compiled: bool | str
     dropout: float
     kernel_constraint: Any
     kernel_initializer: Any
@@ -304,6 +307,7 @@ class NormLSTM(keras.layers.RNN):
         *,
         norm_form: str = "separate",
         normalize_carry: bool = False,
+        compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
         dtype: Any = None,
@@ -316,6 +320,7 @@ class NormSimpleRNN(keras.layers.RNN):
     bias_constraint: Any
     bias_initializer: Any
     bias_regularizer: Any
+    compiled: bool | str
     dropout: float
     kernel_constraint: Any
     kernel_initializer: Any
@@ -353,6 +358,7 @@ class NormSimpleRNN(keras.layers.RNN):
         unroll: bool = False,
         seed: Any = None,
         *,
+        compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -397,6 +403,7 @@ class BatchNormGRU(NormGRU):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
+        compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
         dtype: Any = None,
@@ -442,6 +449,7 @@ class BatchNormLSTM(NormLSTM):
         *,
         norm_form: str = "separate",
         normalize_carry: bool = False,
+        compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
         dtype: Any = None,
@@ -482,6 +490,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         unroll: bool = False,
         seed: Any = None,
         *,
+        compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -520,6 +529,7 @@ class LayerNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         epsilon: float = 1e-05,
+        compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
         dtype: Any = None,
@@ -559,6 +569,7 @@ class LayerNormLSTM(NormLSTM):
         epsilon: float = 1e-05,
         norm_form: str = "separate",
         normalize_carry: bool = False,
+        compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
         dtype: Any = None,
@@ -593,6 +604,7 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         seed: Any = None,
         *,
         epsilon: float = 1e-05,
+        compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,

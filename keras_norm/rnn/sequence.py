@@ -23,9 +23,9 @@ class NormRNN(keras.layers.RNN):
 
     Args:
         cell: a `NormCell`.
-        compiled: whether XLA compiles the recurrence, with a gradient by hand, on TensorFlow: "auto"
-            does in training where the cell is covered; True does at inference as well, and refuses
-            a cell that is not covered; False never does. What `keras_norm.export` writes never is.
+        compiled: whether XLA compiles the recurrence, with a gradient by hand (TensorFlow). "auto":
+            in training, where the cell is covered. True: at inference too, and a cell that is not
+            covered is refused. False: never. What `keras_norm.export` writes never is compiled.
         use_cudnn: "auto" or False, as cuDNN has no recurrence with normalization inside.
         **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
     """
