@@ -1,16 +1,18 @@
 """A copy of a model that trains without dropout and whose batch statistics can be read."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import keras
 
-from keras_norm.walk import named_layers
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.walk import is_batch_norm, named_layers
+
+DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
 
 
 def measuring_clone(model: Any, *, noise: bool = False) -> Any:
-    """Rebuild a model from its config with dropout rates, noise and BatchNorm momenta at 0.
+    """Rebuild a model from its config, then switch off dropout, noise and BatchNorm momenta.
 
     With momentum 0, one call with training=True leaves the batch's own mean and variance in
     moving_mean and moving_variance. The model itself, its weights and its seeds are not touched.
@@ -23,14 +25,15 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
         The clone, with the model's weights.
 
     Raises:
-        ValueError: the model cannot be rebuilt, or a layer keeps its dropout because the config
-            does not hold it.
+        ValueError: the model cannot be rebuilt, or a layer of the user's own draws dropout.
     """
-    clone = rebuilt(model, partial(_still, noise=noise))
+    clone = rebuilt(model, lambda config: config)
+    silent = [layer for _, layer in named_layers(clone) if _silence(layer, noise)]
     for path, layer in named_layers(clone):
-        if _drops(layer):
+        if _drops(layer) and not any(inner in silent for _, inner in named_layers(layer)):
             raise ValueError(
-                f"layer {path!r} keeps its dropout, because the rate is not in the model's config"
+                f"layer {path!r} keeps its dropout: {type(layer).__name__} is none of Keras' "
+                "layers, and holds none that drops. Let it call a keras.layers.Dropout."
             )
     return clone
 
@@ -61,39 +64,27 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
     return clone
 
 
-def _still(node: Any, class_name: str = "", *, noise: bool) -> Any:
-    """A nested config with its dropout rates and momenta at 0, its noise too unless it stays."""
-    if isinstance(node, list | tuple):
-        return type(node)(_still(item, noise=noise) for item in node)
-    if not isinstance(node, dict):
-        return node
-    if node.get("momentum", 0.0) is None and "debias" in node:
-        # A cumulative average counts its updates, and an exponential one only when it is debiased.
-        node = {**node, "momentum": 0.0, "debias": True}
-    inner = node.get("class_name", "") if isinstance(node.get("class_name"), str) else ""
-    return {
-        key: 0.0
-        if _is_number(value) and _is_silenced(key, class_name, noise)
-        else _still(value, inner if key == "config" else "", noise=noise)
-        for key, value in node.items()
-    }
-
-
-def _is_silenced(key: str, class_name: str, noise: bool) -> bool:
-    return (
-        key == "momentum"
-        or "dropout" in key
-        or (key == "rate" and "Dropout" in class_name)
-        or (key == "stddev" and class_name == "GaussianNoise" and not noise)
-    )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _silence(layer: Any, noise: bool) -> bool:
+    """Switch off what a layer of Keras' or ours draws or remembers; whether it drew dropout."""
+    if isinstance(layer, DROPOUTS):
+        layer.rate = 0.0
+    elif isinstance(layer, keras.layers.Attention):
+        layer.dropout = 0.0
+    elif hasattr(layer, "get_dropout_mask"):  # what every recurrent cell of Keras' inherits
+        layer.dropout = layer.recurrent_dropout = 0.0
+    else:
+        if isinstance(layer, keras.layers.GaussianNoise) and not noise:
+            layer.stddev = 0.0
+        if isinstance(layer, StatisticsNormalization):
+            layer.statistics.momentum = 0.0
+        if is_batch_norm(layer):
+            layer.momentum = 0.0
+        return False
+    return True
 
 
 def _drops(layer: Any) -> bool:
     rates = [getattr(layer, name, 0) for name in ("dropout", "recurrent_dropout")]
     if "Dropout" in type(layer).__name__:
         rates.append(getattr(layer, "rate", 0))
-    return any(_is_number(rate) and rate > 0 for rate in rates)
+    return any(isinstance(rate, int | float) and rate > 0 for rate in rates)

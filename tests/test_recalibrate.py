@@ -76,6 +76,25 @@ def test_a_list_of_arrays_is_the_inputs_of_a_model_that_takes_a_list():
     )
 
 
+class Momentum(keras.layers.Layer):
+    """Has arguments that are named as others' are."""
+
+    def __init__(self, momentum, dropout_scale, **kwargs):
+        super().__init__(**kwargs)
+        self.momentum, self.dropout_scale = momentum, dropout_scale
+
+    def call(self, x):
+        return x * self.momentum * self.dropout_scale
+
+
+def test_a_layer_of_one_s_own_computes_what_it_computes():
+    """Its `momentum` is none of a BatchNorm's, whatever the configuration's key."""
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((4,)), Momentum(0.9, 2.0), layer])
+    keras_norm.recalibrate(model, X[:64])
+    np.testing.assert_allclose(layer.moving_mean, 1.8 * X[:64].mean(axis=0), rtol=1e-5)
+
+
 def test_a_model_that_goes_on_learning_is_recalibrated_as_it_is_then():
     dense, layer = keras.layers.Dense(4), keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), dense, layer])

@@ -185,9 +185,9 @@ def layer_statistics(path: str, layer: Any, measured: Any) -> LayerStatistics:
     mean, variance, trained = moving_statistics(layer)
     batch_mean, batch_variance, _ = moving_statistics(measured)
     seen = _updated(layer, measured)
-    note = _note(layer, measured, trained, seen)
+    note = _note(layer, trained, seen)
     compared = seen if len(seen) == 1 else trained & seen
-    if not compared.any() or getattr(measured, "momentum", 0.0) != 0.0:
+    if not compared.any():
         rows: tuple[float | None, ...] = (None,) * len(mean)
         return LayerStatistics(
             path, None, None, rows, int(trained.sum()), int(seen.sum()), note, *_updates(layer)
@@ -227,9 +227,7 @@ def _updated(layer: Any, measured: Any) -> np.ndarray:
     return np.atleast_1d(_array(after) > _array(before))
 
 
-def _note(layer: Any, measured: Any, trained: np.ndarray, seen: np.ndarray) -> str:
-    if getattr(measured, "momentum", 0.0) != 0.0:
-        return "not measured: its momentum is not in the model's config"
+def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
     if not trained.any():
         return "the moving statistics are still those it started with"
     if not layer.trainable:

@@ -92,6 +92,18 @@ def test_a_layer_norm_model_has_no_gap():
     assert gap.verdict == "ok"
 
 
+class FixedDropout(keras.layers.Layer):
+    """Drops at a rate that its config does not hold."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout = 0.5
+        self.drop = keras.layers.Dropout(self.dropout)
+
+    def call(self, x, training=False):
+        return self.drop(x, training=training)
+
+
 @pytest.mark.parametrize(
     "layer",
     [
@@ -101,11 +113,20 @@ def test_a_layer_norm_model_has_no_gap():
         keras.layers.GaussianNoise(0.5),
         keras.layers.GRU(2, dropout=0.5, recurrent_dropout=0.5),
         keras.layers.Bidirectional(keras.layers.SimpleRNN(2, dropout=0.5)),
+        keras.layers.AlphaDropout(0.5),
+        FixedDropout(),
     ],
     ids=lambda layer: type(layer).__name__,
 )
 def test_dropout_and_noise_are_off_however_nested(layer):
     assert measure_gap(model_of(layer), DATA).worst == pytest.approx(0.0, abs=1e-6)
+
+
+def test_dropout_of_attention_is_off():
+    x = keras.Input((None, 3), name="x")
+    once = keras.layers.MultiHeadAttention(2, 2, dropout=0.5)(x, x)
+    twice = keras.layers.Attention(dropout=0.5)([once, once])
+    assert measure_gap(keras.Model(x, twice), DATA).worst == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_model_and_its_seeds_are_not_touched():
@@ -218,20 +239,18 @@ def test_a_gap_that_cannot_be_measured_does_not_pass_max_gap():
     assert not measure_gap(model_of(Unconfigured(object())), DATA, max_gap=1.0).passed
 
 
-class FixedDropout(keras.layers.Layer):
-    """Drops at a rate that its config does not hold."""
-
-    def __init__(self, **kwargs):
+class OwnDropout(keras.layers.Layer):
+    def __init__(self, dropout, **kwargs):
         super().__init__(**kwargs)
-        self.drop = keras.layers.Dropout(0.5)
+        self.dropout = dropout
 
     def call(self, x, training=False):
-        return self.drop(x, training=training)
+        return keras.random.dropout(x, self.dropout) if training else x
 
 
 def test_dropout_that_cannot_be_switched_off_is_named():
-    with pytest.raises(ValueError, match="keeps its dropout"):
-        measuring_clone(model_of(FixedDropout()))
+    with pytest.raises(ValueError, match=r"keeps its dropout.*Let it call a keras.layers.Dropout"):
+        measuring_clone(model_of(OwnDropout(0.5)))
 
 
 def test_a_gap_that_is_nan_exceeds_every_limit():
