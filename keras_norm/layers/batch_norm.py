@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_norm.layers.affine import broadcastable
 from keras_norm.layers.batch_statistics import BatchStatistics, StatisticsNormalization
-from keras_norm.layers.inputs import canonical_axes, is_int, require_floating
+from keras_norm.layers.inputs import canonical_axes, feature_sizes, is_int, require_floating
 from keras_norm.layers.renorm import Renorm
 from keras_norm.ops import ghosts, kernels
 from keras_norm.ops.masks import align_mask
@@ -130,12 +130,13 @@ class BatchNormalization(StatisticsNormalization):
     def build(self, input_shape: Any) -> None:
         """Create gamma, beta and the moving statistics."""
         (self._axis,) = canonical_axes(self.axis, input_shape)
-        features = input_shape[self._axis]
-        self.add_affine_weights((features,))
-        self.add_statistics((features,))
+        features = feature_sizes(self.axis, input_shape)
+        self.add_affine_weights(features)
+        self.add_statistics(features)
         if self._renorm is not None:
-            self._renorm.add_weights(self, (features,))
-        self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes={self._axis: features})
+            self._renorm.add_weights(self, features)
+        axes = {self._axis: features[0]}
+        self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
 
     def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         """Normalize `inputs`."""

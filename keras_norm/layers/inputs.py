@@ -1,10 +1,11 @@
-"""Refuse what a normalization cannot normalize, saying what was received and what to do."""
+"""What a normalization takes, and errors that say what was received and what to do."""
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 
 def as_axis(axis: Any) -> int | list[int]:
@@ -38,14 +39,14 @@ def require_epsilon(epsilon: Any) -> None:
 
 
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
-    """Axes as sorted numbers in [0, rank), each of a known size.
+    """Axes as sorted numbers in [0, rank).
 
     Args:
         axis: an axis or several; negative ones count from the end.
         shape: the input's shape, None where a size is unknown.
 
     Raises:
-        ValueError: an axis is out of range, is named twice, or has an unknown size.
+        ValueError: an axis is out of range, or is named twice.
     """
     rank = len(shape)
     axes = [axis] if isinstance(axis, int) else list(axis)
@@ -61,13 +62,23 @@ def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> li
             f"axis names a dimension twice for inputs of shape {tuple(shape)}. "
             f"Received: axis={axis}. Name each dimension once."
         )
-    for a in canonical:
+    return canonical
+
+
+def feature_sizes(axis: int | Sequence[int], shape: Sequence[Any]) -> tuple[int, ...]:
+    """The sizes of the axes that a layer is built for.
+
+    Raises:
+        ValueError: one is unknown; or as `canonical_axes`.
+    """
+    axes = canonical_axes(axis, shape)
+    for a in axes:
         if shape[a] is None:
             raise ValueError(
                 f"The size of axis {a} must be known when the layer is built. Received inputs of "
                 f"shape {tuple(shape)}. Give that size in keras.Input, or choose another axis."
             )
-    return canonical
+    return tuple(shape[a] for a in axes)
 
 
 def require_floating(inputs: Any, layer: Any) -> None:
@@ -84,22 +95,57 @@ def require_floating(inputs: Any, layer: Any) -> None:
         )
 
 
-def feature_axes(axis: int | Sequence[int], inputs: Any, weight_shape: Sequence[int]) -> list[int]:
-    """The axes that a built layer normalizes in these inputs, whose rank may differ from build's.
+def with_features(
+    inputs: Any, axis: int | Sequence[int], sizes: Sequence[int]
+) -> tuple[Any, list[int]]:
+    """The inputs of a built layer, whose rank may differ from build's, and the axes of features.
 
     Args:
-        axis: as given to the layer.
         inputs: tensor to normalize.
-        weight_shape: sizes of the axes that the layer was built for.
+        axis: as given to the layer.
+        sizes: of the axes that the layer was built for; they stand where a graph knows none.
 
     Raises:
         ValueError: an axis does not exist, or has another size.
     """
     axes = canonical_axes(axis, inputs.shape)
-    sizes = tuple(inputs.shape[a] for a in axes)
-    if sizes != tuple(weight_shape):
+    built = dict(zip(axes, sizes, strict=True))
+    if any(inputs.shape[a] not in (size, None) for a, size in built.items()):
         raise ValueError(
-            f"The layer was built for {tuple(weight_shape)} features along axis={axis}. "
+            f"The layer was built for {tuple(sizes)} features along axis={axis}. "
             f"Received inputs of shape {tuple(inputs.shape)}."
         )
-    return axes
+    if any(inputs.shape[a] is None for a in axes):
+        shape = ops.shape(inputs)
+        inputs = ops.reshape(inputs, [built.get(a, size) for a, size in enumerate(shape)])
+    return inputs, axes
+
+
+def over_features(
+    normalize: Callable[[Any, list[int]], Any], inputs: Any, layer: Any, sizes: Sequence[int]
+) -> Any:
+    """Normalize floating inputs over the axes that `layer` was built for.
+
+    Of a tf.RaggedTensor the values are normalized, whose axes are its last ones.
+
+    Args:
+        normalize: (tensor, its axes) -> tensor.
+        inputs: what the layer is called on.
+        layer: the layer, with its `axis`.
+        sizes: of the axes that it was built for.
+
+    Raises:
+        TypeError: the inputs are no floating ones.
+        ValueError: as `with_features`, or an axis whose sizes are ragged.
+    """
+    require_floating(inputs, layer)
+    if not hasattr(inputs, "flat_values"):
+        return normalize(*with_features(inputs, layer.axis, sizes))
+    values, rank = inputs.flat_values, len(inputs.shape)
+    last = [a - rank for a in canonical_axes(layer.axis, inputs.shape)]
+    if last[0] <= -len(values.shape):
+        raise ValueError(
+            f"A RaggedTensor is normalized over axes within its values. Received axis={layer.axis} "
+            f"for inputs of shape {tuple(inputs.shape)}: make them dense, and mask the padding."
+        )
+    return inputs.with_flat_values(normalize(*with_features(values, last, sizes)))

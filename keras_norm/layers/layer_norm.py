@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import as_axis, canonical_axes, feature_axes, require_floating
+from keras_norm.layers.inputs import as_axis, feature_sizes, over_features
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
 
@@ -84,7 +84,7 @@ class LayerNormalization(AffineNormalization):
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta over the normalized axes."""
-        self._shape = [input_shape[a] for a in canonical_axes(self.axis, input_shape)]
+        self._shape = feature_sizes(self.axis, input_shape)
         if math.prod(self._shape) <= self.ddof:
             raise ValueError(
                 f"ddof={self.ddof} needs more than {self.ddof} features. Received inputs of shape "
@@ -94,16 +94,17 @@ class LayerNormalization(AffineNormalization):
 
     def call(self, inputs: Any) -> Any:
         """Normalize `inputs`."""
-        require_floating(inputs, self)
-        axes = feature_axes(self.axis, inputs, self._shape)
-        m = moments(inputs, axes)
+        return over_features(self._normalize, inputs, self, self._shape)
+
+    def _normalize(self, x: Any, axes: list[int]) -> Any:
+        m = moments(x, axes)
         n = math.prod(self._shape)
         y = normalize(
             m.centred,
             m.variance * (n / (n - self.ddof)),
             self.epsilon,
             epsilon_placement=self.epsilon_placement,
-            **self.affine_weights(len(inputs.shape), axes),
+            **self.affine_weights(len(x.shape), axes),
         )
         return ops.cast(y, self.compute_dtype)
 

@@ -8,13 +8,7 @@ from keras import ops
 
 from keras_norm.layers.affine import broadcastable
 from keras_norm.layers.arguments import DeclaredArguments
-from keras_norm.layers.inputs import (
-    as_axis,
-    canonical_axes,
-    feature_axes,
-    require_epsilon,
-    require_floating,
-)
+from keras_norm.layers.inputs import as_axis, feature_sizes, over_features, require_epsilon
 from keras_norm.ops.moments import mean_square, statistics_dtype
 from keras_norm.ops.normalize import normalize
 
@@ -62,14 +56,15 @@ class RMSNormalization(DeclaredArguments):
 
     def build(self, input_shape: Any) -> None:
         """Create the gain over the normalized axes."""
-        shape = [input_shape[a] for a in canonical_axes(self.axis, input_shape)]
+        shape = feature_sizes(self.axis, input_shape)
         self.scale = self.add_weight(name="scale", shape=shape, initializer="ones", autocast=False)
 
     def call(self, inputs: Any) -> Any:
         """Normalize `inputs`."""
-        require_floating(inputs, self)
-        axes = feature_axes(self.axis, inputs, self.scale.shape)
-        x = ops.cast(inputs, statistics_dtype(inputs.dtype))
+        return over_features(self._normalize, inputs, self, self.scale.shape)
+
+    def _normalize(self, x: Any, axes: list[int]) -> Any:
+        x = ops.cast(x, statistics_dtype(x.dtype))
         gamma = broadcastable(self.scale, len(x.shape), axes)
         y = normalize(x, mean_square(x, axes), self.epsilon, gamma=gamma)
         return ops.cast(y, self.compute_dtype)

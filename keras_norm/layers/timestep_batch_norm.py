@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.inputs import canonical_axes, feature_axes, is_int, require_floating
+from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
 from keras_norm.ops import kernels
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
@@ -87,10 +87,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     def build(self, input_shape: Any) -> None:
         """Create gamma, beta and a row of statistics for every timestep."""
-        canonical_axes(-1, input_shape)
-        features = input_shape[-1]
-        self.add_affine_weights((features,))
-        self.add_statistics((self.max_timesteps, features), counted=True)
+        features = feature_sizes(-1, input_shape)
+        self.add_affine_weights(features)
+        self.add_statistics((self.max_timesteps, *features), counted=True)
 
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None, step: Any = None
@@ -106,7 +105,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             )
         if is_int(step) and step < 0:
             raise ValueError(f"step counts timesteps from 0 on. Received: step={step}.")
-        feature_axes(-1, inputs, self.moving_mean.shape[-1:])
+        inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
         if step is None:

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import as_axis, canonical_axes, feature_axes, require_floating
+from keras_norm.layers.inputs import as_axis, feature_sizes, over_features
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
 
@@ -60,16 +60,17 @@ class VarianceNormalization(AffineNormalization):
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta, where they are asked for."""
-        self._shape = [input_shape[a] for a in canonical_axes(self.axis, input_shape)]
+        self._shape = feature_sizes(self.axis, input_shape)
         self.add_affine_weights(self._shape)
 
     def call(self, inputs: Any) -> Any:
         """Normalize `inputs`."""
-        require_floating(inputs, self)
-        axes = feature_axes(self.axis, inputs, self._shape)
-        variance = moments(inputs, axes).variance
-        affine = self.affine_weights(len(inputs.shape), axes)
-        y = normalize(ops.cast(inputs, variance.dtype), variance, self.epsilon, **affine)
+        return over_features(self._normalize, inputs, self, self._shape)
+
+    def _normalize(self, x: Any, axes: list[int]) -> Any:
+        variance = moments(x, axes).variance
+        affine = self.affine_weights(len(x.shape), axes)
+        y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, **affine)
         return ops.cast(y, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
