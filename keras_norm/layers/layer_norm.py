@@ -21,6 +21,7 @@ class LayerNormalization(AffineNormalization):
 
         y = gamma * (x - mean) / sqrt(var + epsilon) + beta          "inside"
         y = gamma * (x - mean) / (sqrt(var) + epsilon) + beta        "outside"
+        y = gamma * x / sqrt(var + epsilon)                          rms_scaling
 
     with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The defaults are those
     of `keras.layers.LayerNormalization`; `epsilon_placement="outside", ddof=1` is the form of
@@ -33,6 +34,8 @@ class LayerNormalization(AffineNormalization):
         scale: whether there is a gamma.
         epsilon_placement: "inside" or "outside" of the root.
         ddof: 0 for the biased variance, 1 for the unbiased one.
+        rms_scaling: do not centre the output, whatever `center` and `scale` say: what Keras calls
+            so, and has deprecated, as `RMSNormalization` divides by another number.
         **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
             `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
 
@@ -65,11 +68,7 @@ class LayerNormalization(AffineNormalization):
         rms_scaling: bool = False,
         **kwargs: Any,
     ) -> None:
-        if rms_scaling:  # a switch that Keras deprecated, still in its configs
-            raise ValueError(
-                "rms_scaling=True divides by the deviation without centring, which is "
-                "keras_norm.VarianceNormalization(scale=True). Use that layer instead."
-            )
+        center, scale = center and not rms_scaling, scale or rms_scaling
         super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
         if epsilon_placement not in ("inside", "outside"):
             raise ValueError(
@@ -81,6 +80,7 @@ class LayerNormalization(AffineNormalization):
         self.axis = as_axis(axis)
         self.epsilon_placement = epsilon_placement
         self.ddof = ddof
+        self.rms_scaling = rms_scaling
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta over the normalized axes."""
@@ -100,7 +100,7 @@ class LayerNormalization(AffineNormalization):
         m = moments(x, axes)
         n = math.prod(self._shape)
         y = normalize(
-            m.centred,
+            ops.cast(x, m.variance.dtype) if self.rms_scaling else m.centred,
             m.variance * (n / (n - self.ddof)),
             self.epsilon,
             epsilon_placement=self.epsilon_placement,
@@ -115,4 +115,5 @@ class LayerNormalization(AffineNormalization):
             "axis": self.axis,
             "epsilon_placement": self.epsilon_placement,
             "ddof": self.ddof,
+            "rms_scaling": self.rms_scaling,
         }

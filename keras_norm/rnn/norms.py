@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 
 
@@ -110,6 +111,11 @@ def _template(layer: Any) -> tuple[Any, dict[str, Any]]:
         raise ValueError(
             f"A norm inside a recurrence normalizes the last axis. Received {type(layer).__name__} "
             f"with axis={axis}; leave axis at -1."
+        )
+    if isinstance(layer, LayerNormalization) and layer.rms_scaling:
+        raise ValueError(
+            "LayerNormalization(rms_scaling=True) cannot stand inside a recurrence: take "
+            "keras_norm.VarianceNormalization(scale=True), which computes the same."
         )
     cls = type(layer)
     if cls is keras.layers.BatchNormalization:

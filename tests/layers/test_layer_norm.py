@@ -212,10 +212,21 @@ def test_negative_epsilon_is_refused():
     assert_refused(lambda: LayerNormalization(epsilon=-0.5), "epsilon", "-0.5")
 
 
-def test_rms_scaling_is_refused_and_the_layer_for_it_named():
-    assert_refused(
-        lambda: LayerNormalization(rms_scaling=True), "rms_scaling", "VarianceNormalization"
-    )
+@pytest.mark.filterwarnings("ignore:You passed `rms_scaling=True`")
+@pytest.mark.parametrize("axis", [-1, [1, 2]], ids=str)
+@pytest.mark.parametrize("switches", [{}, {"center": False, "scale": False}], ids=str)
+def test_rms_scaling_is_what_keras_calls_so(axis, switches):
+    theirs = keras.layers.LayerNormalization(axis, rms_scaling=True, **switches)
+    theirs.build(X.shape)
+    ours = LayerNormalization.from_config(theirs.get_config())
+    ours = LayerNormalization.from_config(ours.get_config())
+    ours.build(X.shape)
+    ours.set_weights([RNG.normal(size=w.shape) for w in theirs.get_weights()])
+    theirs.set_weights(ours.get_weights())
+    y = ours(X.astype("float32"))
+    np.testing.assert_allclose(y, theirs(X.astype("float32")), rtol=0, atol=5e-6)
+    oracle = oracles.variance_norm(X, ours.gamma.numpy(), axes=axis)
+    np.testing.assert_allclose(y, oracle, rtol=0, atol=5e-6)
 
 
 def test_a_layer_built_for_sequences_normalizes_vectors_too():

@@ -218,3 +218,11 @@ def test_norm_over_another_axis_is_refused(axis):
 def test_batch_normalization_that_regroups_the_batch_is_refused(options):
     (name,) = options
     assert_refused(lambda: kinds.LSTM.layer(UNITS, norm=BatchNormalization(**options)), name)
+
+
+def test_rms_scaling_is_refused_and_the_layer_for_it_named():
+    assert_refused(
+        lambda: kinds.LSTM.layer(UNITS, norm=LayerNormalization(rms_scaling=True)),
+        "rms_scaling",
+        "VarianceNormalization(scale=True)",
+    )
