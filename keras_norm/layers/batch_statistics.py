@@ -122,7 +122,7 @@ class StatisticsNormalization(AffineNormalization):
         m = moments(x, reduced, mask, all_reduce, fewest, moving)
         affine = self.affine_weights(len(x.shape), [axis])
         if renorm is not None:
-            affine = renorm.correct(affine, m.mean, m.variance, self.epsilon)
+            affine = renorm.correct(self, affine, m.mean, m.variance)
         y = normalize(m.centred, m.variance, self.epsilon, **affine)
         batch = self._batch_statistics(m.mean, m.variance, m.count, fewest)
         return ops.cast(y, self.compute_dtype), batch

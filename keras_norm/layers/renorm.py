@@ -51,7 +51,7 @@ class Renorm:
         self.momentum = momentum
 
     def add_weights(self, layer: Any, shape: tuple[int, ...]) -> None:
-        """Create the averages, in the order of `keras.layers.BatchNormalization`."""
+        """Create the averages, in the order and by the names of Keras' layer."""
 
         def add(name: str, initializer: Any) -> Any:
             return layer.add_weight(
@@ -66,18 +66,19 @@ class Renorm:
         def deviation(shape: Any, dtype: Any = None) -> Any:
             return ops.sqrt(_fresh(layer.moving_variance_initializer)(shape, dtype=dtype))
 
-        self.moving_stddev = add("moving_stddev", deviation)
-        self.mean = add("renorm_mean", _fresh(layer.moving_mean_initializer))
-        self.stddev = add("renorm_stddev", deviation)
+        layer.moving_stddev = add("moving_stddev", deviation)
+        layer.renorm_mean = add("renorm_mean", _fresh(layer.moving_mean_initializer))
+        layer.renorm_stddev = add("renorm_stddev", deviation)
 
     def correct(
-        self, affine: dict[str, Any], mean: Any, variance: Any, epsilon: float
+        self, layer: Any, affine: dict[str, Any], mean: Any, variance: Any
     ) -> dict[str, Any]:
         """Fold r and d into gamma and beta; `mean` and `variance` are the batch's."""
         shape = ops.shape(mean)
-        average = ops.reshape(ops.cast(self.mean, mean.dtype), shape)
-        sigma = ops.maximum(ops.reshape(ops.cast(self.stddev, mean.dtype), shape), epsilon**0.5)
-        r = ops.sqrt(variance + epsilon) / sigma
+        average = ops.reshape(ops.cast(layer.renorm_mean, mean.dtype), shape)
+        sigma = ops.reshape(ops.cast(layer.renorm_stddev, mean.dtype), shape)
+        sigma = ops.maximum(sigma, layer.epsilon**0.5)
+        r = ops.sqrt(variance + layer.epsilon) / sigma
         d = (mean - average) / sigma
         if self.rmin is not None:
             r = ops.maximum(r, self.rmin)
@@ -97,15 +98,15 @@ class Renorm:
         """Move every average of the layer, where `valid`."""
         sigma = ops.sqrt(variance + layer.epsilon)
         for average, batch, momentum in (
-            (self.mean, mean, self.momentum),
-            (self.stddev, sigma, self.momentum),
+            (layer.renorm_mean, mean, self.momentum),
+            (layer.renorm_stddev, sigma, self.momentum),
             (layer.moving_mean, mean, layer.momentum),
-            (self.moving_stddev, sigma, layer.momentum),
+            (layer.moving_stddev, sigma, layer.momentum),
         ):
             _assign(
                 average, ops.cast(average, batch.dtype) * momentum + batch * (1.0 - momentum), valid
             )
-        variance = ops.relu(ops.square(self.moving_stddev) - layer.epsilon)
+        variance = ops.relu(ops.square(layer.moving_stddev) - layer.epsilon)
         _assign(layer.moving_variance, variance, valid)
 
 

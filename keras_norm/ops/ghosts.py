@@ -27,6 +27,7 @@ def split(x: Any, mask: Any, virtual_batch_size: int) -> tuple[Any, Any]:
         ops.arange(ghosts * rows) < batch, [ghosts, rows] + [1] * (len(x.shape) - 1)
     )
     if mask is not None:
+        mask = ops.broadcast_to(mask, [batch, *ops.shape(mask)[1:]])
         alive = ops.logical_and(alive, _cut(mask, ghosts, rows))
     return _cut(x, ghosts, rows), alive
 

@@ -13,7 +13,7 @@ def align_mask(mask: Any, x: Any, axis: int) -> Any:
     (batch, time) for (batch, time, features), for (batch, time, height, width, channels), and with
     axis 1 for (batch, channels, time). Where the shapes rule that out, they are the leading
     dimensions of `x`, as Keras passes masks on: with axis 1, (batch, time) for (batch, time,
-    features).
+    features). A dimension of size 1 stands for every position.
 
     Args:
         mask: bool tensor of rank 2, or of one rank less than `x`.
@@ -34,8 +34,8 @@ def align_mask(mask: Any, x: Any, axis: int) -> Any:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # Known sizes decide before unknown ones, which may be anything.
-    for fits in (operator.eq, _may_equal):
+    # Known sizes decide before unknown ones, which may be anything, and these before ones.
+    for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):
                 missing = [d for d in range(rank) if d not in dims]
@@ -48,3 +48,7 @@ def align_mask(mask: Any, x: Any, axis: int) -> Any:
 
 def _may_equal(a: int | None, b: int | None) -> bool:
     return a is None or b is None or a == b
+
+
+def _may_broadcast(a: int | None, b: int | None) -> bool:
+    return a == 1 or _may_equal(a, b)

@@ -301,9 +301,21 @@ def test_takes_the_configuration_of_keras_layer():
     }
 
 
-def test_masked_training_is_that_of_keras_layer():
+def test_averages_of_renormalization_have_keras_names():
+    theirs, ours = keras.layers.BatchNormalization(renorm=True), BatchNormalization(renorm=True)
+    x = draw((6, 3), "float32")
+    ours(x, training=True)
+    theirs(x, training=True)
+    for name in ("moving_stddev", "renorm_mean", "renorm_stddev"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mask_shape", [(6, 4), (1, 4), (6, 1)], ids=str)
+def test_masked_training_is_that_of_keras_layer(mask_shape):
     theirs, ours = keras.layers.BatchNormalization(), BatchNormalization()
-    x, mask = draw((6, 4, 3), "float32"), tf.constant(RNG.random((6, 4)) > 0.3)
+    x, mask = draw((6, 4, 3), "float32"), RNG.random(mask_shape) > 0.3
+    mask[0, 0] = True
+    mask = tf.constant(mask)
     np.testing.assert_allclose(
         ours(x, training=True, mask=mask), theirs(x, training=True, mask=mask), atol=1e-5
     )
@@ -323,6 +335,9 @@ MASKS = [  # input shape, axis, mask shape, the mask's shape when aligned with t
     ((6, 3, 4, 2), 1, (6, 4), (6, 1, 4, 1)),
     ((6, 3, 4, 2), 1, (6, 4, 2), (6, 1, 4, 2)),
     ((6, 4, 2, 3), 2, (6, 4), (6, 4, 1, 1)),
+    ((6, 4, 2, 3), -1, (1, 4, 1), (1, 4, 1, 1)),  # broadcasts
+    ((6, 4, 3), -1, (6, 1), (6, 1, 1)),
+    ((6, 3, 4), 1, (1, 4), (1, 1, 4)),
 ]
 
 
@@ -484,6 +499,17 @@ def test_ghost_batches_with_a_mask():
     expected, mean, variance = oracles.ghost_batch_norm_train(x, 2, gamma, beta, mask=mask)
     y = layer(np.where(mask[..., None], x, np.nan), training=True, mask=tf.constant(mask))
     np.testing.assert_allclose(np.asarray(y)[mask], expected[mask], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(layer.moving_mean, mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(layer.moving_variance, variance, rtol=0, atol=1e-12)
+
+
+def test_ghost_batches_with_a_mask_that_broadcasts():
+    x, mask = draw((5, 4, 2)), np.array([[True, False, True, True]])
+    layer, gamma, beta = layer_and_weights(x, virtual_batch_size=2, momentum=0.0)
+    full = np.broadcast_to(mask, (5, 4))
+    expected, mean, variance = oracles.ghost_batch_norm_train(x, 2, gamma, beta, mask=full)
+    y = layer(x, training=True, mask=tf.constant(mask))
+    np.testing.assert_allclose(np.asarray(y)[full], expected[full], rtol=0, atol=1e-12)
     np.testing.assert_allclose(layer.moving_mean, mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(layer.moving_variance, variance, rtol=0, atol=1e-12)
 
