@@ -16,7 +16,7 @@ ORDER = (
 )
 
 
-def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any]) -> None:
+def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: float = 1e-3) -> None:
     """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into an LSTM that computes the same.
 
     TensorFlow Addons' cell carries the normalized c on, and adds 1e-3 to the variance by default;
@@ -28,6 +28,7 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any]) -> None:
             and `normalize_carry=True`.
         weights: what `get_weights()` of the old cell, or of the RNN layer around it, gave: kernel,
             recurrent_kernel, bias, then gamma and beta of kernel_norm, recurrent_norm, state_norm.
+        epsilon: the old cell's `norm_epsilon`, which its weights do not hold.
 
     Raises:
         TypeError: `layer_or_cell` is no normalized LSTM.
@@ -47,7 +48,7 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any]) -> None:
             "load_addons_weights fills a NormLSTM or a NormLSTMCell. "
             f"Received: {type(layer_or_cell).__name__}."
         )
-    _require_same_equations(cell)
+    _require_same_equations(cell, epsilon)
     if not cell.built:
         raise ValueError(
             f"{type(layer_or_cell).__name__} '{layer_or_cell.name}' has no weights yet: build it, "
@@ -69,19 +70,34 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any]) -> None:
         variable.assign(value)
 
 
-def _require_same_equations(cell: NormLSTMCell) -> None:
+def _require_same_equations(cell: NormLSTMCell, epsilon: float) -> None:
+    expected = {
+        "epsilon": epsilon,
+        "epsilon_placement": "inside",
+        "ddof": 0,
+        "center": True,
+        "scale": True,
+    }
     templates = cell.slots.templates
-    same = (
-        tuple(templates) == tuple(NormLSTMCell.SLOTS)
-        and all(
-            issubclass(cls, LayerNormalization) and config["center"] and config["scale"]
-            for cls, config in templates.values()
-        )
-        and cell.normalize_carry
+    make = (
+        f"Make the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
+        "normalize_carry=True)"
     )
-    if not same:
+    if not (
+        tuple(templates) == tuple(NormLSTMCell.SLOTS)
+        and all(issubclass(cls, LayerNormalization) for cls, _ in templates.values())
+        and cell.normalize_carry
+    ):
         raise ValueError(
             "tfa.rnn.LayerNormLSTMCell normalizes the kernel, the recurrence and the state, and "
-            "carries the normalized state. Make the layer as NormLSTM(units, "
-            "norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)."
+            f"carries the normalized state. {make}."
         )
+    for slot, (_, config) in templates.items():
+        other = {key: config[key] for key, value in expected.items() if config[key] != value}
+        if other:
+            raise ValueError(
+                "The norms of a tfa.rnn.LayerNormLSTMCell have "
+                f"{', '.join(f'{key}={expected[key]!r}' for key in other)}. Received a layer whose "
+                f"{slot} has {', '.join(f'{key}={value!r}' for key, value in other.items())}. "
+                f"{make}, or give load_addons_weights the norm_epsilon of the old cell as epsilon."
+            )

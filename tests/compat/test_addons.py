@@ -8,10 +8,10 @@ from tests import oracles
 FEATURES, UNITS = 3, 4
 
 
-def addons_layer(**kwargs):
+def addons_layer(epsilon=1e-3, **kwargs):
     layer = keras_norm.NormLSTM(
         UNITS,
-        norm=keras_norm.LayerNormalization(epsilon=1e-3),
+        norm=keras_norm.LayerNormalization(epsilon=epsilon),
         normalize_carry=True,
         return_sequences=True,
         dtype="float64",
@@ -29,12 +29,12 @@ def addons_weights(seed=0):
     return [rng.normal(size=shape) for shape in shapes]
 
 
-def addons_outputs(weights, x):
+def addons_outputs(weights, x, epsilon=1e-3):
     """The step of tfa.rnn.LayerNormLSTMCell, in NumPy."""
     kernel, recurrent_kernel, bias, *affine = weights
 
     def norm(z, gamma, beta):
-        return oracles.layer_norm(z, gamma, beta, axes=(-1,), epsilon=1e-3)
+        return oracles.layer_norm(z, gamma, beta, axes=(-1,), epsilon=epsilon)
 
     def sigmoid(z):
         return 1 / (1 + np.exp(-z))
@@ -56,6 +56,32 @@ def test_loaded_weights_compute_what_the_addons_cell_computed(part):
     load_addons_weights(layer if part == "layer" else layer.cell, weights)
     x = np.random.default_rng(1).normal(size=(2, 5, FEATURES))
     np.testing.assert_allclose(layer(x), addons_outputs(weights, x), rtol=0, atol=1e-12)
+
+
+def test_weights_that_were_trained_with_another_epsilon():
+    layer, weights = addons_layer(epsilon=0.1), addons_weights()
+    load_addons_weights(layer, weights, epsilon=0.1)
+    x = np.random.default_rng(1).normal(size=(2, 5, FEATURES))
+    np.testing.assert_allclose(layer(x), addons_outputs(weights, x, 0.1), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "received"),
+    [
+        ({"epsilon": 1e-5}, "epsilon=1e-05"),
+        ({"epsilon_placement": "outside"}, "epsilon_placement='outside'"),
+        ({"ddof": 1}, "ddof=1"),
+        ({"center": False}, "center=False"),
+    ],
+    ids=str,
+)
+def test_norms_that_compute_something_else_are_refused(options, received):
+    norms = {slot: keras_norm.LayerNormalization() for slot in ("kernel_norm", "recurrent_norm")}
+    norms["state_norm"] = keras_norm.LayerNormalization(**options)
+    layer = keras_norm.NormLSTM(UNITS, norms, normalize_carry=True)
+    reason = rf"state_norm has {received}.*LayerNormalization\(epsilon=0.001\).*norm_epsilon"
+    with pytest.raises(ValueError, match=reason):
+        load_addons_weights(layer, addons_weights())
 
 
 def test_weights_without_a_bias():
@@ -88,7 +114,7 @@ def test_a_layer_that_computes_something_else_is_refused(layer):
 def test_a_layer_without_weights_is_refused():
     layer = keras_norm.LayerNormLSTM(UNITS, normalize_carry=True)
     with pytest.raises(ValueError, match="build it"):
-        load_addons_weights(layer, addons_weights())
+        load_addons_weights(layer, addons_weights(), epsilon=1e-5)
 
 
 def test_the_wrong_number_of_weights_is_refused():
