@@ -61,12 +61,13 @@ class Slots:
         for slot, (cls, config) in self.templates.items():
             layer = cls.from_config({**config, "name": slot, "dtype": dtype})
             layer.trainable = layer.trainable and trainable
-            shape = (None, self.widths[slot])
-            layer.build(shape)
-            if tuple(layer.compute_output_shape(shape)) != shape:
+            # A call builds whatever layers there are inside, as `build` alone need not.
+            x = keras.KerasTensor((None, self.widths[slot]), layer.compute_dtype)
+            y = call_layer(layer, x, training=False, step=0)
+            if y.shape != x.shape:
                 raise ValueError(
                     f"A norm keeps the shape of its inputs. Received {cls.__name__} for {slot}, "
-                    f"which makes {layer.compute_output_shape(shape)} of {shape}."
+                    f"which makes {y.shape} of {x.shape}."
                 )
             layers[slot] = layer
         return layers

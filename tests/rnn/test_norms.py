@@ -156,6 +156,39 @@ def test_keras_batch_normalization_trains(kind):
     assert not np.allclose(layer.cell.recurrent_norm.moving_variance, before)
 
 
+# Layers of one's own ----------------------------------------------------------------------------
+
+
+@keras.saving.register_keras_serializable("tests")
+class Doubled(keras.layers.Layer):
+    """Has neither `build` nor `compute_output_shape`, and a layer inside."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = keras.layers.LayerNormalization(dtype=self.dtype_policy)
+
+    def call(self, x):
+        return 2.0 * self.inner(x)
+
+
+@every_kind
+def test_a_layer_without_compute_output_shape_computes_what_it_says(kind):
+    own = kinds.build(kind, Doubled())
+    ours = kinds.build(kind, LayerNormalization())
+    kernels, affine = own.get_weights()[:3], own.get_weights()[3:]
+    ours.set_weights([*kernels, *(2.0 * weight for weight in affine)])
+    kinds.assert_close(own(kinds.inputs()), ours(kinds.inputs()), 1e-12)
+
+
+@every_kind
+def test_a_layer_without_compute_output_shape_trains_in_a_sequential_model(kind):
+    model = keras.Sequential([kind.layer(UNITS, norm=Doubled()), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = np.random.default_rng(0).normal(size=(4, 3, FEATURES))
+    history = model.fit(x, np.ones((4, 1)), epochs=2, verbose=0).history["loss"]
+    assert history[1] < history[0]
+
+
 # Refusals ---------------------------------------------------------------------------------------
 
 
