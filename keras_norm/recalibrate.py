@@ -32,9 +32,9 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 
     Args:
         model: a built model that can be rebuilt from its config.
-        data: an array, a dict of arrays, or, for a model that takes a list of inputs, a list of
-            arrays, cut into batches of 32; or an iterable of batches, such as a tf.data.Dataset or
-            a keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
+        data: an array or tensor, a dict of them, or, for a model that takes a list of inputs, a
+            list of them, cut into batches of 32; or an iterable of batches, such as a
+            tf.data.Dataset or a keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
         steps: number of batches to use; None for all.
 
     Returns:
@@ -155,7 +155,8 @@ def _training_call(clone: keras.Model) -> Callable[[Any], Any]:
 def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
     """The inputs of each batch."""
     takes_list = isinstance(getattr(model, "input", None), list)
-    if isinstance(data, np.ndarray | Mapping) or (takes_list and isinstance(data, list)):
+    one = isinstance(data, Mapping) or hasattr(data, "__array__")
+    if one or (takes_list and isinstance(data, list)):
         arrays = keras.tree.map_structure(np.asarray, data)
         for start in range(0, len(keras.tree.flatten(arrays)[0]), BATCH):
             yield keras.tree.map_structure(lambda a, s=start: a[s : s + BATCH], arrays)

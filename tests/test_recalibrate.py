@@ -55,6 +55,12 @@ def test_batches_may_come_from_any_iterable(data):
     np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-5)
 
 
+@pytest.mark.parametrize("data", [tf.constant(X), keras.Variable(X)], ids=["tensor", "variable"])
+def test_a_tensor_is_cut_into_batches(data):
+    layer = keras_norm.BatchNormalization()
+    assert keras_norm.recalibrate(batch_norm_model(layer), data) == 3
+
+
 def test_a_py_dataset_ends_where_it_says():
     class Batches(keras.utils.PyDataset):
         def __len__(self):
