@@ -139,8 +139,6 @@ def build(settings: Settings, steps: int, task: str, model: str) -> keras.Model:
 
     In order, the first pixels of every digit are black: all sequences then have the same states,
     and a BatchNorm no variance to divide by. So h starts from noise in training (section 5.1).
-    An LN-LSTM does so permuted as well: from a state of zero each black pixel at the start
-    multiplies the gradient by 1 / (4 epsilon), and nine of them overflow float32.
 
     Args:
         settings: its sizes.
@@ -151,7 +149,7 @@ def build(settings: Settings, steps: int, task: str, model: str) -> keras.Model:
     units = settings.units
     inputs = keras.Input((None, 1), name="pixels")
     h = c = ops.repeat(ops.zeros_like(inputs[:, 0]), units, axis=1)
-    if task == IN_ORDER or model == "LN-LSTM":
+    if task == IN_ORDER:
         h = keras.layers.GaussianNoise(NOISE)(h)
     recurrent = LAYERS[model](
         units,

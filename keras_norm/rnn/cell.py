@@ -1,5 +1,6 @@
 """What every normalized cell shares."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -8,6 +9,7 @@ from keras import ops
 
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.rnn import norms, step_counter
+from keras_norm.rnn.start import CandidateNormal
 
 Norm = Callable[[str, Any], Any]
 
@@ -47,10 +49,13 @@ class NormCell(DeclaredArguments):
         norm: None, a template layer for every slot, or a dict from slots to templates.
         slots: the slots there are, in the order of their weights, each with its width in units.
         *args: further arguments of the Keras cell.
-        **kwargs: as `*args`.
+        **kwargs: arguments of the Keras cell. With any norm but a BatchNormalization,
+            `bias_initializer` is by default `CandidateNormal(stddev=1.0)`. With `use_bias=False`
+            the beta of the kernel's norm starts so; where that has none there is a bias after all.
     """
 
     HIDDEN: ClassVar = ("slots",)
+    CANDIDATE: ClassVar = -1  # the gate that tanh acts on, in the order of the kernels' columns
     state_size: Any
 
     def __init__(
@@ -61,6 +66,13 @@ class NormCell(DeclaredArguments):
         self.real_state_sizes = list(_as_list(self.state_size))
         if self.slots.count_steps:
             self.state_size = [*self.real_state_sizes, step_counter.DIGITS]
+        given = inspect.signature(super().__init__).bind(units, *args, **kwargs).arguments
+        if "bias_initializer" not in given and self.slots.normalize_rows:
+            self.bias_initializer = CandidateNormal(stddev=1.0)
+        if isinstance(self.bias_initializer, CandidateNormal):
+            self.bias_initializer = self.bias_initializer.of(units, self.CANDIDATE)
+            if not self.use_bias:
+                self.use_bias = not self.slots.start_beta(self.bias_initializer)
 
     @property
     def norm(self) -> Any:

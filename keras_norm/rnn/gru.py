@@ -33,7 +33,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             2 * units, `kernel_candidate_norm` and `recurrent_candidate_norm` over units); a dict
             from slots to layers, where a slot left out has no norm; or None.
         *args: as `**kwargs`, in Keras' order.
-        **kwargs: every argument of `keras.layers.GRUCell`.
+        **kwargs: every argument of `keras.layers.GRUCell`. Under a norm of rows
+            the candidate's bias starts from random numbers: see `CandidateNormal`.
 
     Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
 

@@ -35,7 +35,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             norm. TFLite's fused LSTM computes the joint form.
         normalize_carry: carry state_norm(c), as TensorFlow Addons' cell did and the paper does not.
         *args: as `**kwargs`, in Keras' order.
-        **kwargs: every argument of `keras.layers.LSTMCell`.
+        **kwargs: every argument of `keras.layers.LSTMCell`. Under a norm of rows
+            the candidate's bias starts from random numbers: see `CandidateNormal`.
 
     Call arguments:
         inputs: (batch, features).
@@ -64,6 +65,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
     SLOTS: ClassVar = {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}
     JOINT_SLOTS: ClassVar = {f"{gate}_norm": 1 for gate in GATES}
+    CANDIDATE: ClassVar = -2
 
     def __init__(
         self,

@@ -12,6 +12,8 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 
+# Slots whose beta is the candidate's: a cell has it in the first of these that it has.
+CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
 class Slots:
     """The places in a cell that a norm fills.
@@ -50,6 +52,31 @@ class Slots:
         return any(
             issubclass(cls, TimestepBatchNormalization) for cls, _ in self.templates.values()
         )
+
+    @property
+    def normalize_rows(self) -> bool:
+        """Whether some slot divides by the size of one row, which can be zero."""
+        classes = [cls for cls, _ in self.templates.values()]
+        return not all(issubclass(cls, StatisticsNormalization) for cls in classes)
+
+    def start_beta(self, initializer: Any) -> bool:
+        """Let the candidate's beta start as the bias would, where zeros would be its start.
+
+        Args:
+            initializer: the `CandidateNormal` of the bias.
+
+        Returns:
+            Whether there is such a beta.
+        """
+        slot = next(slot for slot in CANDIDATE_SLOTS if slot in self.widths)
+        _, config = self.templates.get(slot, (None, {}))
+        if not config.get("center"):
+            return False
+        if config["beta_initializer"]["class_name"] == "Zeros":
+            units = initializer.units
+            gate = initializer.gate if self.widths[slot] > units else -1
+            config["beta_initializer"] = initializer.of(units, gate)
+        return True
 
     def fill(self, dtype: Any, trainable: bool) -> dict[str, Any]:
         """A copy of each slot's template, named after the slot and built for its width.

@@ -27,7 +27,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`, over
             units); a dict from slots to layers, where a slot left out has no norm; or None.
         *args: as `**kwargs`, in Keras' order.
-        **kwargs: every argument of `keras.layers.SimpleRNNCell`.
+        **kwargs: every argument of `keras.layers.SimpleRNNCell`. Under a norm of rows
+            the candidate's bias starts from random numbers: see `CandidateNormal`.
 
     Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
 
