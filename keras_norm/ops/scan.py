@@ -8,6 +8,7 @@ converts to TFLite.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import keras
@@ -50,6 +51,7 @@ def scan(
     *,
     unroll: bool = False,
     training: bool = False,
+    rows_alone: bool = False,
 ) -> tuple[list[Any], list[Any]]:
     """Run a recurrence over the first axis.
 
@@ -60,14 +62,19 @@ def scan(
         like: tensors of the shape and dtype of the ys at t.
         unroll: write the steps one after the other; time must be static.
         training: whether a gradient will be asked for.
+        rows_alone: whether the rows of a batch, the first axis of the carry and the second of xs of
+            rank 3, have nothing to do with each other.
 
     Returns:
         The last carry, and the ys stacked over time.
     """
-    return _form(unroll, training)(step, list(xs), list(carry), list(like))
+    form = _form(unroll, training, rows_alone)
+    return form(step, list(xs), list(carry), list(like))
 
 
-def _form(unroll: bool, training: bool) -> Callable[..., tuple[list[Any], list[Any]]]:
+def _form(
+    unroll: bool, training: bool, rows_alone: bool
+) -> Callable[..., tuple[list[Any], list[Any]]]:
     if unroll:
         return _unrolled
     if keras.backend.backend() != "tensorflow":
@@ -76,7 +83,9 @@ def _form(unroll: bool, training: bool) -> Callable[..., tuple[list[Any], list[A
 
     if loops_are_portable():
         return tensorflow_scan.portable
-    return tensorflow_scan.one_by_one if training else tensorflow_scan.in_blocks
+    if training:
+        return tensorflow_scan.one_by_one
+    return partial(tensorflow_scan.in_blocks, rows_alone=rows_alone)
 
 
 def _unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:

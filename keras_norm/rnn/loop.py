@@ -210,6 +210,7 @@ def run(
         [*states[:return_sequences], *like],
         unroll=unroll,
         training=training,
+        rows_alone=not any(isinstance(norm, AnyNorm) for norm in layers.values()),
     )
     path = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
     for i, slot in enumerate(learning):

@@ -15,6 +15,7 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 # Slots whose beta is the candidate's: a cell has it in the first of these that it has.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
+
 class Slots:
     """The places in a cell that a norm fills.
 
