@@ -1,16 +1,29 @@
 """Recompute the moving statistics of batch normalizations from data."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import wraps
 from itertools import islice
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_norm.clone import measuring_clone
-from keras_norm.walk import batch_norms
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.timestep_batch_norm import FEWEST, TimestepBatchNormalization
+from keras_norm.rnn.sequence import NormRNN
+from keras_norm.walk import batch_norms, named_layers
 
 BATCH = 32
+
+# What makes a normalization one of the whole batch, whose statistics are its mean and variance.
+WHOLE_BATCHES = {
+    "virtual_batch_size": None,
+    "unbiased_variance": False,
+    "renorm_clipping": {"rmin": 1.0, "rmax": 1.0, "dmax": 0.0},
+}
 
 
 def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
@@ -18,10 +31,15 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 
     ::
 
-        moving_mean = mean over batches of mean_batch
-        moving_variance = mean over batches of var_batch
+        N = sum of n_b
+        moving_mean = sum of n_b * mean_b / N
+        moving_variance = sum of n_b * (var_b + (mean_b - moving_mean)^2) / N
 
-    with each batch run as in training, dropout off, by the weights as they are now. It repairs
+    where batch b has the mean and variance mean_b and var_b of n_b positions that no mask hides: of
+    what does not depend on other batch statistics, the mean and variance of all positions, however
+    they are cut into batches. (`unbiased_variance` divides by N - 1; timesteps that share a row
+    have their mean statistics.) Each batch is run as in training, dropout off, by the weights as
+    they are now, and normalized as a whole: without ghost batches or renormalization. It repairs
     statistics that lag behind the weights: after a short training, weight averaging, or a move to
     other data. Frozen layers, and rows of per-timestep statistics that the data do not reach, keep
     what they had. Weights and seeds are not touched.
@@ -54,7 +72,7 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 
     Reference:
         Wu and Johnson, "Rethinking 'Batch' in BatchNorm" (2021), arXiv 2105.07576, section 3
-        (PreciseBN).
+        (PreciseBN), whose batches are all of one size.
     """
     return Recalibrator(model)(data, steps)
 
@@ -73,6 +91,10 @@ class Recalibrator:
         self._pairs = [(own, copy) for (_, own), (_, copy) in layers if own.trainable]
         if not self._pairs:
             raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
+        for _, copy in self._pairs:
+            for option, value in WHOLE_BATCHES.items():
+                setattr(copy, option, value)
+        self._positions = [_count_positions(self._clone, copy) for _, copy in self._pairs]
         self._run = _training_call(self._clone)
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
@@ -86,57 +108,111 @@ class Recalibrator:
             The number of batches used.
         """
         self._clone.set_weights(self._model.get_weights())
-        averages = [(own, _Average(copy)) for own, copy in self._pairs]
+        pools = [_Pool(own, copy) for own, copy in self._pairs]
         used = 0
         for x in islice(_batches(self._model, data), steps):
+            for positions in self._positions:
+                positions.assign(ops.zeros_like(positions))
             self._run(x)
-            for _, average in averages:
-                average.add()
+            for pool, positions in zip(pools, self._positions, strict=True):
+                pool.add(np.asarray(positions, "float64")[..., None])
             used += 1
         if not used:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
-        for layer, average in averages:
-            average.assign_to(layer)
+        for pool in pools:
+            pool.assign()
         return used
 
 
-class _Average:
-    """Sums up what each batch leaves in the statistics of a measuring clone's layer."""
+class _Pool:
+    """Pools, by positions, what each batch leaves in the statistics of a measuring clone's layer.
 
-    def __init__(self, measured: Any) -> None:
-        self.measured = measured
+    n positions of mean m and variance v join the N there are (Chan, Golub and LeVeque 1983)::
+
+        share = n / (N + n)        d = m - mean
+        mean += share * d          variance += share * (v - variance + (1 - share) * d^2)
+    """
+
+    def __init__(self, layer: Any, measured: Any) -> None:
+        self.layer, self.measured = layer, measured
         self.mean = np.zeros(measured.moving_mean.shape)
         self.variance = np.zeros(measured.moving_variance.shape)
+        self.count = np.zeros((*self.mean.shape[:-1], 1))
         self.batches = np.zeros(self.mean.shape[:-1], "int64")
-        self.seen = self._updates()
 
-    def add(self) -> None:
-        """Add the statistics of the batch that has just run, of the rows that it reached."""
-        updates = self._updates()
-        reached = updates > self.seen if self._counted else np.ones_like(self.batches, bool)
-        self.mean[reached] += np.asarray(self.measured.moving_mean)[reached]
-        self.variance[reached] += np.asarray(self.measured.moving_variance)[reached]
-        self.batches += reached
-        self.seen = updates
+    def add(self, n: Any) -> None:
+        """Add the batch that has just run, of which each row of statistics has n positions."""
+        self.count += n
+        self.batches += n[..., 0] > 0
+        share = n / np.maximum(self.count, 1.0)
+        d = np.asarray(self.measured.moving_mean, "float64") - self.mean
+        v = np.asarray(self.measured.moving_variance, "float64")
+        self.mean += share * d
+        self.variance += share * (v - self.variance + (1.0 - share) * d * d)
 
-    def assign_to(self, layer: Any) -> None:
-        """Give the averages to a layer, where some batch reached them."""
-        reached = self.batches > 0
-        count = np.maximum(self.batches, 1)[..., None]
-        for variable, total in (
-            (layer.moving_mean, self.mean),
-            (layer.moving_variance, self.variance),
-        ):
-            variable.assign(np.where(reached[..., None], total / count, np.asarray(variable)))
-        if self._counted:
-            layer.update_count.assign(np.where(reached, self.batches, layer.update_count))
+    def assign(self) -> None:
+        """Give the layer its statistics, where some batch reached them."""
 
-    @property
-    def _counted(self) -> bool:
-        return getattr(self.measured, "update_count", None) is not None
+        def give(variable: Any, value: Any) -> None:
+            reached = self.batches > 0 if value is self.batches else self.count > 0
+            variable.assign(np.where(reached, value, np.asarray(variable)))
 
-    def _updates(self) -> Any:
-        return np.array(self.measured.update_count) if self._counted else 0
+        layer, variance = self.layer, self.variance
+        if getattr(layer, "unbiased_variance", False):
+            variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)
+        give(layer.moving_mean, self.mean)
+        give(layer.moving_variance, variance)
+        if getattr(layer, "moving_stddev", None) is not None:
+            give(layer.moving_stddev, np.sqrt(variance + layer.epsilon))
+        if getattr(layer, "update_count", None) is not None:
+            give(layer.update_count, self.batches)
+
+
+def _count_positions(clone: keras.Model, norm: Any) -> keras.Variable:
+    """Let every call of the clone count the positions that a norm's statistics are taken over.
+
+    Returns:
+        The positions of each row of statistics in the last call.
+    """
+    count = keras.Variable(np.zeros(norm.moving_mean.shape[:-1]), dtype="float32", trainable=False)
+    caller = norm
+    for _, layer in named_layers(clone):
+        if isinstance(layer, NormRNN) and isinstance(norm, StatisticsNormalization):
+            caller = layer if norm in layer.cell.slot_layers().values() else caller
+    call, signature = caller.call, inspect.signature(caller.call)
+
+    @wraps(call)
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        x = next(iter(given.values()))
+        mask = given.get("mask")
+        mask = mask[0] if isinstance(mask, list | tuple) else mask
+        if isinstance(caller, NormRNN | TimestepBatchNormalization):
+            n = _positions_by_row(norm, count, x, mask, given.get("step"), caller)
+        else:
+            n = ops.cast(ops.size(x), count.dtype) / norm.moving_mean.shape[-1]
+            n = n if mask is None else n * ops.mean(ops.cast(mask, count.dtype))
+        count.assign(n)
+        return call(*args, **kwargs)
+
+    caller.call = counting
+    return count
+
+
+def _positions_by_row(norm: Any, count: Any, x: Any, mask: Any, step: Any, caller: Any) -> Any:
+    """Sequences alive at the timesteps of each row of statistics, of those that have any."""
+    shape = ops.shape(x)[: 2 if step is None else 1]
+    alive = ops.ones(shape, count.dtype)
+    if mask is not None:
+        alive *= ops.cast(ops.reshape(mask, ops.shape(mask)[: len(shape)]), count.dtype)
+    n = ops.sum(alive, axis=0)
+    n = ops.where(n >= FEWEST, n, 0.0)
+    if step is not None:
+        rows = norm.moving_mean.shape[0]
+        return ops.where(ops.arange(rows) == ops.minimum(ops.max(step), rows - 1), n, count)
+    if getattr(caller, "go_backwards", False):
+        n = ops.flip(n)
+    return norm.statistics.total_by_row(n[:, None])[..., 0]
 
 
 def _training_call(clone: keras.Model) -> Callable[[Any], Any]:

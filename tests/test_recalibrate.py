@@ -14,11 +14,11 @@ def batch_norm_model(layer):
     return keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.5), layer])
 
 
-def batch_moments(batches):
-    return (
-        np.mean([b.mean(axis=0) for b in batches], axis=0),
-        np.mean([b.var(axis=0) for b in batches], axis=0),
-    )
+def assert_has_statistics_of(layer, x, row=(), rtol=1e-5, ddof=0):
+    """The moving statistics, or a row of them, are those of x over all but the last axis."""
+    x = np.asarray(x, "float64").reshape(-1, x.shape[-1])
+    np.testing.assert_allclose(layer.moving_mean[row], x.mean(axis=0), rtol=rtol, atol=1e-5)
+    np.testing.assert_allclose(layer.moving_variance[row], x.var(axis=0, ddof=ddof), rtol=rtol)
 
 
 @pytest.mark.parametrize(
@@ -27,16 +27,31 @@ def batch_moments(batches):
         lambda: keras_norm.BatchNormalization(),
         lambda: keras_norm.BatchNormalization(momentum=None),
         lambda: keras_norm.BatchNormalization(debias=True),
+        lambda: keras_norm.BatchNormalization(virtual_batch_size=5),
+        lambda: keras_norm.BatchNormalization(renorm=True),
+        lambda: keras.layers.BatchNormalization(renorm=True),
         lambda: keras.layers.BatchNormalization(),
     ],
-    ids=["exponential", "cumulative", "debiased", "Keras"],
+    ids=["exponential", "cumulative", "debiased", "ghosts", "renorm", "Keras renorm", "Keras"],
 )
-def test_statistics_become_the_average_over_batches(layer):
+def test_statistics_become_those_of_the_data(layer):
+    """However they are cut: the last of three batches has 6 samples."""
     layer = layer()
     assert keras_norm.recalibrate(batch_norm_model(layer), X) == 3
-    mean, variance = batch_moments([X[:32], X[32:64], X[64:]])
-    np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-5)
-    np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-5)
+    assert_has_statistics_of(layer, X)
+
+
+def test_a_last_batch_of_one_sample_counts_as_one():
+    layer = keras_norm.BatchNormalization()
+    x = np.concatenate([X[:64], np.full((1, 4), -90.0, "float32")])
+    keras_norm.recalibrate(batch_norm_model(layer), x)
+    assert_has_statistics_of(layer, x)
+
+
+def test_unbiased_variances_are_those_of_all_the_data():
+    layer = keras_norm.BatchNormalization(unbiased_variance=True)
+    keras_norm.recalibrate(batch_norm_model(layer), X)
+    assert_has_statistics_of(layer, X, ddof=1)
 
 
 @pytest.mark.parametrize(
@@ -44,15 +59,14 @@ def test_statistics_become_the_average_over_batches(layer):
     [
         [(X[:30],), (X[30:60],)],
         [(X[:30], np.zeros(30)), (X[30:60], np.zeros(30))],
-        tf.data.Dataset.from_tensor_slices(X[:60]).batch(30),
+        tf.data.Dataset.from_tensor_slices(X[:60]).batch(37),
     ],
     ids=["inputs", "inputs and targets", "tf.data"],
 )
 def test_batches_may_come_from_any_iterable(data):
     layer = keras_norm.BatchNormalization()
     assert keras_norm.recalibrate(batch_norm_model(layer), data) == 2
-    mean, _ = batch_moments([X[:30], X[30:60]])
-    np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-5)
+    assert_has_statistics_of(layer, X[:60])
 
 
 @pytest.mark.parametrize("data", [tf.constant(X), keras.Variable(X)], ids=["tensor", "variable"])
@@ -76,10 +90,8 @@ def test_a_list_of_arrays_is_the_inputs_of_a_model_that_takes_a_list():
     first, second = keras.Input((4,)), keras.Input((4,))
     layer = keras_norm.BatchNormalization()
     model = keras.Model([first, second], layer(keras.layers.add([first, second])))
-    assert keras_norm.recalibrate(model, [X, X]) == 3
-    np.testing.assert_allclose(
-        layer.moving_mean, batch_moments([2 * X[:32], 2 * X[32:64], 2 * X[64:]])[0], rtol=1e-5
-    )
+    assert keras_norm.recalibrate(model, [tf.constant(X), X]) == 3
+    assert_has_statistics_of(layer, 2 * X)
 
 
 class Momentum(keras.layers.Layer):
@@ -108,8 +120,7 @@ def test_a_model_that_goes_on_learning_is_recalibrated_as_it_is_then():
     for scale in (1.0, 3.0):
         dense.kernel.assign(scale * np.eye(4))
         recalibrate(X)
-        mean, _ = batch_moments([scale * X[:32], scale * X[32:64], scale * X[64:]])
-        np.testing.assert_allclose(layer.moving_mean, mean, rtol=1e-5)
+        assert_has_statistics_of(layer, scale * X)
 
 
 def test_noise_that_alone_tells_samples_apart_gives_their_variance():
@@ -125,18 +136,97 @@ def test_steps_limits_the_batches():
     np.testing.assert_allclose(layer.moving_mean, X[:32].mean(axis=0), rtol=1e-5)
 
 
-def test_rows_of_timesteps_are_averaged_over_the_batches_that_reach_them():
-    inputs = keras.Input((None, 3))
-    layer = keras_norm.BatchNormLSTM(5, max_timesteps=6)
-    model = keras.Model(inputs, layer(inputs))
-    long, short = RNG.normal(size=(9, 4, 3)), RNG.normal(size=(9, 2, 3))
-    keras_norm.recalibrate(model, [(long,), (short,)])
+@pytest.mark.parametrize("name", ["BatchNormalization", "TimestepBatchNormalization"])
+def test_masked_positions_do_not_count(name):
+    layer = getattr(keras_norm, name)(**({"max_timesteps": 3} if name[0] == "T" else {}))
+    model = keras.Sequential([keras.Input((None, 4)), keras.layers.Masking(), layer])
+    x = RNG.normal(3.0, 2.0, (50, 3, 4)).astype("float32")
+    lengths = np.append(RNG.integers(1, 4, 32), np.full(18, 3))
+    alive = np.arange(3) < lengths[:, None]
+    keras_norm.recalibrate(model, np.where(alive[..., None], x, 0.0))
+    if name[0] == "B":
+        assert_has_statistics_of(layer, x[alive])
+    else:
+        for t in range(3):
+            assert_has_statistics_of(layer, x[alive[:, t], t], row=t)
+
+
+def test_a_batch_that_is_masked_everywhere_does_not_count():
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((1, 4)), keras.layers.Masking(), layer])
+    keras_norm.recalibrate(model, [X[:30, None], np.zeros((30, 1, 4), "float32"), X[30:, None]])
+    assert_has_statistics_of(layer, X)
+
+
+@pytest.mark.parametrize("kind", ["layer", "backwards", "bidirectional"])
+def test_rows_of_timesteps_are_those_of_the_sequences_that_reach_them(kind):
+    """Batches of 9, 9 and 3 sequences, of different lengths; what was learned does not matter."""
+    layer = keras_norm.BatchNormLSTM(5, max_timesteps=6, go_backwards=kind == "backwards")
+    outer = keras.layers.Bidirectional(layer) if kind == "bidirectional" else layer
+    model = keras.Sequential([keras.Input((None, 3)), keras.layers.Masking(), outer])
+    layer = outer.forward_layer if kind == "bidirectional" else layer
+    batches = [RNG.normal(size=(n, time, 3)) for n, time in ((9, 2), (9, 4), (3, 4))]
+    batches[1][:4, 2:] = 0.0
     norm = layer.cell.kernel_norm
-    np.testing.assert_array_equal(norm.update_count, [2, 2, 1, 1, 0, 0])
-    projected = [np.asarray(x @ np.asarray(layer.cell.kernel)) for x in (long, short)]
-    expected = np.mean([p[:, 1].mean(axis=0) for p in projected], axis=0)
-    np.testing.assert_allclose(norm.moving_mean[1], expected, rtol=1e-4, atol=1e-5)
+    norm.moving_mean.assign(np.where(np.arange(6)[:, None] < 4, 99.0, 0.0) * np.ones(20))
+    keras_norm.recalibrate(model, [(batch.astype("float32"),) for batch in batches])
+    reached = [3, 3, 2, 2, 0, 0]
+    np.testing.assert_array_equal(norm.update_count, reached)
+    for t in range(4):
+        rows = [b[:, ::-1] if kind == "backwards" else b for b in batches]
+        alive = [b[b[:, t].any(axis=-1), t] for b in rows if b.shape[1] > t]
+        projected = np.concatenate(alive) @ np.asarray(layer.cell.kernel, "float64")
+        assert_has_statistics_of(norm, projected, row=t, rtol=1e-4)
     np.testing.assert_array_equal(norm.moving_mean[4:], 0.0)
+
+
+def test_34_sequences_have_their_variance():
+    layer = keras_norm.BatchNormLSTM(4, max_timesteps=2)
+    model = keras.Sequential([keras.Input((2, 3)), layer])
+    x = RNG.normal(size=(34, 2, 3))
+    keras_norm.recalibrate(model, x.astype("float32"))
+    projected = x @ np.asarray(layer.cell.kernel, "float64")
+    for t in range(2):
+        assert_has_statistics_of(layer.cell.kernel_norm, projected[:, t], row=t, rtol=1e-4)
+
+
+def test_statistics_of_cells_in_keras_rnn():
+    cell = keras_norm.BatchNormLSTMCell(4, max_timesteps=3)
+    model = keras.Sequential([keras.Input((3, 3)), keras.layers.RNN(cell)])
+    x = RNG.normal(size=(34, 3, 3))
+    keras_norm.recalibrate(model, x.astype("float32"))
+    projected = x @ np.asarray(cell.kernel, "float64")
+    for t in range(3):
+        assert_has_statistics_of(cell.kernel_norm, projected[:, t], row=t, rtol=1e-4)
+
+
+def test_one_norm_for_all_timesteps_counts_them_all():
+    layer = keras_norm.NormGRU(4, norm=keras_norm.BatchNormalization())
+    model = keras.Sequential([keras.Input((None, 3)), layer])
+    batches = [RNG.normal(size=(n, time, 3)) for n, time in ((8, 4), (4, 2))]
+    keras_norm.recalibrate(model, [(batch.astype("float32"),) for batch in batches])
+    kernel = np.asarray(layer.cell.kernel, "float64")[:, :8]
+    projected = np.concatenate([(b @ kernel).reshape(-1, 8) for b in batches])
+    assert_has_statistics_of(layer.cell.kernel_norm, projected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("package", [keras_norm, keras.layers])
+def test_training_goes_on_from_the_variance_of_a_renormalizing_layer(package):
+    layer = package.BatchNormalization(renorm=True)
+    model = keras.Sequential([keras.Input((4,)), layer])
+    keras_norm.recalibrate(model, 10.0 * X)
+    np.testing.assert_allclose(layer.moving_stddev, np.std(10.0 * X, axis=0), rtol=1e-3)
+    before = layer.moving_variance.numpy()
+    model(10.0 * X, training=True)
+    np.testing.assert_allclose(layer.moving_variance, before, rtol=0.01)
+
+
+def test_what_stands_after_a_renormalizing_layer_is_measured_as_at_inference():
+    """Its slow averages are still those it started with."""
+    layer = keras_norm.BatchNormalization()
+    first = keras_norm.BatchNormalization(renorm=True)
+    keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), first, layer]), X[:32])
+    assert_has_statistics_of(layer, np.asarray(first(X[:32])), rtol=1e-3)
 
 
 def test_weights_and_frozen_statistics_stay():

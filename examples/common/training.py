@@ -25,7 +25,7 @@ _recalibrator = _kept(Recalibrator)
 
 
 class Recalibration(keras.callbacks.Callback):
-    """Gives batch normalizations the mean statistics of training batches before each validation.
+    """Gives batch normalizations the statistics of training batches before each validation.
 
     Cooijmans et al. 2016 test so. The moving averages lag behind the weights of a recurrence: on
     permuted MNIST they cost a BN-LSTM a quarter of its accuracy, and choose the wrong epoch.

@@ -137,14 +137,14 @@ class MovingStatistics:
             valid: bool of rank 2 that broadcasts to them, which timesteps count.
         """
         valid = ops.broadcast_to(valid, (ops.shape(mean)[0], valid.shape[1]))
-        n = self._total_by_row(ops.cast(valid, mean.dtype))
+        n = self.total_by_row(ops.cast(valid, mean.dtype))
         mean, variance = (
-            self._total_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
+            self.total_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
             for s in (mean, variance)
         )
         self.update(mean, variance, n > 0)
 
-    def _total_by_row(self, per_step: Any) -> Any:
+    def total_by_row(self, per_step: Any) -> Any:
         """Sum (time, features) over the timesteps of each row."""
         per_timestep = len(self.mean.shape) == 2
         last = self.mean.shape[0] - 1 if per_timestep else 0

@@ -39,10 +39,10 @@ class Renorm:
                 f"renorm_clipping takes the keys {', '.join(LIMITS)}. "
                 f"Received: renorm_clipping={clipping}."
             )
-        self.rmax, self.rmin, self.dmax = (clipping.get(key) for key in LIMITS)
-        if self.rmax is not None and self.rmin is not None and self.rmax < self.rmin:
+        rmax, rmin, dmax = (clipping.get(key) for key in LIMITS)
+        if rmax is not None and rmin is not None and rmax < rmin:
             raise ValueError(f"rmax must not be below rmin. Received: renorm_clipping={clipping}.")
-        if self.dmax is not None and self.dmax < 0:
+        if dmax is not None and dmax < 0:
             raise ValueError(f"dmax must not be negative. Received: renorm_clipping={clipping}.")
         if not 0.0 <= momentum <= 1.0:
             raise ValueError(
@@ -80,12 +80,13 @@ class Renorm:
         sigma = ops.maximum(sigma, layer.epsilon**0.5)
         r = ops.sqrt(variance + layer.epsilon) / sigma
         d = (mean - average) / sigma
-        if self.rmin is not None:
-            r = ops.maximum(r, self.rmin)
-        if self.rmax is not None:
-            r = ops.minimum(r, self.rmax)
-        if self.dmax is not None:
-            d = ops.clip(d, -self.dmax, self.dmax)
+        rmax, rmin, dmax = ((layer.renorm_clipping or {}).get(limit) for limit in LIMITS)
+        if rmin is not None:
+            r = ops.maximum(r, rmin)
+        if rmax is not None:
+            r = ops.minimum(r, rmax)
+        if dmax is not None:
+            d = ops.clip(d, -dmax, dmax)
         gamma, beta = ops.stop_gradient(r), ops.stop_gradient(d)
         if affine["gamma"] is not None:
             gain = ops.cast(affine["gamma"], mean.dtype)
