@@ -34,7 +34,7 @@ stubs: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --models 300 --seed 0 --minutes 60 $(FUZZ)
 
-# Writes benchmarks/results.json and docs/benchmark.png, and prints the README's tables.
+# Writes benchmarks/results.json and docs/benchmark.png, and prints the tables of the README and docs/speed.md.
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks plot

@@ -1,6 +1,10 @@
-"""Measure the layers against Keras' own, and against their matrix products alone.
+"""Measure the layers against Keras' own, and against their matrix products alone, on the CPU.
 
 python -m benchmarks run      # measure, print tables, write benchmarks/results.json
-python -m benchmarks table    # tables for the README from that file
+python -m benchmarks table    # tables for the README and docs/speed.md from that file
 python -m benchmarks plot     # docs/benchmark.png from that file
 """
+
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # before TensorFlow is imported

@@ -74,7 +74,7 @@ def measure(
     for measurement in RUN[suite](config):
         measured.append(measurement)
         seconds = time.perf_counter() - start
-        what = f"  {measurement.mode:<10} {measurement.shape!s:<20}"
+        what = f"  {measurement.mode:<18} {measurement.shape!s:<20}"
         console.print(f"{what} {seconds:6.1f} s", highlight=False)
         start = time.perf_counter()
     return measured

@@ -12,9 +12,6 @@ from benchmarks import settings
 from benchmarks.settings import Shape
 from benchmarks.timing import Variant
 
-# Our layers compile their fast form only for shapes that come by often: in calls or in timesteps.
-WARM_CALLS, WARM_TIMESTEPS = 25, 5000
-
 
 class LayerNormCell(keras.layers.Layer):
     """An LSTM cell around three of Keras' own norms, as one writes it without this package.
@@ -72,8 +69,8 @@ RECURRENT: dict[str, Callable[..., keras.layers.Layer]] = {
     settings.NO_NORM: lambda s, **k: keras_norm.NormLSTM(s.units, norm=None, **k),
     settings.KERAS_LSTM: lambda s, **k: keras.layers.LSTM(s.units, **k),
     settings.KERAS_JIT: lambda s, **k: keras.layers.LSTM(s.units, **k),
-    settings.KERAS_LOOP: lambda s, **k: keras.layers.LSTM(s.units, **k),
-    settings.UNROLLED: lambda s, **k: keras.layers.LSTM(s.units, unroll=True, **k),
+    settings.KERAS_STATIC: lambda s, **k: keras.layers.LSTM(s.units, **k),
+    settings.KERAS_GRU: lambda s, **k: keras.layers.GRU(s.units, **k),
     settings.RNN_CELL: lambda s, **k: keras.layers.RNN(LayerNormCell(s.units), **k),
     settings.OWN_CELL: lambda s, **k: keras.layers.RNN(keras_norm.LayerNormLSTMCell(s.units), **k),
 }
@@ -84,21 +81,25 @@ def recurrent_layer(name: str, shape: Shape, return_sequences: bool = True) -> k
     return RECURRENT[name](shape, return_sequences=return_sequences)
 
 
-def recurrent_step(name: str, shape: Shape, mode: str) -> Variant:
+def compiled(inputs: keras.KerasTensor, *layers: keras.layers.Layer) -> keras.Model:
+    """Layers one upon the other, compiled with Keras' defaults."""
+    x = inputs
+    for layer in layers:
+        x = layer(x)
+    model = keras.Model(inputs, x)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model
+
+
+def recurrent_step(name: str, shape: Shape, mode: str, eager: bool = False) -> Variant:
     """One step of the recurrent layer of that name, all outputs returned."""
     layer = recurrent_layer(name, shape)
     x = normal(shape.batch, shape.time, shape.inputs)
-    step = layer_step(layer, x, mode, jit=name == settings.KERAS_JIT)
-    return Variant(step, warm_calls(name, shape))
-
-
-def warm_calls(name: str, shape: Shape) -> int:
-    """How often a variant is called at least before it is timed."""
-    return max(WARM_CALLS, -(-WARM_TIMESTEPS // shape.time)) if name in settings.OURS else 0
+    return Variant(layer_step(layer, x, mode, jit=name == settings.KERAS_JIT, eager=eager))
 
 
 def layer_step(
-    layer: keras.layers.Layer, x: tf.Tensor, mode: str, jit: bool = False
+    layer: keras.layers.Layer, x: tf.Tensor, mode: str, jit: bool = False, eager: bool = False
 ) -> Callable[[], float]:
     """A call that runs one step of a layer and fetches one number of the result.
 
@@ -108,6 +109,7 @@ def layer_step(
         mode: "inference" is the forward pass; "training" adds the gradients of all trainable
             weights and of `x`, for random gradients of the outputs.
         jit: whether all of it is one XLA program.
+        eager: whether there is no graph around it.
     """
     layer.build(x.shape)
     weights = [weight.value for weight in layer.trainable_variables]
@@ -125,8 +127,9 @@ def layer_step(
         return tf.reshape(y, [-1])[-1], gradients
 
     step = forward_and_backward if mode == settings.TRAINING else forward
-    compiled = tf.function(step, autograph=False, jit_compile=jit or None)
-    return lambda: float(compiled(x, dy)[0])
+    if not eager:
+        step = tf.function(step, autograph=False, jit_compile=jit or None)
+    return lambda: float(step(x, dy)[0])
 
 
 def normal(*shape: int) -> tf.Tensor:

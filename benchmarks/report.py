@@ -7,7 +7,7 @@ import rich.text
 
 from benchmarks.goals import REACHED, UNREACHED
 from benchmarks.results import Results, describe
-from benchmarks.tables import Table, readme_tables, terminal_tables
+from benchmarks.tables import Table, markdown_tables, terminal_tables
 
 STYLES = {REACHED: "green", UNREACHED: "red"}
 
@@ -26,9 +26,9 @@ def print_tables(results: Results, console: rich.console.Console) -> None:
 
 
 def markdown(results: Results) -> str:
-    """The README's tables, the machine named above them."""
+    """The README's table and those of docs/speed.md, the machine named above them."""
     parts = [_made(results), *_warnings(results)]
-    for table in readme_tables(results):
+    for table in markdown_tables(results):
         if not table.rows:
             continue
         parts += [f"**{table.title}**", _markdown_rows(table)]
@@ -39,7 +39,10 @@ def markdown(results: Results) -> str:
 
 def _made(results: Results) -> str:
     made = results.settings
-    return f"{describe(results.machine)}; at least {made['rounds']} rounds; {made['date']}"
+    return (
+        f"{describe(results.machine)}; at least {made['rounds']} rounds, "
+        f"{made['cold_rounds']} of fresh processes; {made['date']}"
+    )
 
 
 def _warnings(results: Results) -> list[str]:

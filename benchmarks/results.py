@@ -82,6 +82,13 @@ class Results:
         """The measurements of a suite, in one mode or in all."""
         return [m for m in self.measurements if m.suite == suite and mode in (None, m.mode)]
 
+    def ratios(
+        self, suite: str, mode: str | None, name: str, reference: tuple[str, ...]
+    ) -> list[float]:
+        """A variant's share of a reference's time in each measurement that has both."""
+        found = [m.ratio(name, reference) for m in self.of(suite, mode)]
+        return [spread.median for spread in found if spread is not None]
+
     def with_suite(self, suite: str, measurements: Iterable[Measurement]) -> "Results":
         """These with the measurements of one suite in place of those it had."""
         kept = tuple(m for m in self.measurements if m.suite != suite)
@@ -132,8 +139,9 @@ def describe(machine: dict[str, Any]) -> str:
     """The machine in one line."""
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
-        f"{machine['system']}; Python {machine['python']}, TensorFlow {machine['tensorflow']}, "
-        f"Keras {machine['keras']}, NumPy {machine['numpy']}, LiteRT {machine['ai-edge-litert']}"
+        f"no GPU, {machine['system']}; Python {machine['python']}, "
+        f"TensorFlow {machine['tensorflow']}, Keras {machine['keras']}, NumPy {machine['numpy']}, "
+        f"LiteRT {machine['ai-edge-litert']}"
     )
 
 

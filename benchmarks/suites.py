@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 
 import keras
-import numpy as np
 
-from benchmarks import floor, memory, models, settings, tflite
+from benchmarks import cold, floor, memory, models, served, settings, tflite
 from benchmarks.results import Measurement
 from benchmarks.settings import INFERENCE, TRAINING, Settings, Shape
 from benchmarks.timing import Variant, measure, of_group
@@ -19,7 +18,7 @@ def recurrent(config: Settings) -> Iterator[Measurement]:
             variants = {
                 name: _recurrent_variant(name, shape, mode)
                 for name in config.variants
-                if _feasible(name, shape, config)
+                if _feasible(name, shape)
             }
             yield Measurement.of("recurrent", mode, shape, measure(variants, config.rounds))
             keras.backend.clear_session()
@@ -31,10 +30,8 @@ def _recurrent_variant(name: str, shape: Shape, mode: str) -> Variant:
     return models.recurrent_step(name, shape, mode)
 
 
-def _feasible(name: str, shape: Shape, config: Settings) -> bool:
-    if name in settings.FLOORS:
-        return shape.batch % settings.FLOORS[name][1] == 0
-    return name != settings.UNROLLED or shape.time <= config.longest_unrolled
+def _feasible(name: str, shape: Shape) -> bool:
+    return name not in settings.FLOORS or shape.batch % settings.FLOORS[name][1] == 0
 
 
 def growth(config: Settings) -> Iterator[Measurement]:
@@ -51,26 +48,15 @@ def growth(config: Settings) -> Iterator[Measurement]:
         keras.backend.clear_session()
 
 
-def fit(config: Settings) -> Iterator[Measurement]:
-    """Epochs of `model.fit` on NumPy arrays, with everything at its default."""
-    for shape in config.fit:
-        names = (settings.LN_LSTM, settings.KERAS_LSTM, settings.RNN_CELL)
-        variants = {name: _epoch(name, shape, config.fit_samples) for name in names}
-        yield Measurement.of("fit", "epoch", shape, measure(variants, config.rounds))
-        keras.backend.clear_session()
-
-
-def _epoch(name: str, shape: Shape, samples: int) -> Variant:
-    """One epoch of a classifier; its last batch is smaller than the others."""
-    inputs = keras.Input((shape.time, shape.inputs))
-    x = models.recurrent_layer(name, shape, return_sequences=False)(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax")(x))
-    model.compile("adam", "sparse_categorical_crossentropy")
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(samples, shape.time, shape.inputs)).astype("float32")
-    labels = rng.integers(0, 10, samples)
-    warmup = models.WARM_CALLS if name in settings.OURS else 0
-    return Variant(lambda: model.fit(data, labels, shape.batch, verbose=0), warmup)
+def eager(config: Settings) -> Iterator[Measurement]:
+    """Steps without a graph."""
+    for mode in (TRAINING, INFERENCE):
+        for shape in config.eager:
+            variants = {
+                name: models.recurrent_step(name, shape, mode, eager=True)
+                for name in config.choices
+            }
+            yield Measurement.of("eager", mode, shape, measure(variants, config.rounds))
 
 
 def layers(config: Settings) -> Iterator[Measurement]:
@@ -95,9 +81,13 @@ def layers(config: Settings) -> Iterator[Measurement]:
 
 
 RUN: dict[str, Callable[[Settings], Iterator[Measurement]]] = {
+    "first": cold.first,
+    "cold": cold.cold,
+    "predict": cold.predict,
     "recurrent": recurrent,
+    "served": served.latency,
+    "eager": eager,
     "growth": growth,
-    "fit": fit,
     "layers": layers,
     "tflite": tflite.latency,
     "memory": memory.peaks,

@@ -4,20 +4,38 @@ import dataclasses
 from collections.abc import Iterator
 
 from benchmarks import settings
-from benchmarks.goals import REACHED, UNREACHED, goals, lstm_means
+from benchmarks.goals import REACHED, UNREACHED, goals
 from benchmarks.results import Measurement, Results
-from benchmarks.settings import FLOOR, INFERENCE, LN_LSTM, REFERENCES, TRAINING
+from benchmarks.settings import (
+    BESIDE,
+    CELL,
+    FLOOR,
+    INFERENCE,
+    LN_LSTM,
+    LSTM,
+    REFERENCES,
+    TRAINING,
+)
 from benchmarks.timing import Spread, growth_exponent, linear_fit
+from benchmarks.uses import share, uses
 
 Row = tuple[str, ...]
 
-RATIOS = {reference: f"/ {reference}" for reference in REFERENCES}
+RATIOS = {reference: f"/ {reference}" for reference in (LSTM, CELL, FLOOR)}
 NOTE = (
     "Medians of the rounds; ratios of the same round, ± half the distance of their quartiles. "
     "LSTM: keras.layers.LSTM, plain or with jit_compile, whichever is faster. RNN(cell): "
     "keras.layers.RNN of a cell with three LayerNormalization. GEMMs: the matrix products of the "
     "LSTM alone, as fast as we can run them."
 )
+EVERYDAY_NOTE = (
+    "Time over that of keras.layers.LSTM (LN-GRU: of keras.layers.GRU): the median of the rounds, "
+    "each with all layers in turn; of several shapes the geometric mean (and the worst). A warm "
+    "step is held against the LSTM with jit_compile where that is faster. RNN(cell): "
+    "keras.layers.RNN of an LSTM cell with three LayerNormalization. First calls and cold starts "
+    "are in fresh processes, imports not counted. No GPU was measured."
+)
+BESIDE_COLUMNS = ("", "LSTM", *BESIDE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,26 +50,43 @@ class Table:
 
 def terminal_tables(results: Results) -> Iterator[Table]:
     """All that was measured, variant by variant, and the goals."""
+    yield everyday(results)
     yield recurrent(results, TRAINING)
     yield recurrent(results, INFERENCE)
     yield from _others(results)
-    yield goal_table(results)
 
 
-def readme_tables(results: Results) -> Iterator[Table]:
-    """LN-LSTM on every shape, its siblings on average, and the rest."""
+def markdown_tables(results: Results) -> Iterator[Table]:
+    """The README's table, and those of docs/speed.md."""
+    yield everyday(results)
     yield by_shape(results)
-    yield siblings(results)
     yield from _others(results)
-    yield goal_table(results)
 
 
 def _others(results: Results) -> Iterator[Table]:
+    yield first(results)
+    yield fits(results)
+    yield predicts(results)
+    yield served(results)
+    yield eager(results)
     yield growth(results)
-    yield fit(results)
     yield layers(results)
     yield tflite(results)
     yield memory(results)
+    yield goal_table(results)
+
+
+def everyday(results: Results) -> Table:
+    """What a user does, and each layer's time beside Keras' own."""
+    rows: list[Row] = []
+    when = None
+    for use in uses(results):
+        if use.when != when:
+            when = use.when
+            rows.append((when,))
+        shares = (share(results, use, name) for name in BESIDE)
+        rows.append((use.what, *("" if s is None else str(s) for s in shares)))
+    return Table("Time / keras.layers.LSTM", ("", *BESIDE), tuple(rows), EVERYDAY_NOTE)
 
 
 def recurrent(results: Results, mode: str) -> Table:
@@ -69,10 +104,7 @@ def recurrent(results: Results, mode: str) -> Table:
     columns = ("(B, T, D, H)", "median", "first", *RATIOS.values())
     note = ""
     if mode == INFERENCE:  # it serves both modes
-        note = (
-            f"{NOTE} First: the first call, which traces and compiles. The unrolled form is "
-            f"measured up to T = {results.settings['longest_unrolled']}."
-        )
+        note = f"{NOTE} First: the first call, which traces and compiles."
     return Table(f"Recurrent layers, {mode}", columns, tuple(rows), note)
 
 
@@ -90,16 +122,45 @@ def by_shape(results: Results) -> Table:
     return Table("LN-LSTM's time", columns, tuple(rows), NOTE)
 
 
-def siblings(results: Results) -> Table:
-    """Geometric means over the training shapes of every variant's time over the LSTM's."""
-    means = {mode: lstm_means(results, mode) for mode in (TRAINING, INFERENCE)}
-    rows = tuple(
-        (name, *(f"{means[mode][name]:.2f}" for mode in means))
-        for name in means[TRAINING]
-        if name in means[INFERENCE]
+def first(results: Results) -> Table:
+    """First calls."""
+    note = "Of a model that was just made, at (B, T, D, H): the call traces, and may compile."
+    return Table("First calls", BESIDE_COLUMNS, _by_mode(results, "first"), note)
+
+
+def fits(results: Results) -> Table:
+    """Whole fits from a cold start."""
+    tasks = [settings.Task(*m.shape) for m in results.of("cold")]
+    sizes = "; ".join(f"{t.name}: {t.units} units, {t.epochs} epochs" for t in tasks)
+    note = (
+        f"From the making of the model on. {sizes}. Batches of {settings.BATCH}, the last one "
+        "smaller. Sentences: an Embedding with mask_zero, every batch padded to its longest "
+        "sentence by tf.data."
     )
-    columns = ("geometric mean", "training / LSTM", "inference / LSTM")
-    return Table("Every recurrent layer", columns, rows)
+    return Table("Whole fits from a cold start", BESIDE_COLUMNS, _by_task(results, "cold"), note)
+
+
+def predicts(results: Results) -> Table:
+    """Whole predicts from a cold start."""
+    note = "From the making of the model on; the models and data of the fits."
+    rows = _by_task(results, "predict")
+    return Table("Whole predicts from a cold start", BESIDE_COLUMNS, rows, note)
+
+
+def served(results: Results) -> Table:
+    """Warm predicts, and files."""
+    note = (
+        "One batch of shape (B, T, D, H), all outputs returned: by predict_on_batch, and by the "
+        "signature of a SavedModel of any batch and length, ours written by keras_norm.export, "
+        "Keras' layers' by model.export."
+    )
+    rows = _by_mode(results, "served")
+    return Table("Warm predict and served files", BESIDE_COLUMNS, rows, note)
+
+
+def eager(results: Results) -> Table:
+    """Steps without a graph."""
+    return Table("Eager steps", BESIDE_COLUMNS, _by_mode(results, "eager"))
 
 
 def growth(results: Results) -> Table:
@@ -125,20 +186,6 @@ def growth(results: Results) -> Table:
     if rows:
         title += " at (B, D, H) = ({0}, {2}, {3})".format(*measured[0].shape)
     return Table(title, ("", *names), tuple(rows), " ".join(notes))
-
-
-def fit(results: Results) -> Table:
-    """Epochs of `model.fit`."""
-    rows: list[Row] = []
-    for m in results.of("fit"):
-        rows.append((_shape(m),))
-        for name in m.values:
-            ratio = _ratio(m, name, (settings.KERAS_LSTM,))
-            rows.append((name, duration(m.median(name)), ratio, duration(m.first[name])))
-    columns = ("(B, T, D, H)", "an epoch", "/ keras LSTM", "first epoch")
-    samples = results.settings["fit_samples"]
-    note = f"{samples} sequences in NumPy arrays and Keras' defaults; the first epoch compiles."
-    return Table("model.fit", columns, tuple(rows), note)
 
 
 def layers(results: Results) -> Table:
@@ -170,10 +217,10 @@ def tflite(results: Results) -> Table:
             cells = [
                 cell
                 for m in (one, two)
-                for cell in (duration(m.median(name)), _ratio(m, name, (settings.UNROLLED,)))
+                for cell in (duration(m.median(name)), _ratio(m, name, (settings.KERAS_STATIC,)))
             ]
             rows.append((name, *cells, f"{size.median(name) / 1e3:.0f} kB"))
-    columns = ("(B, T, D, H)", "1 thread", "/ unrolled", "2 threads", "/ unrolled", "file")
+    columns = ("(B, T, D, H)", "1 thread", "/ keras", "2 threads", "/ keras", "file")
     note = "Our files take any batch and length; Keras' and RNN(cell)'s have theirs fixed."
     return Table("TFLite, inference", columns, tuple(rows), note)
 
@@ -197,8 +244,7 @@ def goal_table(results: Results) -> Table:
         (g.what, f"{g.measured:.2f}", f"{g.at_most:.2f}", REACHED if g.reached else UNREACHED)
         for g in goals(results)
     )
-    shapes = len(results.of("recurrent", TRAINING))
-    note = f"Geometric means are over the {shapes} training shapes." if shapes else ""
+    note = "Geometric means over the shapes or tasks, and the worst of them, where it is said."
     return Table("Goals", ("time / time", "is", "at most", ""), rows, note)
 
 
@@ -221,3 +267,25 @@ def _ratio(measurement: Measurement, name: str, reference: Row) -> str:
         return "1"
     spread: Spread | None = measurement.ratio(name, reference)
     return "" if spread is None else str(spread)
+
+
+def _by_mode(results: Results, suite: str) -> tuple[Row, ...]:
+    """Rows by shape, those of one mode below its name."""
+    rows: list[Row] = []
+    for mode in dict.fromkeys(m.mode for m in results.of(suite)):
+        rows.append((mode,))
+        rows += [(_shape(m), *_beside(m)) for m in results.of(suite, mode)]
+    return tuple(rows)
+
+
+def _by_task(results: Results, suite: str) -> tuple[Row, ...]:
+    """A row for every task."""
+    return tuple((m.mode, *_beside(m)) for m in results.of(suite))
+
+
+def _beside(measurement: Measurement) -> Row:
+    """The LSTM's time, and every layer's share of that of Keras' layer."""
+    lstm = settings.KERAS_LSTM
+    time = duration(measurement.median(lstm)) if lstm in measurement.values else ""
+    ratios = (measurement.ratio(name, REFERENCES[BESIDE[name]]) for name in BESIDE)
+    return time, *("" if ratio is None else f"{ratio.median:.2f}" for ratio in ratios)

@@ -15,7 +15,7 @@ from benchmarks.timing import Variant, measure, of_group
 from keras_norm.export import export_tflite
 
 EXPORTED = (settings.LN_LSTM, settings.NO_NORM)
-STATIC = (settings.UNROLLED, settings.KERAS_LOOP, settings.OWN_CELL)
+STATIC = (settings.KERAS_STATIC, settings.OWN_CELL)
 THREADS = (1, 2)
 
 
@@ -24,9 +24,7 @@ def latency(config: Settings) -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
         for shape in config.tflite:
             files = {
-                name: convert(name, shape, pathlib.Path(folder))
-                for name in (*EXPORTED, *STATIC)
-                if name != settings.UNROLLED or shape.time <= config.longest_unrolled
+                name: convert(name, shape, pathlib.Path(folder)) for name in (*EXPORTED, *STATIC)
             }
             variants = {
                 (threads, name): invocation(file, shape, threads)

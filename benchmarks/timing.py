@@ -3,7 +3,7 @@
 import dataclasses
 import gc
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 Group = TypeVar("Group", bound=Hashable)
 
 WINDOW = 3  # calls, of which the best is compared with the best of as many before
-PATIENCE = 20  # calls beyond those that a variant asks for
+PATIENCE = 26  # calls, if the time still falls
 ATTEMPTS = 3
 MORE, ENOUGH = 5, 2.0  # times as many rounds, seconds
 
@@ -23,11 +23,9 @@ class Variant:
 
     Attributes:
         run: does the work once, and returns when it is done.
-        warmup: least number of calls before it is timed.
     """
 
     run: Callable[[], object]
-    warmup: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,11 +99,10 @@ def warm(variant: Variant) -> float:
     Its time still falls while the best of the last calls beats the best of those before by 5%.
     """
     times: list[float] = []
-    least = max(variant.warmup, 2 * WINDOW)
-    while len(times) < least + PATIENCE:
+    while len(times) < PATIENCE:
         before = machine_code()
         times.append(_seconds(variant.run))
-        if len(times) < least or machine_code() > before:
+        if len(times) < 2 * WINDOW or machine_code() > before:
             continue
         if min(times[-WINDOW:]) > 0.95 * min(times[-2 * WINDOW : -WINDOW]):
             break
@@ -113,19 +110,23 @@ def warm(variant: Variant) -> float:
 
 
 def run_rounds(variants: Mapping[Key, Variant], rounds: int) -> dict[Key, list[float]]:
-    """Seconds of every variant in every round; each round starts at another variant."""
-    names = list(variants)
-    seconds: dict[Key, list[float]] = {name: [] for name in names}
+    """Seconds of every variant in every round."""
+    seconds: dict[Key, list[float]] = {name: [] for name in variants}
     gc.collect()
     gc.disable()
     try:
-        for start in range(rounds):
-            start %= len(names)
-            for name in names[start:] + names[:start]:
-                seconds[name].append(_seconds(variants[name].run))
+        for name in in_turn(list(variants), rounds):
+            seconds[name].append(_seconds(variants[name].run))
     finally:
         gc.enable()
     return seconds
+
+
+def in_turn(names: list[Key], rounds: int) -> Iterator[Key]:
+    """Every name once a round; each round starts at another."""
+    for start in range(rounds):
+        start %= len(names)
+        yield from names[start:] + names[:start]
 
 
 def ratio(times: Sequence[float], reference: Sequence[float]) -> Spread:

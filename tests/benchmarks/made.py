@@ -2,8 +2,9 @@
 
 from benchmarks import settings
 from benchmarks.results import Measurement, Results
-from benchmarks.settings import INFERENCE, TRAINING, Shape
+from benchmarks.settings import INFERENCE, TRAINING, Shape, Task
 
+TASKS = (Task(1000, 28, 28, 128, 3), Task(999, 50, 64, 64, 4, shortest=5))
 SHAPES = (Shape(32, 64, 64, 128), Shape(64, 128, 128, 256))
 ONE = Shape(1, 128, 128, 256)
 MACHINE = {
@@ -17,7 +18,7 @@ MACHINE = {
     "numpy": "2.4.6",
     "ai-edge-litert": "2.3.0",
 }
-SETTINGS = {"rounds": 3, "date": "2026-01-31", "longest_unrolled": 128, "fit_samples": 1000}
+SETTINGS = {"rounds": 3, "cold_rounds": 3, "date": "2026-01-31"}
 
 SECONDS = {
     settings.LN_LSTM: 0.030,
@@ -25,9 +26,20 @@ SECONDS = {
     settings.BN_LSTM: 0.045,
     settings.KERAS_LSTM: 0.060,
     settings.KERAS_JIT: 0.050,
+    settings.KERAS_GRU: 0.055,
     settings.RNN_CELL: 0.100,
     "GEMMs, rows x1": 0.025,
     "GEMMs, columns x2": 0.024,
+}
+
+CHOICES = {
+    settings.LN_LSTM: 1.2,
+    settings.LN_GRU: 0.9,
+    settings.BN_LSTM: 1.5,
+    settings.NO_NORM: 0.8,
+    settings.RNN_CELL: 2.0,
+    settings.KERAS_LSTM: 1.0,
+    settings.KERAS_GRU: 0.9,
 }
 
 
@@ -52,12 +64,22 @@ def results():
             found.append(measurement("growth", mode, (32, time, 128, 128), seconds))
         seconds = {"LayerNormalization": 1e-3, "keras LayerNormalization": 2e-3}
         found.append(measurement("layers", mode, (8192, 512), seconds))
-    seconds = {settings.LN_LSTM: 0.5, settings.KERAS_LSTM: 1.0}
-    found.append(measurement("fit", "epoch", SHAPES[0], seconds))
+    firsts = (settings.FIRST_STEP, settings.FIRST_PREDICT)
+    bidirectional = (settings.BIDIRECTIONAL, settings.BIDIRECTIONAL_CPU)
+    for mode in (*firsts, *bidirectional):
+        found.append(measurement("first", mode, SHAPES[0], CHOICES))
+    fast = {**CHOICES, settings.LN_LSTM: 0.3}
+    for suite in ("cold", "predict"):
+        for task, seconds in zip(TASKS, (CHOICES, fast), strict=True):
+            found.append(measurement(suite, task.name, task, seconds))
+    for mode in (settings.PREDICT, settings.SERVED):
+        found.append(measurement("served", mode, ONE, CHOICES))
+    for mode in (TRAINING, INFERENCE):
+        found.append(measurement("eager", mode, ONE, CHOICES))
     for mode in ("1 thread", "2 threads"):
-        seconds = {settings.LN_LSTM: 4e-4, settings.UNROLLED: 8e-4}
+        seconds = {settings.LN_LSTM: 4e-4, settings.KERAS_STATIC: 8e-4}
         found.append(measurement("tflite", mode, ONE, seconds))
-    sizes = {settings.LN_LSTM: [4e5], settings.UNROLLED: [6e5]}
+    sizes = {settings.LN_LSTM: [4e5], settings.KERAS_STATIC: [6e5]}
     found.append(Measurement("tflite", "file", tuple(ONE), sizes, unit="bytes"))
     peaks = {settings.LN_LSTM: [2.0**28], settings.KERAS_LSTM: [2.0**29]}
     found.append(Measurement("memory", TRAINING, (16, 1024, 256, 512), peaks, unit="bytes"))

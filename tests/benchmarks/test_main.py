@@ -31,7 +31,7 @@ def test_a_run_prints_tables_and_writes_every_round(tmp_path, capsys):
 
 def test_a_quick_run_measures_less(tmp_path):
     results = run(tmp_path / "results.json", "--quick", "--rounds", "3")
-    assert {m.suite for m in results.measurements} == {"recurrent", "layers"}
+    assert {m.suite for m in results.measurements} == set(settings.QUICK.suites)
     assert results.settings["rounds"] == 3
 
 
@@ -43,16 +43,16 @@ def test_a_quick_run_leaves_the_full_runs_file_alone(tmp_path, monkeypatch):
 
 def test_a_run_of_some_suites_keeps_the_others(tmp_path):
     path = tmp_path / "results.json"
-    assert not run(path, "--only", "layers").of("fit")
-    both = run(path, "--only", "fit,growth")
-    assert {m.suite for m in both.measurements} == {"layers", "fit", "growth"}
+    assert not run(path, "--only", "layers").of("eager")
+    both = run(path, "--only", "eager,growth")
+    assert {m.suite for m in both.measurements} == {"layers", "eager", "growth"}
 
 
 def test_a_file_of_other_settings_is_not_gone_on_with(tmp_path):
     path = tmp_path / "results.json"
     run(path, "--only", "layers")
     with pytest.raises(SystemExit, match="other settings"):
-        run(path, "--only", "fit", "--rounds", "3")
+        run(path, "--only", "eager", "--rounds", "3")
 
 
 def test_table_and_plot_read_the_file(tmp_path, capsys):

@@ -41,12 +41,6 @@ def test_a_step_fetches_a_finite_number(name, mode):
     assert np.isfinite(models.recurrent_step(name, SHAPE, mode).run())
 
 
-def test_ours_are_called_until_their_fast_form_is_compiled():
-    assert models.warm_calls(settings.LN_LSTM, Shape(32, 64, 64, 128)) == 79  # 5,056 timesteps
-    assert models.warm_calls(settings.LN_LSTM, Shape(32, 1024, 64, 128)) == 25
-    assert models.warm_calls(settings.KERAS_LSTM, Shape(32, 64, 64, 128)) == 0
-
-
 @pytest.mark.parametrize("mode", [TRAINING, INFERENCE])
 @pytest.mark.parametrize(("layout", "parts"), settings.FLOORS.values(), ids=settings.FLOORS)
 def test_the_products_alone_run(layout, parts, mode):

@@ -1,23 +1,31 @@
 """The suites on tiny shapes."""
 
 import dataclasses
+import os
 import sys
 
 import numpy as np
 import pytest
 
-from benchmarks import memory, settings, suites, tflite
-from benchmarks.settings import Shape
+from benchmarks import cold, fresh, memory, settings, suites, tflite
+from benchmarks.settings import Shape, Task
 
 SHAPE = Shape(2, 3, 4, 5)
+OURS_AND_KERAS = (settings.LN_LSTM, settings.KERAS_LSTM)
+KERAS = (settings.KERAS_LSTM, settings.KERAS_GRU)
 TINY = dataclasses.replace(
     settings.QUICK,
     rounds=2,
+    cold_rounds=1,
+    choices=KERAS,
+    first=(SHAPE,),
+    bidirectional=(SHAPE,),
+    tasks=(Task(3, 3, 4, 5, epochs=1), Task(3, 4, 4, 5, epochs=1, shortest=2)),
     shapes=(SHAPE,),
     variants=(settings.KERAS_LSTM, "GEMMs, rows x1", "GEMMs, rows x2"),
+    served=(SHAPE,),
+    eager=(SHAPE,),
     growth=(SHAPE,),
-    fit=(SHAPE,),
-    fit_samples=4,
     layers=((2, 3, 4),),
 )
 
@@ -26,29 +34,70 @@ TINY = dataclasses.replace(
     ("suite", "variants"),
     [
         ("recurrent", TINY.variants),
-        ("growth", (settings.LN_LSTM, settings.KERAS_LSTM)),
-        ("fit", (settings.LN_LSTM, settings.KERAS_LSTM, settings.RNN_CELL)),
+        ("growth", OURS_AND_KERAS),
+        ("eager", KERAS),
         ("layers", (*settings.PEERS, *(f"keras {peer}" for peer in settings.PEERS.values()))),
     ],
 )
 def test_a_suite_times_every_variant_in_every_round(suite, variants, monkeypatch):
     monkeypatch.setattr("benchmarks.timing.ENOUGH", 0.0)
     monkeypatch.setattr("benchmarks.timing.WINDOW", 1)
-    monkeypatch.setattr("benchmarks.models.WARM_CALLS", 0)
-    monkeypatch.setattr("benchmarks.models.WARM_TIMESTEPS", 0)
     measured = next(suites.RUN[suite](TINY))
     assert measured.suite == suite
     assert set(measured.values) == set(measured.first) == set(variants)
     assert {len(times) for times in measured.values.values()} == {2}
 
 
+FIRST = [settings.FIRST_STEP, settings.FIRST_PREDICT]
+FIRST += [settings.BIDIRECTIONAL, settings.BIDIRECTIONAL_CPU]
+TASKS = [task.name for task in TINY.tasks]
+
+
+@pytest.mark.parametrize(
+    ("suite", "modes"), [("first", FIRST), ("cold", TASKS), ("predict", TASKS)]
+)
+def test_a_cold_suite_has_every_variant_in_every_round(suite, modes, monkeypatch):
+    monkeypatch.setattr(fresh, "run", lambda function, *arguments: function(*arguments))
+    measured = list(suites.RUN[suite](TINY))
+    assert [m.mode for m in measured] == modes
+    for m in measured:
+        assert list(m.values) == list(KERAS)
+        assert all(len(times) == 1 and times[0] > 0 for times in m.values.values())
+
+
+def test_a_fresh_process_is_another_one_each_time():
+    assert len({os.getpid(), fresh.run(os.getpid), fresh.run(os.getpid)}) == 3
+
+
+def test_the_last_batch_of_every_task_is_smaller():
+    for task in (*settings.FULL.tasks, *settings.QUICK.tasks):
+        assert task.samples % settings.BATCH
+
+
+def test_sentences_are_padded_to_the_longest_of_their_batch():
+    (batches,) = cold.data(Task(70, 50, 4, 5, epochs=1, shortest=5))
+    words = [words.numpy() for words, _ in batches]
+    assert [len(batch) for batch in words] == [32, 32, 6]
+    lengths = np.concatenate([(batch != 0).sum(axis=1) for batch in words])
+    assert 5 <= lengths.min() < lengths.max() <= 50
+    assert all(batch.shape[1] == (batch != 0).sum(axis=1).max() for batch in words)
+
+
 def test_every_suite_has_its_function():
     assert set(suites.RUN) == set(settings.SUITES)
 
 
+def test_our_files_and_keras_are_served(monkeypatch):
+    monkeypatch.setattr("benchmarks.timing.ENOUGH", 0.0)
+    config = dataclasses.replace(TINY, choices=OURS_AND_KERAS)
+    predict, files = suites.RUN["served"](config)
+    assert (predict.mode, files.mode) == (settings.PREDICT, settings.SERVED)
+    assert set(predict.values) == set(files.values) == set(OURS_AND_KERAS)
+
+
 def test_a_static_file_runs(tmp_path):
     pytest.importorskip("ai_edge_litert")
-    file = tflite.convert(settings.UNROLLED, SHAPE, tmp_path)
+    file = tflite.convert(settings.KERAS_STATIC, SHAPE, tmp_path)
     assert np.isfinite(tflite.invocation(file, SHAPE, threads=1).run())
 
 

@@ -31,11 +31,11 @@ def test_warm_up_lasts_until_the_time_falls_no_more(monkeypatch):
     assert len(calls) == 12  # the best of the last three is that of the three before
 
 
-def test_warm_up_makes_the_calls_that_a_variant_asks_for(monkeypatch):
+def test_warm_up_ends_though_the_time_still_falls(monkeypatch):
+    clock(monkeypatch, (0.5**n for n in itertools.count()))
     calls = []
-    clock(monkeypatch, itertools.repeat(1.0))
-    timing.warm(Variant(lambda: calls.append(1), warmup=25))
-    assert len(calls) == 25
+    timing.warm(Variant(lambda: calls.append(1)))
+    assert len(calls) == timing.PATIENCE
 
 
 def test_rounds_with_a_compilation_are_run_again(monkeypatch):
