@@ -94,12 +94,12 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         metavar="SUITE,...",
         help=f"some of {', '.join(settings.SUITES)}; the file keeps its other suites",
     )
-    run.add_argument("--rounds", type=int, help="times that each variant is timed")
+    run.add_argument("--rounds", type=int, help="times that each variant is timed warm")
     run.add_argument(
         "--json", type=pathlib.Path, metavar="FILE", help=f"default {JSON}; quick: {QUICK_JSON}"
     )
 
-    table = commands.add_parser("table", help="print the README's tables")
+    table = commands.add_parser("table", help="print the tables of the README and docs/speed.md")
     plot = commands.add_parser("plot", help="draw the picture")
     for command in (table, plot):
         command.add_argument("--json", type=pathlib.Path, metavar="FILE", default=JSON)

@@ -19,13 +19,6 @@ from benchmarks.timing import Variant
 SHRINK = 1e-3  # keeps the numbers finite
 
 
-def gemm_flops(shape: Shape, mode: str) -> float:
-    """Floating-point operations of one step's products."""
-    B, T, D, H = shape
-    forward = 2.0 * B * T * (D + H) * 4 * H
-    return 3 * forward if mode == TRAINING else forward
-
-
 def gemm_step(shape: Shape, mode: str, layout: str, parts: int) -> Variant:
     """One step's products.
 
