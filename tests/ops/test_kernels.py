@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_norm.ops import kernels
 from keras_norm.ops.kernels import has_batch_norm
-from keras_norm.ops.time_loop import portable_loops
+from keras_norm.ops.scan import exported_loops
 
 
 def given(shape, dtype="float32"):
@@ -48,7 +48,7 @@ def test_what_has_none(inputs, axis):
 
 
 def test_what_is_traced_for_tflite_has_none():
-    with portable_loops():
+    with exported_loops(portable=True):
         assert not has_batch_norm(given((64, 128, 256)), 2, "inference")
 
 

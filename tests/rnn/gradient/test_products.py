@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.ops.fast.norms import RowNorm, product_statistics
-from keras_norm.ops.fast.products import Product, centre
+from keras_norm.rnn.gradient.norms import RowNorm, product_statistics
+from keras_norm.rnn.gradient.products import Product, centre
 
 ROWS, FEATURES, COLUMNS = 7, 3, 6
 NORMS = {"none": None, "layer": RowNorm(True, 1e-3), "rms": RowNorm(False, 1e-3)}
