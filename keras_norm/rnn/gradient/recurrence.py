@@ -86,8 +86,9 @@ def recurrence(
         [h at every timestep (batch, time, units)], or [] without `return_sequences`; the last
         states; and the mean and variance (time, n) of the batch for each learning batch norm.
     """
-    # A gradient may ask only for what is made where its conditional is.
-    setting = tf.nest.map_structure(tf.identity, setting)
+    # A gradient may ask only for what is made where its conditional is. (A dropout mask is made like
+    # a state, so that a tape that watches the state watches the mask.)
+    setting = tf.nest.map_structure(tf.stop_gradient, setting)
 
     @tf.custom_gradient
     def run(*flat: Any) -> Any:
