@@ -140,6 +140,11 @@ def randomize_statistics(layer: Any, reached: int | None = None) -> None:
             weight.assign(numbers)
 
 
+def statistics(layer: Any) -> list[np.ndarray]:
+    """The moving statistics, and their counts of updates."""
+    return [w.numpy() for w in layer.non_trainable_variables if "seed" not in w.path]
+
+
 def cast(states: Any, dtype: str = "float64") -> Any:
     """Arrays as tensors."""
     return keras.tree.map_structure(lambda s: tf.constant(s, dtype), states)
@@ -295,6 +300,44 @@ def gradients(layer: Any, x: np.ndarray, states: list, dtype: str = "float64", *
     return {name: gradient.numpy() for name, gradient in found.items()}
 
 
+def train(layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool = True) -> Any:
+    """All results of a layer, and the gradients of a sum that weighs each element differently.
+
+    The gradients are those of x, of the states and of the trainable weights. Sizes may be unknown.
+    """
+    sources = [x, *states]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        results = layer(x, initial_state=list(states) or None, mask=mask, training=training)
+        results = tf.nest.flatten(results)
+        loss = tf.add_n([tf.reduce_sum(tf.sin(3.0 * tf.cast(r, "float64"))) for r in results])
+    sources += [v.value for v in layer.trainable_variables]
+    return results, tape.gradient(loss, sources, unconnected_gradients="zero")
+
+
+def assert_trains_as_the_loop(
+    make: Callable, *args: Any, run: Callable = train, atol: float = 1e-10, **kwargs: Any
+) -> Any:
+    """The gradient by hand gives what the loop gives: results, gradients, moving statistics.
+
+    Args:
+        make: (compiled=True or False) -> a layer.
+        *args: of `run`, after the layer.
+        run: what is done with each.
+        atol: how near.
+        **kwargs: of `run`.
+
+    Returns:
+        The layer that had the gradient by hand.
+    """
+    found = []
+    for compiled in (False, True):
+        layer = make(compiled=compiled)
+        found.append([run(layer, *args, **kwargs), statistics(layer)])
+    assert_close(found[1], found[0], atol)
+    return layer
+
+
 def reference_gradients(
     cell: Any, x: np.ndarray, states: list, run: Callable[..., list]
 ) -> dict[str, np.ndarray]:
@@ -333,7 +376,9 @@ def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-
     )
 
 
-def assert_gradients_follow_oracle(layer: Any, mask: np.ndarray | None, **options: Any) -> None:
+def assert_gradients_follow_oracle(
+    layer: Any, mask: np.ndarray | None, training: bool = True, **options: Any
+) -> None:
     """Every gradient of a float64 layer is the oracle's, of its weights, inputs and states."""
     kind = next(k for k in KINDS if isinstance(layer, k.layer))
     x, states = inputs(), initial_states(kind)
@@ -342,7 +387,8 @@ def assert_gradients_follow_oracle(layer: Any, mask: np.ndarray | None, **option
         return reference(layer.cell, weights, x, states, mask, **options)
 
     assert_same_gradients(
-        gradients(layer, x, states, mask=mask), reference_gradients(layer.cell, x, states, run)
+        gradients(layer, x, states, mask=mask, training=training),
+        reference_gradients(layer.cell, x, states, run),
     )
 
 

@@ -1,0 +1,133 @@
+"""What the gradient by hand covers, and how few sizes its programs are compiled for."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm import (
+    BatchNormalization,
+    LayerNormalization,
+    RMSNormalization,
+    TimestepBatchNormalization,
+    VarianceNormalization,
+)
+from keras_norm.rnn.gradient import of_cell, recurrence
+from tests.rnn import kinds
+from tests.rnn.kinds import GRU, KINDS, LSTM, UNITS
+
+LAYER_NORM = LayerNormalization()
+COVERED = {
+    "none": None,
+    "layer": LAYER_NORM,
+    "rms": RMSNormalization(),
+    "timestep": TimestepBatchNormalization(3),
+    "one slot": {"recurrent_norm": LAYER_NORM},
+}
+UNCOVERED = [
+    (LSTM, None, {"activation": "relu"}),
+    (LSTM, None, {"recurrent_activation": "hard_sigmoid"}),
+    (LSTM, LAYER_NORM, {"norm_form": "joint"}),
+    (LSTM, LAYER_NORM, {"normalize_carry": True}),
+    (LSTM, VarianceNormalization(), {}),
+    (LSTM, LayerNormalization(ddof=1), {}),
+    (LSTM, LayerNormalization(epsilon_placement="outside"), {}),
+    (LSTM, keras.layers.LayerNormalization(), {}),
+    (LSTM, BatchNormalization(), {}),
+    (LSTM, {"state_norm": BatchNormalization()}, {}),
+    (GRU, None, {"reset_after": False}),
+]
+
+
+def spec_of(layer, training=True):
+    x = tf.ones([2, 3, kinds.FEATURES])
+    dropout_masks = layer.cell.dropout_masks(x[:, 0], tf.ones([2, UNITS]), training)
+    return of_cell.spec_of(layer.cell, x, None, training, dropout_masks, True)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("norm", COVERED.values(), ids=COVERED)
+def test_what_is_covered(kind, norm):
+    layer = kinds.build(kind, norm, dropout=0.1, recurrent_dropout=0.1)
+    assert spec_of(layer) is not None
+    assert spec_of(layer, training=False) is not None
+
+
+@pytest.mark.parametrize(("kind", "norm", "options"), UNCOVERED, ids=str)
+def test_what_is_not_covered(kind, norm, options):
+    """The loop computes it, and `compiled=True` says so."""
+    layer = kinds.build(kind, norm, **options)
+    assert spec_of(layer) is None
+    layer(kinds.inputs(), training=True)
+    refusing = kinds.build(kind, norm, compiled=True, name="mine", **options)
+    with pytest.raises(ValueError, match=r"compiled=True covers .*'mine' is none of these"):
+        refusing(kinds.inputs())
+
+
+def test_only_training_learns():
+    layer = kinds.build(LSTM, COVERED["timestep"])
+    assert spec_of(layer).learning == list(spec_of(layer).batch_norms)
+    assert not spec_of(layer, training=False).learning
+
+
+# Sizes ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sizes(monkeypatch):
+    """The (time, batch) that the forward loop has run with, each of which XLA would compile for."""
+    found = set()
+    program = recurrence.forward_program
+
+    def record(shape):
+        found.add(tuple(shape.numpy()[:2]))
+
+    def recording(spec, training):
+        def run(steps, projected, *args):
+            tf.py_function(record, [tf.shape(projected)], [])
+            return program(spec, training)(steps, projected, *args)
+
+        return run
+
+    monkeypatch.setattr(recurrence, "forward_program", recording)
+    return found
+
+
+def fit(lengths, batch_size, samples):
+    model = keras.Sequential([keras.Input((None, 2)), LSTM.preset("LayerNorm")(2)])
+    model.compile("sgd", "mse")
+    rng = np.random.default_rng(0)
+
+    def batches():
+        for length in lengths:
+            x = rng.normal(size=(samples, length, 2)).astype("float32")
+            for start in range(0, samples, batch_size):
+                now = x[start : start + batch_size]
+                yield now, np.zeros((len(now), 2), "float32")
+
+    steps = len(lengths) * -(-samples // batch_size)
+    model.fit(batches(), steps_per_epoch=steps, shuffle=False, verbose=0)
+
+
+def test_a_smaller_last_batch_of_32_has_the_program_of_the_others(sizes):
+    fit([5], 32, 50)
+    assert sizes == {(5, 16)}
+
+
+def test_sixty_lengths_have_a_dozen_programs(sizes):
+    fit(range(1, 61), 2, 2)
+    assert {time for time, _ in sizes} == {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
+
+
+def test_known_sizes_are_not_rounded(sizes):
+    layer = kinds.build(LSTM, LAYER_NORM)
+    tf.function(lambda x: layer(x, training=True))(tf.constant(kinds.inputs(7, 5)))
+    assert sizes == {(5, 4)}
+
+
+@pytest.mark.parametrize("sizes", [of_cell.ROWS, of_cell.LENGTHS], ids=["rows", "lengths"])
+def test_rounding_finds_the_next_size(sizes):
+    assert sizes == sorted(sizes)
+    for n in (1, 2, 5, 16, 17, 33, 1000, 10**6):
+        rounded = int(of_cell._rounded(tf.constant(n), sizes))
+        assert rounded == min(size for size in sizes if size >= n)

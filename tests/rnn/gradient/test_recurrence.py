@@ -1,0 +1,265 @@
+"""The gradient by hand against the loop, which TensorFlow differentiates.
+
+What each kind computes is held to the papers in tests/rnn/test_lstm.py and its like.
+"""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
+from tests.rnn import kinds
+from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, TIME
+
+ROWS = TIME - 1  # the last two timesteps share a row of statistics
+ONE_ALIVE = MASK & np.array([[1], [0], [0], [1], [1]], bool)  # step 1 has one alive sequence
+LAYER_NORM = LayerNormalization(epsilon=1e-3)
+BATCHES, LENGTHS = [2, 5, 17], [1, 7, 8, 9, 17]  # test_xla.py has the batch of 1
+
+
+def timestep(**options):
+    return TimestepBatchNormalization(ROWS, **{"momentum": 0.7, **options})
+
+
+NORMS = {"layer": LAYER_NORM, "rms": RMSNormalization(), "timestep": timestep()}
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+layer_and_timestep = pytest.mark.parametrize(
+    "norm", [LAYER_NORM, NORMS["timestep"]], ids=["layer", "timestep"]
+)
+
+
+def maker(kind, norm, trainable=True, **options):
+    """Builds a layer; of its statistics two rows count as trained."""
+
+    def make(**compiled):
+        layer = kinds.build(kind, norm, **options, **compiled)
+        kinds.randomize_statistics(layer, reached=2)
+        layer.trainable = trainable
+        return layer
+
+    return make
+
+
+def sequences(kind, **sizes):
+    """Inputs and initial states."""
+    x, states = kinds.inputs(**sizes), kinds.initial_states(kind, **sizes)
+    return kinds.cast(x), kinds.cast(states)
+
+
+# Results, gradients of inputs, states and weights, and moving statistics -------------------------
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("mask", [None, MASK, ONE_ALIVE], ids=["unmasked", "masked", "one alive"])
+def test_masks_and_initial_states(kind, norm, mask):
+    kinds.assert_trains_as_the_loop(maker(kind, norm), *sequences(kind), mask)
+
+
+@every_kind
+@layer_and_timestep
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"go_backwards": True},
+        {"return_sequences": False},
+        {"zero_output_for_mask": True, "use_bias": False},
+    ],
+    ids=str,
+)
+def test_options(kind, norm, options):
+    kinds.assert_trains_as_the_loop(maker(kind, norm, **options), *sequences(kind), MASK)
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize(
+    "options",
+    [{"dropout": 0.3}, {"recurrent_dropout": 0.3}, {"dropout": 0.3, "recurrent_dropout": 0.3}],
+    ids=str,
+)
+def test_dropout_drops_the_same(kind, norm, options):
+    kinds.assert_trains_as_the_loop(maker(kind, norm, seed=3, **options), *sequences(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "norm"),
+    [
+        (LSTM, {"recurrent_norm": LayerNormalization(scale=False)}),
+        (LSTM, {"kernel_norm": timestep(), "recurrent_norm": LayerNormalization()}),
+        (LSTM, {"recurrent_norm": timestep(trainable=False), "state_norm": timestep()}),
+        (LSTM, timestep(center=False, scale=False, momentum=None)),
+        (LSTM, timestep(unbiased_variance=True)),
+        (GRU, {"kernel_candidate_norm": timestep(), "recurrent_norm": timestep()}),
+        (GRU, {"kernel_candidate_norm": LAYER_NORM, "recurrent_candidate_norm": timestep()}),
+    ],
+    ids=["one slot", "mixed", "one frozen", "no gain", "unbiased", "GRU groups", "GRU candidate"],
+)
+def test_slots(kind, norm):
+    kinds.assert_trains_as_the_loop(maker(kind, norm), *sequences(kind), MASK)
+
+
+@every_kind
+@layer_and_timestep
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
+def test_inference(kind, norm, mask):
+    kinds.assert_trains_as_the_loop(maker(kind, norm), *sequences(kind), mask, training=False)
+
+
+def test_frozen_statistics_stand_still():
+    make = maker(LSTM, timestep(), trainable=False)
+    layer = kinds.assert_trains_as_the_loop(make, *sequences(LSTM))
+    kinds.assert_close(kinds.statistics(layer), kinds.statistics(make()), 0)
+
+
+def test_one_sequence_uses_and_keeps_the_moving_statistics():
+    make = maker(LSTM, timestep())
+    layer = kinds.assert_trains_as_the_loop(make, *sequences(LSTM, batch=1))
+    kinds.assert_close(kinds.statistics(layer), kinds.statistics(make()), 0)
+
+
+def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics():
+    found = []
+    for filling in (0.0, np.nan):
+        layer = maker(LSTM, timestep())()
+        x = np.where(MASK[..., None], kinds.inputs(), filling)
+        found.append([layer(x, mask=MASK, training=True), kinds.statistics(layer)])
+    kinds.assert_close(*found)
+
+
+# Sizes ------------------------------------------------------------------------------------------
+
+
+@every_kind
+@layer_and_timestep
+def test_every_batch_and_length_in_one_graph(kind, norm):
+    """Most are rounded up, which reaches neither results nor gradients nor statistics."""
+
+    def run(layer):
+        unknown = tf.TensorSpec([None, None, FEATURES], "float64")
+        train = tf.function(lambda x: kinds.train(layer, x), input_signature=[unknown])
+        return [train(kinds.inputs(*size)) for size in itertools.product(BATCHES, LENGTHS)]
+
+    kinds.assert_trains_as_the_loop(maker(kind, norm), run=run)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 3), (2, 1), (5, 9)], ids=str)
+@layer_and_timestep
+def test_known_sizes(norm, size):
+    def run(layer, x):
+        return tf.function(kinds.train, autograph=False)(layer, x)
+
+    kinds.assert_trains_as_the_loop(
+        maker(SIMPLE_RNN, norm), tf.constant(kinds.inputs(*size)), run=run
+    )
+
+
+# Dtypes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("norm", "dtype", "atol"),
+    [
+        (LAYER_NORM, "float32", 1e-5),
+        (timestep(), "float32", 1e-4),
+        (LAYER_NORM, "mixed_bfloat16", 0.1),
+        (LAYER_NORM, "mixed_float16", 1e-2),
+    ],
+    ids=["layer, float32", "timestep, float32", "bfloat16", "float16"],
+)
+def test_dtypes(norm, dtype, atol):
+    found = []
+    for compiled in (False, True):
+        layer = maker(LSTM, norm, dtype=dtype)(compiled=compiled)
+        results = kinds.train(layer, tf.cast(kinds.inputs(), "float32"), mask=MASK)
+        found.append(tf.nest.flatten(results))
+    for loop, by_hand in zip(*found, strict=True):
+        assert by_hand.dtype == loop.dtype
+        loop, by_hand = (np.asarray(r, "float64") for r in (loop, by_hand))
+        assert np.abs(by_hand - loop).max() < atol * (1.0 + np.abs(loop).max())
+
+
+def test_an_ill_conditioned_kernel_keeps_its_digits():
+    """The products W W^T square its condition number, here 1e3: float32 keeps what it would."""
+
+    def gradients(compiled, dtype):
+        layer = maker(LSTM, LayerNormalization(epsilon=1e-5), dtype=dtype)(compiled=compiled)
+        for weight in (layer.cell.kernel, layer.cell.recurrent_kernel):
+            u, s, v = np.linalg.svd(np.asarray(weight, "float64"), full_matrices=False)
+            weight.assign(u * np.geomspace(1.0, 1e-3, len(s)) @ v)
+        found = kinds.train(layer, tf.cast(kinds.inputs(), dtype))[1]
+        return [np.asarray(g, "float64") for g in found]
+
+    exact = gradients(False, "float64")
+
+    def error(found):
+        return max(np.abs(g - e).max() / np.abs(e).max() for g, e in zip(found, exact, strict=True))
+
+    of_loop = error(gradients(False, "float32"))
+    assert error(gradients(True, "float32")) < max(1e-4, 10 * of_loop)
+
+
+# Models -----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def fitted_weights(compiled, **options):
+    """Of a masked model after an epoch."""
+    keras.utils.set_random_seed(0)
+    model = keras.Sequential(
+        [
+            keras.layers.Embedding(7, 3, mask_zero=True),
+            SIMPLE_RNN.preset("LayerNorm")(4, return_sequences=True, compiled=compiled),
+            SIMPLE_RNN.preset("BatchNorm")(4, max_timesteps=ROWS, compiled=compiled),
+        ]
+    )
+    model.compile("sgd", "mse", **options)
+    x = np.random.default_rng(0).integers(0, 7, (10, TIME))
+    model.fit(x, x[:, :1] / 7, batch_size=4, verbose=0, shuffle=False)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize("options", [{}, {"jit_compile": True}, {"run_eagerly": True}], ids=str)
+def test_fit(options):
+    """The last batch is smaller than the others."""
+    kinds.assert_close(
+        fitted_weights("auto", **options), fitted_weights(False, run_eagerly=True), 1e-4
+    )
+
+
+def test_stateful_layers_go_on_from_their_states():
+    x = kinds.inputs()
+
+    def run(layer):
+        layer.build(x.shape)
+        kinds.randomize(layer)
+        return [layer(x, training=True) for _ in range(2)]
+
+    kinds.assert_trains_as_the_loop(
+        lambda **compiled: GRU.layer(4, LAYER_NORM, stateful=True, dtype="float64", **compiled),
+        run=run,
+    )
+
+
+def test_stateless_call_gives_the_statistics():
+    x = tf.constant(kinds.inputs())
+    layer, other = maker(LSTM, timestep())(), maker(LSTM, timestep())()
+
+    @tf.function(autograph=False)
+    def call(x):
+        trainable = [v.value for v in layer.trainable_variables]
+        rest = [v.value for v in layer.non_trainable_variables]
+        return layer.stateless_call(trainable, rest, x, training=True)
+
+    before = kinds.statistics(layer)
+    _, after = call(x)
+    kinds.assert_close(kinds.statistics(layer), before, 0)
+    other(x, training=True)
+    names = [v.path for v in layer.non_trainable_variables]
+    after = [value for value, name in zip(after, names, strict=True) if "seed" not in name]
+    kinds.assert_close(after, kinds.statistics(other))

@@ -1,0 +1,72 @@
+"""The two loops as XLA compiles them: a norm of rows and one of the batch for each cell."""
+
+import pytest
+import tensorflow as tf
+
+from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm.rnn.gradient.forward import forward_program
+from tests.rnn import kinds
+from tests.rnn.kinds import FEATURES, KINDS, LSTM, MASK, SIMPLE_RNN, TIME
+
+pytestmark = pytest.mark.usefixtures("xla")
+LAYER_NORM = LayerNormalization(epsilon=1e-3)
+TIMESTEP = TimestepBatchNormalization(TIME - 1)
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+@every_kind
+def test_rows(kind):
+    """Under dropout, a mask, and from states of their own."""
+    kinds.assert_trains_as_the_loop(
+        lambda **compiled: kinds.build(
+            kind, LAYER_NORM, dropout=0.3, recurrent_dropout=0.3, seed=3, **compiled
+        ),
+        kinds.cast(kinds.inputs()),
+        kinds.cast(kinds.initial_states(kind)),
+        MASK,
+    )
+
+
+@every_kind
+def test_batches(kind):
+    """In a graph of open sizes."""
+
+    def run(layer):
+        unknown = tf.TensorSpec([None, None, FEATURES], "float64")
+        return tf.function(lambda x: kinds.train(layer, x), input_signature=[unknown])(
+            kinds.inputs(5, 7)
+        )
+
+    kinds.assert_trains_as_the_loop(
+        lambda **compiled: kinds.build(kind, TIMESTEP, return_sequences=False, **compiled), run=run
+    )
+
+
+def test_half_a_batch_may_be_empty():
+    """9 sequences are rounded up to 16 and 16."""
+    for batch in (1, 9):
+        kinds.assert_trains_as_the_loop(
+            lambda **compiled: kinds.build(SIMPLE_RNN, LAYER_NORM, **compiled),
+            kinds.cast(kinds.inputs(batch=batch)),
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "norm"), [(LSTM, LAYER_NORM), (SIMPLE_RNN, TIMESTEP)], ids=["rows", "batches"]
+)
+def test_compiled_with_all_around_it(kind, norm):
+    def run(layer, x):
+        train = tf.function(lambda x: kinds.train(layer, x, mask=MASK), jit_compile=True)
+        return train(x)
+
+    kinds.assert_trains_as_the_loop(
+        lambda **compiled: kinds.build(kind, norm, **compiled), kinds.cast(kinds.inputs()), run=run
+    )
+
+
+def test_layers_of_one_configuration_share_their_programs():
+    x = kinds.cast(kinds.inputs())
+    kinds.build(SIMPLE_RNN, LAYER_NORM)(x, training=True)
+    before = forward_program.cache_info().currsize
+    kinds.build(SIMPLE_RNN, LAYER_NORM)(x, training=True)
+    assert forward_program.cache_info().currsize == before
