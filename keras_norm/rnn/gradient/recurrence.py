@@ -86,8 +86,7 @@ def recurrence(
         [h at every timestep (batch, time, units)], or [] without `return_sequences`; the last
         states; and the mean and variance (time, n) of the batch for each learning batch norm.
     """
-    # A gradient may ask only for what is made where its conditional is. (A dropout mask is made like
-    # a state, so that a tape that watches the state watches the mask.)
+    # A dropout mask is made like a state: a tape that watches the state would watch the mask.
     setting = tf.nest.map_structure(tf.stop_gradient, setting)
 
     @tf.custom_gradient
