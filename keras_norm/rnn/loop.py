@@ -30,7 +30,7 @@ RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 ADDED_SLOTS = (*KERNEL_SLOTS, "recurrent_norm")
 
 
-class RowsNorm(NamedTuple):
+class FoldedNorm(NamedTuple):
     """LayerNorm or RMSNorm of rows, the last axis.
 
     ::
@@ -54,8 +54,9 @@ class RowsNorm(NamedTuple):
     def normalize(self, x: Any, alive: Any) -> tuple[Any, tuple[Any, ...]]:
         """Normalize x."""
         if self.centre:
+            # A second mean, of what rounding left, costs more than it is worth: no row of a product
+            # or of states has a mean of many deviations.
             x = x - ops.mean(x, axis=-1, keepdims=True)
-            x = x - ops.mean(x, axis=-1, keepdims=True)  # what the first mean lost in rounding
         n = x.shape[-1]
         variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
         if self.ddof:
@@ -95,7 +96,7 @@ class MovingNorm(NamedTuple):
         return y if self.beta is None else y + self.beta, ()
 
 
-class BatchNorm(NamedTuple):
+class LearningNorm(NamedTuple):
     """A batch normalization that learns: with the statistics of the batch at each timestep."""
 
     layer: Any
@@ -113,7 +114,7 @@ class BatchNorm(NamedTuple):
         return ops.cast(y, self.dtype), tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 
 
-class AnyNorm(NamedTuple):
+class OtherNorm(NamedTuple):
     """Any other layer, as it is."""
 
     layer: Any
@@ -181,7 +182,7 @@ def run(
 
     x = cell.project_inputs(weights, x, input_masks, norm_all)
     looped = [slot for slot in layers if slot not in KERNEL_SLOTS]
-    learning = [slot for slot in looped if isinstance(layers[slot], BatchNorm)]
+    learning = [slot for slot in looped if isinstance(layers[slot], LearningNorm)]
 
     def step(states: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
         left = iter(xs)
@@ -210,7 +211,7 @@ def run(
         [*states[:return_sequences], *like],
         unroll=unroll,
         training=training,
-        rows_alone=not any(isinstance(norm, AnyNorm) for norm in layers.values()),
+        rows_alone=not any(isinstance(norm, OtherNorm) for norm in layers.values()),
     )
     path = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
     for i, slot in enumerate(learning):
@@ -238,7 +239,7 @@ def _prepared(
                 block = block - ops.mean(block, axis=1, keepdims=True)
                 layers[slot] = layers[slot]._replace(centre=False)
             norm: Any = layers.get(slot) if slot in ADDED_SLOTS and bias is not None else None
-            if isinstance(norm, RowsNorm | MovingNorm) and norm.beta is not None:
+            if isinstance(norm, FoldedNorm | MovingNorm) and norm.beta is not None:
                 beta, layers[slot] = norm.beta, norm._replace(beta=None)
             blocks.append(block)
             betas.append(beta)
@@ -258,16 +259,16 @@ def _norm(layer: Any, slot: str, dtype: str, training: bool) -> Any:
     if type(layer) is LayerNormalization:
         outside = layer.epsilon_placement == "outside"
         affine = weight("gamma"), weight("beta")
-        return RowsNorm(*affine, layer.epsilon, outside, layer.ddof, centre=True)
+        return FoldedNorm(*affine, layer.epsilon, outside, layer.ddof, centre=True)
     if type(layer) is RMSNormalization:
-        return RowsNorm(weight("scale"), None, layer.epsilon)
+        return FoldedNorm(weight("scale"), None, layer.epsilon)
     if not norms.keeps_statistics(layer):
-        return AnyNorm(layer, training)
+        return OtherNorm(layer, training)
     if not (training and layer.trainable):
         return MovingNorm(layer, weight("gamma"), weight("beta"), dtype)
     if slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
-        return AnyNorm(layer, training)  # one statistic over all timesteps
-    return BatchNorm(layer, dtype)
+        return OtherNorm(layer, training)  # one statistic over all timesteps
+    return LearningNorm(layer, dtype)
 
 
 def _slots(cell: NormCell) -> list[list[str]]:

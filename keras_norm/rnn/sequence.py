@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_norm.layers.inputs import with_features
 from keras_norm.ops.scan import loops_are_exported
 from keras_norm.rnn import loop
 
@@ -78,6 +79,7 @@ class NormRNN(keras.layers.RNN):
                 f"{type(self).__name__} has {len(self.state_size)} states. "
                 f"Received {len(initial_state)} in initial_state."
             )
+        sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
         mask = _time_mask(mask, sequences)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.rnn.gradient.cells import CELLS, StepGradients
-from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
-from keras_norm.rnn.gradient.norms import StateNorm, of_rows
+from keras_norm.rnn.gradient.norms import BatchNormStep, StateNorm, Statistics, of_rows
 from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
 from keras_norm.rnn.gradient.programs import (
     PROGRAMS,
     Vectors,
     array,
-    column_norms,
+    batch_norms_at,
     compiled,
     over_time,
     read,
@@ -94,7 +93,7 @@ def backward(
         old, new = read(path_arrays, t), read(path_arrays, t + 1)
         d_outputs, kept, grams, statistics, alive = read(arrays, t)
         row_statistics = kept["row_statistics"]
-        batch_norms = column_norms(spec, vectors, alive, statistics=statistics)
+        batch_norms = batch_norms_at(spec, vectors, alive, statistics=statistics)
         of_state = row_statistics[state_start:]
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), of_state)
         d = list(d_states)
@@ -169,7 +168,7 @@ def backward_program(spec: Spec) -> Callable[..., Backward]:
 def _group_gradients(
     spec: Spec,
     step: StepGradients,
-    batch_norms: dict[Place, ColumnNorm],
+    batch_norms: dict[Place, BatchNormStep],
     products: dict[str, list[Any]],
 ) -> tuple[dict[int, Any], dict[Place, list[Any]]]:
     """Gradients of the groups of x W and h U, and of the norms that the loop sums up.

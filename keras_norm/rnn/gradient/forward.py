@@ -7,14 +7,19 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.rnn.gradient.cells import CELLS
-from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
-from keras_norm.rnn.gradient.norms import StateNorm, of_rows, product_statistics
+from keras_norm.rnn.gradient.norms import (
+    BatchNormStep,
+    StateNorm,
+    Statistics,
+    of_rows,
+    product_statistics,
+)
 from keras_norm.rnn.gradient.products import multiply
 from keras_norm.rnn.gradient.programs import (
     PROGRAMS,
     Vectors,
     array,
-    column_norms,
+    batch_norms_at,
     compiled,
     over_time,
     read,
@@ -82,7 +87,7 @@ def forward(
 
     def body(t: Any, states: Any, path: Any, kept: Any, learned: Any) -> Any:
         x, moving, alive = read(given, t)
-        batch_norms = column_norms(spec, vectors, alive, moving=moving)
+        batch_norms = batch_norms_at(spec, vectors, alive, moving=moving)
         hs = under(dropout, states[0])
         u = multiply(hs, recurrent)
         x_gates, u_gates = read_gates(spec, projected, t), tf.split(u, u.shape[1] // units, axis=1)
@@ -134,7 +139,7 @@ def _normalize(
     a: Any,
     gates: list[Any],
     vectors: Vectors,
-    batch_norms: dict[Place, ColumnNorm],
+    batch_norms: dict[Place, BatchNormStep],
 ) -> tuple[list[Any], list[Any]]:
     """The gates of a product under their norms, and the statistics of those that norm rows.
 

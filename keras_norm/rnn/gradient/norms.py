@@ -1,4 +1,15 @@
-"""Norms of rows, inside the loops."""
+"""Norms inside the loops: of rows, and of columns over the batch, which is batch normalization.
+
+For columns::
+
+    mean = sum(a) / n        var = sum((a - mean)^2) / n        r = 1 / sqrt(var + epsilon)
+    y = gamma (a - mean) r + beta
+
+over the n rows that are alive. With moving statistics, or with those of the batch::
+
+    da = gamma r dy
+    da = gamma r (dy - (sum(dy) + a' sum(dy a')) / n)        a' = (a - mean) r
+"""
 
 from typing import Any, NamedTuple
 
@@ -93,3 +104,89 @@ def product_statistics(a: Any, norm: RowNorm, shifted: bool) -> list[Any]:
     means = [row_mean(a)] if shifted else []
     centred = a - means[0] if means else a
     return [tf.math.rsqrt(row_mean(centred * centred) + norm.epsilon), *means]
+
+
+class BatchNorm(NamedTuple):
+    """A norm of columns; where it is `learning` with the statistics of the batch."""
+
+    epsilon: float
+    learning: bool
+
+
+class Statistics(NamedTuple):
+    """Mean and r of columns, (n,); of all timesteps (time, n).
+
+    Two arrays, not one of both: XLA does not vectorize what reads one array in two places.
+    """
+
+    mean: Any
+    r: Any
+
+
+class BatchNormStep:
+    """A batch norm at one timestep.
+
+    Args:
+        norm: which one.
+        gamma: (n,).
+        beta: (n,).
+        alive: [], or [bool (batch, 1)], the rows that the statistics are of.
+        moving: the statistics that serve where the norm is not learning, or has fewer than two rows
+            alive. None in a backward pass.
+        statistics: None in a forward pass, which leaves those that it used here, and the batch's
+            own `variance` beside; in a backward pass these.
+    """
+
+    def __init__(
+        self,
+        norm: BatchNorm,
+        gamma: Any,
+        beta: Any,
+        alive: list[Any],
+        moving: Statistics | None = None,
+        statistics: Statistics | None = None,
+    ) -> None:
+        self.norm = norm
+        self.gamma = gamma
+        self.beta = beta
+        self.alive = alive
+        self.moving = moving
+        self.statistics: Any = statistics
+        self.variance: Any = None
+
+    def forward(self, a: Any) -> Any:
+        """The norm of a (batch, n)."""
+        if self.statistics is None:
+            self.statistics = self._of_batch(a) if self.norm.learning else self.moving
+        mean, r = self.statistics
+        return (a - mean) * (r * self.gamma) + self.beta
+
+    def backward(self, a: Any, dy: Any) -> tuple[Any, list[Any]]:
+        """The gradient of a, and those of gamma and beta. dy is zero where nothing is alive."""
+        mean, r = self.statistics
+        normalized = (a - mean) * r
+        dgamma, dbeta = tf.reduce_sum(dy * normalized, axis=0), tf.reduce_sum(dy, axis=0)
+        da = dy
+        if self.norm.learning:
+            n = self._count(a)
+            share = tf.where(n < 2.0, tf.zeros_like(n), 1.0 / n)
+            da = self._where_alive(dy - (share * dbeta + normalized * (share * dgamma)))
+        return (r * self.gamma) * da, [dgamma, dbeta]
+
+    def _of_batch(self, a: Any) -> Statistics:
+        """Those of the batch, where it has two rows alive."""
+        n = self._count(a)
+        mean = tf.reduce_sum(self._where_alive(a), axis=0) / tf.maximum(n, 1.0)
+        centred = self._where_alive(a - mean)
+        self.variance = tf.reduce_sum(centred * centred, axis=0) / tf.maximum(n, 1.0)
+        batch = Statistics(mean, tf.math.rsqrt(self.variance + self.norm.epsilon))
+        return tf.nest.map_structure(lambda m, b: tf.where(n < 2.0, m, b), self.moving, batch)
+
+    def _count(self, a: Any) -> Any:
+        """The number of rows that are alive, as a number of a's own dtype."""
+        if not self.alive:
+            return tf.cast(tf.shape(a)[0], a.dtype)
+        return tf.reduce_sum(tf.cast(self.alive[0], a.dtype))
+
+    def _where_alive(self, a: Any) -> Any:
+        return tf.where(self.alive[0], a, tf.zeros([], a.dtype)) if self.alive else a

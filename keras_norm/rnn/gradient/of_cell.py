@@ -11,8 +11,7 @@ from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import Layout, NormCell
-from keras_norm.rnn.gradient.columns import BatchNorm, Statistics
-from keras_norm.rnn.gradient.norms import RowNorm
+from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, Statistics
 from keras_norm.rnn.gradient.recurrence import Plan, Setting, recurrence
 from keras_norm.rnn.gradient.spec import STATE, Norm, Place, Spec
 

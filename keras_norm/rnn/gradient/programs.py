@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_norm.rnn.gradient.columns import ColumnNorm, Statistics
+from keras_norm.rnn.gradient.norms import BatchNormStep, Statistics
 from keras_norm.rnn.gradient.spec import Place, Spec
 
 # Programs that are kept, the latest used: one for each kind of cell, its norms and its units.
@@ -30,23 +30,23 @@ class Vectors(NamedTuple):
         return getattr(self, f"{side}_gamma"), getattr(self, f"{side}_beta")
 
 
-def column_norms(
+def batch_norms_at(
     spec: Spec, vectors: Vectors, alive: list[Any], **statistics: list[Statistics]
-) -> dict[Place, ColumnNorm]:
+) -> dict[Place, BatchNormStep]:
     """The batch norms at one timestep.
 
     Args:
         spec: of the recurrence.
         vectors: gains and biases.
         alive: [], or [bool (batch, 1)].
-        **statistics: `moving` or `statistics` of `ColumnNorm`, for each of them.
+        **statistics: `moving` or `statistics` of `BatchNormStep`, for each of them.
     """
     norms = {}
     for k, (place, norm) in enumerate(spec.batch_norms.items()):
         start = place.gate * spec.units
         gamma, beta = [vector[start : start + spec.units] for vector in vectors.of(place.side)]
         given = {name: rows[k] for name, rows in statistics.items()}
-        norms[place] = ColumnNorm(norm, gamma, beta, alive, **given)
+        norms[place] = BatchNormStep(norm, gamma, beta, alive, **given)
     return norms
 
 

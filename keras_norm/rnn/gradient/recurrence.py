@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.rnn.gradient.backward import backward_program
-from keras_norm.rnn.gradient.columns import Statistics
 from keras_norm.rnn.gradient.forward import Forward, forward, forward_program
+from keras_norm.rnn.gradient.norms import Statistics
 from keras_norm.rnn.gradient.products import centre, gram, multiply, row_sums
 from keras_norm.rnn.gradient.programs import PROGRAMS, Vectors, under
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec

@@ -4,8 +4,7 @@ from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from keras_norm.rnn.gradient.cells import CELLS
-from keras_norm.rnn.gradient.columns import BatchNorm
-from keras_norm.rnn.gradient.norms import RowNorm, of_rows, statistics_count
+from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, of_rows, statistics_count
 from keras_norm.rnn.gradient.products import Product
 
 Norm = RowNorm | BatchNorm | None
