@@ -125,9 +125,9 @@ def test_known_sizes_are_not_rounded(sizes):
     assert sizes == {(5, 4)}
 
 
-@pytest.mark.parametrize("sizes", [of_cell.ROWS, of_cell.LENGTHS], ids=["rows", "lengths"])
+@pytest.mark.parametrize("sizes", [recurrence.ROWS, recurrence.LENGTHS], ids=["rows", "lengths"])
 def test_rounding_finds_the_next_size(sizes):
     assert sizes == sorted(sizes)
     for n in (1, 2, 5, 16, 17, 33, 1000, 10**6):
-        rounded = int(of_cell._rounded(tf.constant(n), sizes))
+        rounded = int(recurrence._rounded(tf.constant(n), sizes))
         assert rounded == min(size for size in sizes if size >= n)
