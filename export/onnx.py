@@ -63,7 +63,7 @@ def export_onnx(model: keras.Model, path: str | os.PathLike[str]) -> pathlib.Pat
     cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
-        with exported_loops():
+        with exported_loops("onnx"):
             write_saved_model(model, saved_model)
         _convert(model, saved_model, file)
         verify_onnx(file, cases)

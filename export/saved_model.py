@@ -79,7 +79,7 @@ def export_saved_model(
     target = _target(path, version)
     stepper = find_step(model, step)
     requests = [] if warmup is None else warmup_requests(model, warmup, stepper)
-    with staged(target) as folder, exported_loops():
+    with staged(target) as folder, exported_loops("saved_model"):
         write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
         if requests:

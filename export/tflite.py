@@ -114,7 +114,7 @@ def export_tflite(
     cases = verification_cases(model)
     with staged(target) as file:
         saved_model = file.with_name("saved_model")
-        with exported_loops(portable=True):
+        with exported_loops("tflite"):
             stepper = find_step(model, _wants_step(quantize, step, fused), cases)
             call = fusion.call if fused else signature.call
             write_saved_model(model, saved_model, stepper, call=call)

@@ -20,13 +20,14 @@ _exported: ContextVar[str] = ContextVar("exported", default="")
 
 
 @contextmanager
-def exported_loops(portable: bool = False) -> Iterator[None]:
-    """Trace loops for a file: never compiled, and if they are to be `portable` for TFLite.
+def exported_loops(to: str) -> Iterator[None]:
+    """Trace loops for a file, which never holds a compiled one.
 
-    The portable form takes a dynamic batch and time. It is slow in TensorFlow itself, and has no
-    gradient.
+    Args:
+        to: "saved_model"; "onnx"; or "tflite", whose loops are portable: they take a dynamic batch
+            and time, are slow in TensorFlow itself, and have no gradient.
     """
-    token = _exported.set("portable" if portable else "exported")
+    token = _exported.set(to)
     try:
         yield
     finally:
@@ -40,7 +41,7 @@ def loops_are_exported() -> bool:
 
 def loops_are_portable() -> bool:
     """Whether loops are traced in the form that TFLite converts."""
-    return _exported.get() == "portable"
+    return _exported.get() == "tflite"
 
 
 def scan(
@@ -83,7 +84,7 @@ def _form(
 
     if loops_are_portable():
         return tensorflow_scan.portable
-    if training:
+    if training or _exported.get() == "onnx":
         return tensorflow_scan.one_by_one
     return partial(tensorflow_scan.in_blocks, rows_alone=rows_alone)
 

@@ -115,30 +115,34 @@ def _turns(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: A
 
     blocks = [_reshaped(x[:whole], [turns, STEPS], 1) for x in xs]
     like_blocks = [tf.stack([y] * STEPS) for y in like]
-    carry, first = _loop(turn, blocks, carry, like_blocks, turns)
-    carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole)
+    carry, first = _loop(turn, blocks, carry, like_blocks, turns, extra=1)
+    carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
     ys = zip(first, rest, strict=True)
     return carry, [tf.concat([_reshaped(f, [whole], 2), r], axis=0) for f, r in ys]
 
 
-def _loop(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: Any) -> Any:
-    """The last carry, and the stacked ys, of `time` turns."""
+def _loop(
+    step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: Any, extra: int = 0
+) -> Any:
+    """The last carry, and the stacked ys, of `time` turns.
+
+    An array that no turn has written does not know the size of its rows: with one `extra` row,
+    which is left out again, it does. (ONNX' converter takes an array that a loop alone writes.)
+    """
     read = [tf.TensorArray(x.dtype, time, element_shape=x.shape[1:]).unstack(x) for x in xs]
-    # No turn at all leaves nothing to tell the size of a row by: an array has one row more.
-    write = [
-        tf.TensorArray(y.dtype, time + 1, element_shape=y.shape).write(0, tf.zeros_like(y))
-        for y in like
-    ]
+    write = [tf.TensorArray(y.dtype, extra + time, element_shape=y.shape) for y in like]
+    if extra:
+        write = [array.write(0, tf.zeros_like(y)) for array, y in zip(write, like, strict=True)]
 
     def body(t: Any, carry: Any, ys: Any) -> Any:
         carry, new = _checked(step, carry, [array.read(t) for array in read])
-        return t + 1, carry, [array.write(t + 1, y) for array, y in zip(ys, new, strict=True)]
+        return t + 1, carry, [a.write(extra + t, y) for a, y in zip(ys, new, strict=True)]
 
     # XLA differentiates a loop only where it knows how long it can be.
     _, carry, ys = tf.while_loop(
         lambda t, *_: t < time, body, (0, carry, write), maximum_iterations=time
     )
-    return carry, [array.stack()[1:] for array in ys]
+    return carry, [array.stack()[extra:] for array in ys]
 
 
 def _length(xs: list[Any]) -> Any:

@@ -92,13 +92,15 @@ class NormRNN(keras.layers.RNN):
         if mask is not None:
             # The output of a masked step is the one before it, zeros at first: that is h, but where
             # nothing was alive yet and h is the initial state.
-            alive = mask if self.zero_output_for_mask else ops.cumsum(mask, axis=1) > 0
-            last = ops.where(alive[:, -1:], last, ops.zeros_like(last))
+            # (TFLite slices no bool.)
+            alive = ops.cast(mask, "int32")
+            alive = alive if self.zero_output_for_mask else ops.cumsum(alive, axis=1)
+            last = ops.where(alive[:, -1:] > 0, last, ops.zeros_like(last))
         if path is None:
             return last, last[:, None], states
         path = ops.cast(path, self.compute_dtype)
         if mask is not None:
-            path = ops.where(alive[:, :, None], path, ops.zeros_like(path))
+            path = ops.where(ops.expand_dims(alive > 0, -1), path, ops.zeros_like(path))
         return last, path, states
 
     def _run(self, sequences: Any, states: list[Any], mask: Any, training: bool) -> Any:

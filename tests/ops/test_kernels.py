@@ -48,7 +48,7 @@ def test_what_has_none(inputs, axis):
 
 
 def test_what_is_traced_for_tflite_has_none():
-    with exported_loops(portable=True):
+    with exported_loops("tflite"):
         assert not has_batch_norm(given((64, 128, 256)), 2, "inference")
 
 

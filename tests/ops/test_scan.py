@@ -55,7 +55,7 @@ def form(request, monkeypatch):
     if request.param == "backend":
         monkeypatch.setattr(keras.backend, "backend", lambda: "another")
         monkeypatch.setattr(keras.ops, "scan", plain_scan)
-    with exported_loops(portable=True) if request.param == "portable" else nullcontext():
+    with exported_loops("tflite") if request.param == "portable" else nullcontext():
         yield in_form(request.param)
 
 
@@ -114,7 +114,7 @@ def test_gradients_under_xla(form):
 def test_one_graph_serves_every_time_and_batch(form):
     unknown = tf.TensorSpec((None, None, 3), "float64")
     graph = tf.function(partial(run, in_form(form)), input_signature=[unknown], autograph=False)
-    with exported_loops(portable=True) if form == "portable" else nullcontext():
+    with exported_loops("tflite") if form == "portable" else nullcontext():
         graph = graph.get_concrete_function()
     for time, batch in zip(TIMES, [2, 1, 3, 2, 1], strict=True):
         x = draw(time, batch)
@@ -150,7 +150,7 @@ def test_xla_gets_no_blocks(monkeypatch):
 def test_portable_loop_writes_block_by_block(time, known):
     x = draw(time)
     shape = tf.TensorSpec((time if known else None, 2, 3), "float64")
-    with exported_loops(portable=True):
+    with exported_loops("tflite"):
         graph = tf.function(partial(run, scan), input_signature=[shape]).get_concrete_function()
     (total, _), (totals, squares) = graph(tf.constant(x))
     np.testing.assert_allclose(totals, np.cumsum(x, axis=0), atol=1e-12)
@@ -168,23 +168,23 @@ def operations():
 
 def test_only_the_portable_loop_uses_no_tensor_list():
     """TFLite has none with a dynamic batch."""
-    with exported_loops(portable=True):
+    with exported_loops("tflite"):
         assert not [op for op in operations() if op.startswith("TensorList")]
-    with exported_loops():
+    with exported_loops("saved_model"):
         assert [op for op in operations() if op.startswith("TensorList")]
 
 
 def test_loops_are_exported_in_their_context_alone():
     found = [(loops_are_exported(), loops_are_portable())]
-    with exported_loops():
+    with exported_loops("saved_model"):
         found.append((loops_are_exported(), loops_are_portable()))
-        with exported_loops(portable=True):
+        with exported_loops("tflite"):
             found.append((loops_are_exported(), loops_are_portable()))
     found.append((loops_are_exported(), loops_are_portable()))
     assert found == [(False, False), (True, False), (True, True), (False, False)]
 
 
 def test_the_context_ends_with_an_error():
-    with pytest.raises(RuntimeError, match="stop"), exported_loops(portable=True):
+    with pytest.raises(RuntimeError, match="stop"), exported_loops("tflite"):
         raise RuntimeError("stop")
     assert not loops_are_exported()

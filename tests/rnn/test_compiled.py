@@ -82,10 +82,10 @@ def test_a_strategy_trains_by_hand(ran):
 
 
 @pytest.mark.parametrize("compiled", ["auto", True])
-@pytest.mark.parametrize("portable", [False, True])
-def test_exports_have_the_loop(ran, compiled, portable):
+@pytest.mark.parametrize("target", ["saved_model", "tflite", "onnx"])
+def test_exports_have_the_loop(ran, compiled, target):
     layer = layer_of(compiled=compiled)
-    with exported_loops(portable):
+    with exported_loops(target):
         layer(draw())
         layer(draw(), training=True)
     assert ran == [LOOP, LOOP]

@@ -135,7 +135,7 @@ def test_weights_are_left_as_they_are():
 @every_mask
 @pytest.mark.parametrize("norm", ["layer", "timestep"])
 def test_portable_loops_follow_the_oracle(kind, norm, mask):
-    with exported_loops(portable=True):
+    with exported_loops("tflite"):
         kinds.assert_follows_oracle(build(kind, kinds.NORMS[norm]), mask)
 
 
@@ -143,7 +143,7 @@ def test_portable_loops_follow_the_oracle(kind, norm, mask):
 def test_portable_loops_take_any_batch_and_length_in_one_graph(return_sequences):
     layer = build(LSTM, LAYER_NORM, return_sequences=return_sequences)
     unknown = tf.TensorSpec((None, None, FEATURES), "float64")
-    with exported_loops(portable=True):
+    with exported_loops("tflite"):
         graph = tf.function(layer, input_signature=[unknown], autograph=False)
         graph.get_concrete_function()
     for batch, time in [(2, 70), (1, 1), (3, 33)]:
@@ -154,6 +154,6 @@ def test_portable_loops_take_any_batch_and_length_in_one_graph(return_sequences)
 def test_portable_loops_learn_statistics():
     layer, other = (build(LSTM, kinds.BATCH_NORMS["timestep"]) for _ in range(2))
     expected = other(kinds.inputs(), training=True)
-    with exported_loops(portable=True):
+    with exported_loops("tflite"):
         kinds.assert_close(layer(kinds.inputs(), training=True), expected)
     kinds.assert_close(kinds.statistics(layer), kinds.statistics(other))

@@ -254,8 +254,8 @@ def _parts(
         here = slice(part * rows, (part + 1) * rows)
         arguments = Arguments([x[:, here] for x in xs], [s[here] for s in states], *weights)
         steps = tf.where(part * rows < batch, time, 0)
-        rest = [m[:, here] for m in mask], [], [m[here] for m in masks], steps
-        parts.append((arguments, Setting(moving, *rest)))
+        rows_of = [m[:, here] for m in mask], [m[here] for m in masks]
+        parts.append((arguments, Setting(moving, rows_of[0], [], rows_of[1], steps)))
     return parts
 
 
