@@ -26,6 +26,7 @@ from keras_norm.export.checking.first_difference import (
 from keras_norm.export.checking.plan import Plan, make_plan
 from keras_norm.export.checking.properties import Arrays, Property, Run, Tolerance
 from keras_norm.export.checking.statistics import measure_gap
+from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.compare import coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
@@ -116,6 +117,7 @@ def check(
         tested = _own_properties(run, plan, tolerance)
         size = sum(weight.nbytes for weight in weights_before)
         cost = measure_cost(run, samples, plan.batch, size)
+        forms = training_form(model, plan, rtol, atol)
         weights = properties.unchanged_weights(weights_before, model.weights)
     own = ArtifactResult(
         "Keras model",
@@ -123,7 +125,7 @@ def check(
         plan.precision,
         tolerance.rtol,
         atol,
-        properties=(*tested, weights),
+        properties=(*tested, forms, weights),
         share=plan.share(plan.precision),
         metrics=plan.metrics(plan.expected),
         cost=cost,

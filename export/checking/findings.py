@@ -15,6 +15,7 @@ ADVICE = {
     "repeat": "Build the layer that keeps state between calls with stateful=False.",
     "concurrency": "Find the layer whose calls share a variable, and build it without that state.",
     "streaming": "Export again with step=True, from the model as it is now.",
+    "training form": "Train on with compiled=False, and tell us: this is a fault of keras_norm's.",
     "weights": "Export in inference mode (training=False): a layer assigns to a variable.",
     "ops": "Export by this package, and replace the layers that it names.",
     "gap": "Call recalibrate(model, training_data), and compare again; or state a larger max_gap.",

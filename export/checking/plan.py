@@ -73,7 +73,13 @@ class Plan:
         """The default tolerance of values of this precision, see `default_share`."""
         return default_share(precision, self.layers, self.timesteps)
 
-    def tolerance(self, precision: str, rtol: float | None, atol: float | None) -> Tolerance:
+    def tolerance(
+        self,
+        precision: str,
+        rtol: float | None,
+        atol: float | None,
+        answers: Sequence[Arrays] | None = None,
+    ) -> Tolerance:
         """How far values of this precision may differ.
 
         By default atol is a share of an output's largest value, whatever that value is.
@@ -82,10 +88,11 @@ class Plan:
             precision: a key of `keras_norm.export.compare.TOLERANCES`.
             rtol: what the user asked for, or None.
             atol: what the user asked for, or None.
+            answers: what the values are compared with; None for all that the Keras model gives.
         """
         share = self.share(precision)
-        names = self.expected[0]
-        scales = {name: largest(answer[name] for answer in self.expected) for name in names}
+        answers = answers or self.expected
+        scales = {name: largest(answer[name] for answer in answers) for name in answers[0]}
         absolute = {name: share * scale if atol is None else atol for name, scale in scales.items()}
         return Tolerance(share if rtol is None else rtol, absolute)
 

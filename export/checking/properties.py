@@ -32,7 +32,7 @@ class Property:
 
     Attributes:
         name: "row independence", "padding", "left padding", "repeat", "concurrency", "streaming",
-            "weights" or "ops".
+            "training form", "weights" or "ops".
         status: "pass", "fail", "not applicable", or "differs": not so, and no fault.
         detail: what was seen, or why it does not apply.
     """

@@ -137,7 +137,7 @@ def measure_gap(
     ordered = [inputs[name] for name in signature.input_specs(model)]
     try:
         clone = measuring_clone(model)
-        inference, training = (_call(clone, ordered, training) for training in (False, True))
+        inference, training = (call_clone(clone, ordered, training) for training in (False, True))
     # Whatever a layer's own code raises in a copy, or in training mode, the files can be compared.
     except Exception as error:
         return TrainInferenceGap("not measured", one_line(error), max_gap=max_gap)
@@ -165,12 +165,14 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Args:
         layer: a batch normalization; statistics of shape (features,) are one row.
     """
-    mean, variance = (np.atleast_2d(_array(v)) for v in (layer.moving_mean, layer.moving_variance))
+    mean, variance = (
+        np.atleast_2d(as_array(v)) for v in (layer.moving_mean, layer.moving_variance)
+    )
     count = getattr(layer, "update_count", None)
     if count is None:
         reached = np.array([not (np.all(mean == 0.0) and np.all(variance == 1.0))])
     else:
-        reached = np.atleast_1d(_array(count)) > 0
+        reached = np.atleast_1d(as_array(count)) > 0
     return mean, variance, reached
 
 
@@ -213,7 +215,7 @@ def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
     count = getattr(layer, "update_count", None)
     if count is None:
         return None, None
-    updates = tuple(int(n) for n in np.atleast_1d(_array(count)))
+    updates = tuple(int(n) for n in np.atleast_1d(as_array(count)))
     fewest = min((n for n in updates if n), default=0)
     averaged = layer.momentum is None or layer.debias
     return updates, 0.0 if averaged and fewest else float((layer.momentum or 0.0) ** fewest)
@@ -224,7 +226,7 @@ def _updated(layer: Any, measured: Any) -> np.ndarray:
     before, after = (getattr(item, "update_count", None) for item in (layer, measured))
     if before is None or after is None:
         return np.array([True])
-    return np.atleast_1d(_array(after) > _array(before))
+    return np.atleast_1d(as_array(after) > as_array(before))
 
 
 def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
@@ -274,13 +276,15 @@ def _output_gap(name: str, inference: np.ndarray, training: np.ndarray) -> Outpu
     )
 
 
-def _call(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list[np.ndarray]:
+def call_clone(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list[np.ndarray]:
+    """The outputs of a clone, whose inputs may have new names: they are given in order."""
     for _, layer in named_layers(clone):
         if getattr(layer, "stateful", False):
             layer.reset_state()
     named = dict(zip(signature.input_specs(clone), inputs, strict=True))
-    return [_array(value) for value in signature.call(clone, named, training=training).values()]
+    return [as_array(value) for value in signature.call(clone, named, training=training).values()]
 
 
-def _array(tensor: Any) -> np.ndarray:
+def as_array(tensor: Any) -> np.ndarray:
+    """A tensor of any dtype in float64."""
     return ops.convert_to_numpy(tensor).astype(np.float64)

@@ -30,6 +30,7 @@ MEANING = {
     "repeat": "the same call gives something else the second time",
     "streaming": "timestep by timestep it gives something else than for the whole",
     "concurrency": "threads that call it at once get other answers",
+    "training form": "what trained computes something else than what is served",
     "weights": "running it changes its weights",
     "ops": "it holds operations that its runtime may lack",
     "gap": "training and inference differ by more than max_gap",

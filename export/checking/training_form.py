@@ -1,0 +1,93 @@
+"""The recurrence as training computed it, against the one that is served."""
+
+import contextlib
+import functools
+from typing import Any
+
+import keras
+
+from keras_norm.clone import measuring_clone
+from keras_norm.export import signature
+from keras_norm.export.cases import Case
+from keras_norm.export.checking.plan import Plan
+from keras_norm.export.checking.properties import Arrays, Property, difference
+from keras_norm.export.checking.statistics import as_array, call_clone
+from keras_norm.export.errors import one_line
+from keras_norm.export.replaced_loop import replaced_loop
+from keras_norm.ops.scan import exported_loops
+from keras_norm.rnn.gradient import of_cell
+from keras_norm.rnn.sequence import NormRNN
+from keras_norm.walk import batch_norms, named_layers
+
+NAME = "training form"
+
+# What a layer gave in one of its calls: as it trained, and as it is served.
+Forms = tuple[Arrays, Arrays]
+
+
+def training_form(
+    model: keras.Model, plan: Plan, rtol: float | None, atol: float | None
+) -> Property:
+    """Whether each recurrence that XLA compiled in training is the one that inference runs.
+
+    A clone runs one case, and each of its recurrent layers both forms on what it receives, without
+    dropout. Batch statistics differ between the two by design, so layers with them are left out.
+
+    Args:
+        model: a functional or Sequential model.
+        plan: of the check; its smallest case with masked timesteps is run, or else the smallest
+            with rows and timesteps.
+        rtol: relative tolerance; None for the default.
+        atol: absolute tolerance; None for the default share of each result's largest value.
+    """
+    case = min(plan.cases, key=_preference)
+    found: dict[str, list[Forms]] = {}
+    try:
+        clone = measuring_clone(model)
+        with contextlib.ExitStack() as stack:
+            for path, layer in named_layers(clone):
+                if isinstance(layer, NormRNN) and not batch_norms(layer):
+                    run = functools.partial(_run_both, layer, found.setdefault(path, []))
+                    stack.enter_context(replaced_loop(layer, layer.get_initial_state, run))
+            if found:
+                inputs = [case.inputs[name] for name in signature.input_specs(model)]
+                call_clone(clone, inputs, training=False)
+    # Whatever a layer's own code raises in a copy, the files can be compared.
+    except Exception as error:
+        return Property(NAME, "not applicable", one_line(error))
+    compiled = {path: calls for path, calls in found.items() if calls}
+    if not compiled:
+        reason = "no recurrent layer without batch statistics that training compiles"
+        return Property(NAME, "not applicable", reason)
+    for path, calls in compiled.items():
+        for trained, served in calls:
+            tolerance = plan.tolerance(plan.precision, rtol, atol, [served])
+            for result in tolerance.compare(served, trained):
+                if not result:
+                    detail = f"layer {path!r}: {difference(case.locate(result))}"
+                    return Property(NAME, "fail", f"{detail}; {result.atol:.2g} is allowed")
+    return Property(NAME, "pass", f"{', '.join(compiled)}; {case.name}")
+
+
+def _preference(case: Case) -> tuple[bool, bool, bool, int]:
+    size = sum(array.size for array in case.inputs.values())
+    return not case.masked, len(case.rows) == 1, case.length == 1, size
+
+
+def _run_both(
+    layer: NormRNN, calls: list[Forms], sequences: Any, states: list[Any], mask: Any
+) -> tuple[Any, Any, list[Any]]:
+    """The layer's loop at inference; `calls` gets both forms where training compiles it."""
+    loop = functools.partial(type(layer).inner_loop, layer, sequences, states, mask)
+    with exported_loops():
+        served = loop(training=False)
+    spec = of_cell.spec_of(layer.cell, sequences, mask, True, (None, None), layer.return_sequences)
+    if layer.compiled and not layer.unroll and spec is not None:
+        calls.append((_named(loop(training=True)), _named(served)))
+    return served
+
+
+def _named(results: tuple[Any, Any, list[Any]]) -> Arrays:
+    _, path, states = results
+    named = {"sequence": path, **{f"state {k}": state for k, state in enumerate(states)}}
+    return {name: as_array(tensor) for name, tensor in named.items()}
