@@ -7,6 +7,7 @@ import keras
 
 from keras_norm.export.cases import Samples
 from keras_norm.export.signature import input_specs
+from keras_norm.keras_internals import node_before, nodes_of
 
 
 def mask_fills(model: Any) -> dict[str, float]:
@@ -97,14 +98,14 @@ def _fill_at(layer: Any, place: int) -> float | None:
 def _places(layer: Any, tensor: Any) -> Iterator[int]:
     """At which places a tensor is among a layer's inputs."""
     # `layer.input` refuses layers that are used twice; the nodes know every use.
-    for node in layer._inbound_nodes:
+    for node in nodes_of(layer):
         yield from (place for place, fed in enumerate(node.input_tensors) if fed is tensor)
 
 
 def _masked_by(model: Any, tensor: Any) -> Iterator[Any]:
     """What each layer is called on whose mask is this tensor."""
     for layer in model.layers:
-        for node in layer._inbound_nodes:
+        for node in nodes_of(layer):
             if node.arguments.kwargs.get("mask") is tensor:
                 yield node.input_tensors[0]
 
@@ -112,7 +113,7 @@ def _masked_by(model: Any, tensor: Any) -> Iterator[Any]:
 def _masked(model: Any) -> Iterator[tuple[str, Any]]:
     """Every tensor that a layer or a nested model masks, with its name."""
     for layer in model.layers:
-        for node in layer._inbound_nodes:
+        for node in nodes_of(layer):
             yield from ((layer.name, node.input_tensors[place]) for place in _masked_places(layer))
 
 
@@ -129,8 +130,7 @@ def _sources(tensor: Any) -> list[Any]:
     pending, seen = [tensor], {id(tensor): tensor}
     found = []
     while pending:
-        operation, index, _ = (now := pending.pop())._keras_history
-        node = operation._inbound_nodes[index]
+        node = node_before(now := pending.pop())
         if node.is_input:
             found.append(now)
         new = {id(fed): fed for fed in node.input_tensors if id(fed) not in seen}

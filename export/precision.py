@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_norm.export.compare import coarsest
 from keras_norm.export.tflite_file import read_tflite, tflite_schema
+from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
 
 
@@ -32,7 +33,7 @@ def _computed_as_received(layer: Any) -> list[str]:
     """The dtypes of what a layer is given and does not cast, as Keras' LayerNormalization."""
     if layer.autocast:
         return []
-    return [tensor.dtype for node in layer._inbound_nodes for tensor in node.input_tensors]
+    return [tensor.dtype for node in nodes_of(layer) for tensor in node.input_tensors]
 
 
 def tflite_precision(path: str | os.PathLike[str]) -> str:

@@ -1,6 +1,49 @@
-"""Every private name of Keras' and TensorFlow's that the package needs, each with a test."""
+"""Every private name of Keras' and TensorFlow's that the package needs, each with a test.
+
+The nodes of a functional model are the calls of its layers, each with `operation`, `input_tensors`,
+`arguments` and `is_input`. (`tensorflow.core` is not private: it has the format of SavedModels.)
+"""
 
 from typing import Any
+
+# Methods of keras.layers.RNN that classes of ours override, or that `export.replaced_loop` replaces
+# for a while, and the arguments that Keras calls them with.
+OVERRIDDEN = {
+    "inner_loop": ["sequences", "initial_state", "mask", "training"],
+    "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],
+}
+
+# Workers of `export.workers` that need a private name, and may import nothing of ours.
+WORKERS = {
+    "trace_saved_model.py": (
+        "tensorflow.python.framework.convert_to_constants",
+        "convert_variables_to_constants_v2",
+    ),
+}
+
+
+def sublayers(layer: Any) -> list[Any]:
+    """The layers that a layer holds, without those that they hold."""
+    # `Model.layers`, the public list, stops at wrappers and cells.
+    return layer._flatten_layers(include_self=False, recursive=False)
+
+
+def nodes_of(layer: Any) -> list[Any]:
+    """The symbolic calls of a layer, in every model that it stands in."""
+    return layer._inbound_nodes
+
+
+def node_before(tensor: Any) -> Any:
+    """The call that gave a symbolic tensor."""
+    operation, index, _ = tensor._keras_history
+    return operation._inbound_nodes[index]
+
+
+def nodes_in_order(model: Any) -> list[Any]:
+    """The calls that a functional or Sequential model consists of, in the order of computing."""
+    graph = getattr(model, "_functional", model)  # a Sequential model keeps one
+    by_depth = sorted(graph._nodes_by_depth.items(), reverse=True)
+    return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 
 
 def dynamic_update_slice(array: Any, rows: Any, start: Any) -> Any:

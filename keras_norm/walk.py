@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from keras_norm.keras_internals import sublayers
+
 
 def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Each layer within `layer`, once, with its path: "encoder/lstm/lstm_cell/state_norm".
@@ -38,8 +40,7 @@ def batch_norms(layer: Any) -> list[tuple[str, Any]]:
 
 
 def _walk(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    # Keras has no public list of a layer's sublayers (`Model.layers` stops at wrappers and cells).
-    for child in layer._flatten_layers(include_self=False, recursive=False):
+    for child in sublayers(layer):
         if id(child) in seen:
             continue
         seen.add(id(child))

@@ -24,6 +24,7 @@ from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.export.tflite import export_tflite
 from keras_norm.export.tflite_file import read_tflite, tflite_schema
 from keras_norm.export.worker_process import WorkerProcess
+from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
 
 TIMEOUT = 300.0
@@ -146,7 +147,7 @@ class _Tensors:
 
 def _first(model: Any, inputs: list[Any], file: _Tensors, fresh: _Tensors | None) -> str | None:
     """Path of the first layer whose output is not in the file, in nested models too."""
-    nodes = _nodes(model)
+    nodes = nodes_in_order(model)
     # The tensors keep their masks, which a nested model needs.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
@@ -180,15 +181,6 @@ def _verdict(values: list[Any], file: _Tensors, fresh: _Tensors | None) -> bool 
         alike = fresh is not None and fresh.count == file.count
         verdicts.append(there <= here if alike else bool(here))
     return all(verdicts)
-
-
-def _nodes(model: Any) -> list[Any]:
-    """The calls that a functional model consists of, in the order of computing."""
-    graph = getattr(model, "_functional", model)  # a Sequential model keeps one
-    by_depth = graph._nodes_by_depth
-    return [
-        n for depth in sorted(by_depth, reverse=True) for n in by_depth[depth] if not n.is_input
-    ]
 
 
 def _is_telling(value: Any) -> bool:
@@ -258,12 +250,18 @@ def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
     return [
         path
         for path, layer in named_layers(model)
-        for weight in layer._trainable_variables + layer._non_trainable_variables
+        for weight in _own_weights(layer)
         if not any(
             np.array_equal(keras.ops.convert_to_numpy(weight), array)
             for array in stored.get(tuple(weight.shape), ())
         )
     ]
+
+
+def _own_weights(layer: Any) -> list[Any]:
+    """The weights of a layer that none of the layers inside it has."""
+    inner = {id(weight) for _, child in named_layers(layer) for weight in child.weights}
+    return [weight for weight in layer.weights if id(weight) not in inner]
 
 
 def _listed(paths: list[str]) -> str:

@@ -10,6 +10,8 @@ from keras_norm.clone import rebuilt
 from keras_norm.export import signature
 from keras_norm.export.compare import TOLERANCES
 from keras_norm.export.runners import Arrays, KerasRunner
+from keras_norm.keras_internals import node_before
+from keras_norm.walk import named_layers
 
 # A tolerance of `TOLERANCES` serves as many as this many layers times the square root of the
 # timesteps. Measured (docs/export.md): float32 is then off from float64 by an eighth of it.
@@ -51,9 +53,9 @@ def layers_in_series(model: Any) -> int:
 
     def depth(tensor: Any) -> int:
         if id(tensor) not in known:
-            operation, index, _ = tensor._keras_history
-            before = [depth(fed) for fed in operation._inbound_nodes[index].input_tensors]
-            known[id(tensor)] = _own_depth(operation) + max(before, default=0)
+            node = node_before(tensor)
+            before = [depth(fed) for fed in node.input_tensors]
+            known[id(tensor)] = _own_depth(node.operation) + max(before, default=0)
         return known[id(tensor)]
 
     return max(depth(tensor) for tensor in model.outputs)
@@ -67,10 +69,7 @@ def _own_depth(operation: Any) -> int:
 
 def is_recurrent(model: Any) -> bool:
     """Whether a recurrent layer is among the layers, however nested."""
-    return any(
-        isinstance(layer, keras.layers.RNN)
-        for layer in model._flatten_layers(include_self=False, recursive=True)
-    )
+    return any(isinstance(layer, keras.layers.RNN) for _, layer in named_layers(model))
 
 
 def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
