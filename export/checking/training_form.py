@@ -79,7 +79,7 @@ def _run_both(
 ) -> tuple[Any, Any, list[Any]]:
     """The layer's loop at inference; `calls` gets both forms where training compiles it."""
     loop = functools.partial(type(layer).inner_loop, layer, sequences, states, mask)
-    with exported_loops():
+    with exported_loops("saved_model"):
         served = loop(training=False)
     spec = of_cell.spec_of(layer.cell, sequences, mask, True, (None, None), layer.return_sequences)
     if layer.compiled and not layer.unroll and spec is not None:

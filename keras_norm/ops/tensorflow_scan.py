@@ -51,11 +51,10 @@ def in_blocks(
         ]
         return [[of_both[half] for of_both in split] for half in range(2)]
 
+    parts = zip(halves(xs, 1), halves(carry, 0), halves(like, 0), strict=True)
     found = [
         _turns(step, *half, tf.where(rows > 0, time, 0))
-        for *half, rows in zip(
-            halves(xs, 1), halves(carry, 0), halves(like, 0), tf.unstack(sizes), strict=True
-        )
+        for half, rows in zip(parts, tf.unstack(sizes), strict=True)
     ]
     after, ys = [zip(*of_halves, strict=True) for of_halves in zip(*found, strict=True)]
     # A half without rows has taken no turn.

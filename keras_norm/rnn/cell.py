@@ -57,6 +57,7 @@ class NormCell(DeclaredArguments):
     HIDDEN: ClassVar = ("slots",)
     CANDIDATE: ClassVar = -1  # the gate that tanh acts on, in the order of the kernels' columns
     state_size: Any
+    use_bias: bool
 
     def __init__(
         self, units: int, norm: Any, slots: Mapping[str, int], *args: Any, **kwargs: Any
