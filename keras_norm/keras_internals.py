@@ -59,13 +59,6 @@ def dynamic_update_slice(array: Any, rows: Any, start: Any) -> Any:
     return dynamic_update_slice(array, rows, start)
 
 
-def has_tangents(tensors: list[Any]) -> bool:
-    """Whether a `tf.autodiff.ForwardAccumulator` carries a tangent of one of the tensors."""
-    from tensorflow.python.eager.forwardprop_util import pack_tangents
-
-    return bool(pack_tangents(tensors).tangents)
-
-
 def xla_compiles() -> bool:
     """Whether XLA compiles the TensorFlow graph that is being traced."""
     import tensorflow as tf

@@ -5,9 +5,7 @@ import functools
 import pytest
 import tensorflow as tf
 
-from keras_norm.rnn.gradient import programs, recurrence
-from keras_norm.rnn.gradient.backward import backward
-from keras_norm.rnn.gradient.forward import forward
+from keras_norm.rnn.gradient import backward, forward, programs, recurrence
 
 
 @pytest.fixture
@@ -17,21 +15,44 @@ def xla():
 
 @pytest.fixture(autouse=True)
 def loops(request, monkeypatch):
-    """The two loops run as they are, without XLA, whose compiles would take most of the time.
+    """The two loops run without XLA, whose compiles would take most of the time.
 
-    Tests that ask for `xla` have the compiled ones.
+    Tests that ask for `xla` have the compiled programs.
     """
-    if "xla" in request.fixturenames:
-        return
+    if "xla" not in request.fixturenames:
+        monkeypatch.setattr(programs, "array", array)
+        for name, program in PROGRAMS.items():
+            monkeypatch.setattr(recurrence, name, program)
 
-    def array(dtype, time, *shape):
-        # An eager array would else forget what has been read once.
-        return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
 
-    monkeypatch.setattr(programs, "array", array)
-    of_loops = {
-        "forward_program": lambda *spec: functools.partial(forward, *spec),
-        "backward_program": lambda spec: functools.partial(backward, spec),
-    }
-    for name, program in of_loops.items():
-        monkeypatch.setattr(recurrence, name, program)
+def array(dtype, time, *shape):
+    """`programs.array`. An eager one would forget what has been read once."""
+    return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
+
+
+def graph(function, *signature):
+    """`programs.compiled` without XLA."""
+    traced = tf.function(function, autograph=False, input_signature=signature)
+    with tf.init_scope():
+        return traced.get_concrete_function()
+
+
+def without_xla(module, function, program):
+    """A program as it is traced, once for all tests; an eager caller's runs step by step."""
+
+    @functools.cache
+    def traced(*spec):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "compiled", graph)
+            return program.__wrapped__(*spec)
+
+    def run(*spec):
+        return functools.partial(function, *spec) if tf.executing_eagerly() else traced(*spec)
+
+    return run
+
+
+PROGRAMS = {
+    "forward_program": without_xla(forward, forward.forward, forward.forward_program),
+    "backward_program": without_xla(backward, backward.backward, backward.backward_program),
+}

@@ -207,7 +207,11 @@ def test_true_needs_tensorflow(monkeypatch):
 def trained_weights():
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
-        [keras.Input((4, 2)), layer_of(dropout=0.2, recurrent_dropout=0.2), keras.layers.Dense(1)]
+        [
+            keras.Input((4, 2)),
+            keras_norm.LayerNormSimpleRNN(3, dropout=0.2, recurrent_dropout=0.2),
+            keras.layers.Dense(1),
+        ]
     )
     model.compile("adam", "mse")
     model.fit(draw(10), np.ones((10, 1)), batch_size=4, epochs=2, verbose=0)

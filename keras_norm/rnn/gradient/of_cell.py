@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_norm.keras_internals import has_tangents, xla_compiles
+from keras_norm.keras_internals import xla_compiles
 from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
@@ -95,11 +95,6 @@ def run(
     setting = Setting(moving, _listed(mask), *map(_listed, dropout_masks))
     given = {"sequences": sequences, **{f"state_{i}": state for i, state in enumerate(states)}}
     given |= _weights(cell, layout)
-    if has_tangents(list(given.values())):
-        raise ValueError(
-            "The gradient by hand has no forward mode (tf.autodiff.ForwardAccumulator). Build the "
-            f"layer of '{cell.name}' with compiled=False."
-        )
     path, states, statistics = recurrence(spec, plan, training, given, setting)
 
     # One trace of a program serves all sizes, so that what it gives has none.

@@ -205,6 +205,7 @@ def _gradient(
         gradients = _gradient_function(spec, plan)(at, setting, kept, still[len(flat) :])
 
         def second(*dd: Any) -> Any:
+            _require_tapes(dd[0])
             with tf.GradientTape() as outer:
                 outer.watch(both)
                 with tf.GradientTape() as inner:
@@ -217,6 +218,18 @@ def _gradient(
         return gradients, second
 
     return first(*flat, *d_results)
+
+
+def _require_tapes(x: Any) -> None:
+    """Forward mode asks for a gradient of the gradient where no tape records: it would be zero."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.identity(x)
+    if tape.gradient(y, x) is None:
+        raise NotImplementedError(
+            "tf.autodiff.ForwardAccumulator cannot go through the gradient by hand, which a "
+            "recurrent layer has in training: give the layer compiled=False."
+        )
 
 
 def _named(given: dict[str, Any], tensors: Sequence[Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, TIME
 ROWS = TIME - 1  # the last two timesteps share a row of statistics
 ONE_ALIVE = MASK & np.array([[1], [0], [0], [1], [1]], bool)  # step 1 has one alive sequence
 LAYER_NORM = LayerNormalization(epsilon=1e-3)
-BATCHES, LENGTHS = [2, 5, 17], [1, 7, 8, 9, 17]  # test_xla.py has the batch of 1
+SIZES = list(itertools.product([2, 5, 17], [1, 7, 8, 9, 17]))  # test_xla.py has the batch of 1
 
 
 def timestep(**options):
@@ -31,6 +31,11 @@ every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 layer_and_timestep = pytest.mark.parametrize(
     "norm", [LAYER_NORM, NORMS["timestep"]], ids=["layer", "timestep"]
 )
+
+
+def alive(batch, time):
+    """A mask, of which half the timesteps are dead."""
+    return np.random.default_rng([batch, time]).random((batch, time)) < 0.5
 
 
 def maker(kind, norm, trainable=True, **options):
@@ -141,9 +146,14 @@ def test_every_batch_and_length_in_one_graph(kind, norm):
     """Most are rounded up, which reaches neither results nor gradients nor statistics."""
 
     def run(layer):
-        unknown = tf.TensorSpec([None, None, FEATURES], "float64")
-        train = tf.function(lambda x: kinds.train(layer, x), input_signature=[unknown])
-        return [train(kinds.inputs(*size)) for size in itertools.product(BATCHES, LENGTHS)]
+        open_sizes = [
+            tf.TensorSpec([None, None, FEATURES], "float64"),
+            tf.TensorSpec([None, None], "bool"),
+        ]
+        train = tf.function(
+            lambda x, mask: kinds.train(layer, x, mask=mask), input_signature=open_sizes
+        )
+        return [train(kinds.inputs(*size), alive(*size)) for size in SIZES]
 
     kinds.assert_trains_as_the_loop(maker(kind, norm), run=run)
 

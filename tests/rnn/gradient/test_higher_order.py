@@ -1,0 +1,103 @@
+"""Derivatives of the derivative: those of the loop, or a sentence that says what to do."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm import LayerNormalization, TimestepBatchNormalization
+from tests.rnn import kinds
+from tests.rnn.kinds import GRU, LSTM, MASK, SIMPLE_RNN
+
+
+def penalty(layer, x, states, mask):
+    """The gradient of a penalty on a gradient: of inputs, states and weights."""
+    sources = [x, *states, *(v.value for v in layer.trainable_variables)]
+    with tf.GradientTape() as outer:
+        outer.watch(sources)
+        with tf.GradientTape() as inner:
+            inner.watch(sources)
+            y = layer(x, initial_state=states, mask=mask, training=True)[0]
+            loss = tf.reduce_sum(tf.sin(y))
+        first = inner.gradient(loss, sources)
+        size = tf.add_n([tf.reduce_sum(tf.square(g)) for g in first if g is not None])
+    return outer.gradient(size, sources, unconnected_gradients="zero")
+
+
+@pytest.mark.parametrize(
+    ("kind", "norm"),
+    [
+        (LSTM, LayerNormalization()),
+        (GRU, LayerNormalization()),
+        (SIMPLE_RNN, TimestepBatchNormalization(3)),
+    ],
+    ids=["LSTM", "GRU", "SimpleRNN"],
+)
+def test_two_tapes(kind, norm):
+    kinds.assert_trains_as_the_loop(
+        lambda **compiled: kinds.build(kind, norm, **compiled),
+        kinds.cast(kinds.inputs()),
+        kinds.cast(kinds.initial_states(kind)),
+        MASK,
+        run=penalty,
+        atol=1e-9,
+    )
+
+
+def two_gradients(call, x):
+    (first,) = tf.gradients(tf.reduce_sum(tf.sin(call(x))), x)
+    return tf.gradients(tf.reduce_sum(first**2), x)[0]
+
+
+def jacobian(call, x, pfor, method="jacobian"):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = call(x)
+    return getattr(tape, method)(y, x, experimental_use_pfor=pfor)
+
+
+DERIVATIVES = {
+    "tf.gradients twice": two_gradients,
+    "jacobian": lambda call, x: jacobian(call, x, True),
+    "jacobian without pfor": lambda call, x: jacobian(call, x, False),
+    "batch_jacobian": lambda call, x: jacobian(call, x, True, "batch_jacobian"),
+}
+
+
+def derivative(of, compiled):
+    layer = keras_norm.LayerNormSimpleRNN(2, compiled=compiled)
+    layer.build((None, None, 2))
+    kinds.randomize(layer)
+    function = tf.function(lambda x: of(lambda x: layer(x, training=True), x), autograph=False)
+    return function(tf.constant(kinds.draw(2, 4, 2), "float32"))
+
+
+@pytest.mark.usefixtures("xla")
+@pytest.mark.parametrize("of", DERIVATIVES.values(), ids=DERIVATIVES)
+def test_whatever_tensorflow_derives_through_xla(of):
+    expected = derivative(of, False)
+    np.testing.assert_allclose(derivative(of, "auto"), expected, rtol=1e-3, atol=1e-5)
+
+
+def tangent(layer, x, training):
+    with tf.autodiff.ForwardAccumulator(x, tf.sin(x)) as accumulator:
+        y = layer(x, training=training)
+    return accumulator.jvp(y)
+
+
+def test_forward_mode_is_refused_in_training():
+    """Its derivative would be zero."""
+    layer = keras_norm.LayerNormSimpleRNN(2)
+    x = tf.constant(kinds.draw(2, 4, 2), "float32")
+    with pytest.raises(NotImplementedError, match=r"ForwardAccumulator.*compiled=False"):
+        tangent(layer, x, training=True)
+
+
+@pytest.mark.parametrize(("compiled", "training"), [("auto", False), (False, True)])
+def test_forward_mode_goes_through_the_loop(compiled, training):
+    layer = keras_norm.LayerNormSimpleRNN(2, dtype="float64", compiled=compiled)
+    x, step = tf.constant(kinds.draw(2, 4, 2)), 1e-5
+    layer.build(x.shape)
+    kinds.randomize(layer)
+    after, before = (layer(x + s * tf.sin(x), training=training) for s in (step, -step))
+    kinds.assert_close(tangent(layer, x, training), (after - before) / (2 * step), 1e-8)
