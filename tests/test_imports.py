@@ -20,7 +20,6 @@ TENSORFLOW = {
     "keras_norm.recalibrate",
     "keras_norm.rnn.gradient.backward",
     "keras_norm.rnn.gradient.cells",
-    "keras_norm.rnn.gradient.columns",
     "keras_norm.rnn.gradient.forward",
     "keras_norm.rnn.gradient.norms",
     "keras_norm.rnn.gradient.of_cell",

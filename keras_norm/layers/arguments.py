@@ -43,9 +43,11 @@ class DeclaredArguments(keras.layers.Layer):
 def signature(cls: type) -> inspect.Signature:
     """The arguments of a layer's `__init__`, and of those that it hands *args, **kwargs on to.
 
-    Those that classes name in `HIDDEN` are given by a class, and by no user.
+    Those that classes name in `HIDDEN` are given by a class, and by no user; `DEFAULTS` are other
+    defaults than those of the base that declares an argument.
     """
     hidden = {name for base in cls.__mro__ for name in vars(base).get("HIDDEN", ())}
+    defaults = {n: v for base in cls.__mro__ for n, v in vars(base).get("DEFAULTS", {}).items()}
     bases = cls.__mro__[: cls.__mro__.index(keras.layers.Layer) + 1]
     found: dict[str, inspect.Parameter] = {}
     handed_on = True  # whether arguments by position are
@@ -54,7 +56,8 @@ def signature(cls: type) -> inspect.Signature:
         for p in own:
             if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name not in hidden:
                 kind = p.kind if handed_on else p.KEYWORD_ONLY
-                found.setdefault(p.name, p.replace(kind=kind))
+                default = defaults.get(p.name, p.default)
+                found.setdefault(p.name, p.replace(kind=kind, default=default))
         handed_on = handed_on and any(p.kind is p.VAR_POSITIONAL for p in own)
     return inspect.Signature(sorted(found.values(), key=lambda p: p.kind))
 

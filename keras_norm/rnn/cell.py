@@ -49,12 +49,13 @@ class NormCell(DeclaredArguments):
         norm: None, a template layer for every slot, or a dict from slots to templates.
         slots: the slots there are, in the order of their weights, each with its width in units.
         *args: further arguments of the Keras cell.
-        **kwargs: arguments of the Keras cell. With any norm but a BatchNormalization,
-            `bias_initializer` is by default `CandidateNormal(stddev=1.0)`. With `use_bias=False`
-            the beta of the kernel's norm starts so; where that has none there is a bias after all.
+        **kwargs: arguments of the Keras cell. Without a `bias_initializer` it is zeros, or with any
+            norm but a BatchNormalization `CandidateNormal()`. With `use_bias=False` the beta of the
+            kernel's norm starts so; where that has none there is a bias after all.
     """
 
     HIDDEN: ClassVar = ("slots",)
+    DEFAULTS: ClassVar = {"bias_initializer": None}
     CANDIDATE: ClassVar = -1  # the gate that tanh acts on, in the order of the kernels' columns
     state_size: Any
     use_bias: bool
@@ -68,8 +69,9 @@ class NormCell(DeclaredArguments):
         if self.slots.count_steps:
             self.state_size = [*self.real_state_sizes, step_counter.DIGITS]
         given = inspect.signature(super().__init__).bind(units, *args, **kwargs).arguments
-        if "bias_initializer" not in given and self.slots.normalize_rows:
-            self.bias_initializer = CandidateNormal(stddev=1.0)
+        if given.get("bias_initializer") is None:
+            of_rows = self.slots.normalize_rows
+            self.bias_initializer = CandidateNormal() if of_rows else keras.initializers.Zeros()
         if isinstance(self.bias_initializer, CandidateNormal):
             self.bias_initializer = self.bias_initializer.of(units, self.CANDIDATE)
             if not self.use_bias:

@@ -24,6 +24,9 @@ class CandidateNormal(keras.initializers.RandomNormal):
         seed: of the numbers; by default `keras.utils.set_random_seed` makes them reproducible.
     """
 
+    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(mean, stddev, seed)
+
     def of(self, units: int, gate: int) -> "CandidateNormal":
         """A copy for a cell of so many units, whose candidate is the gate -1, the last, or -2."""
         copy = self.clone()
