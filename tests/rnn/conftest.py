@@ -21,7 +21,7 @@ def loops(request, monkeypatch):
     """
     if "xla" not in request.fixturenames:
         monkeypatch.setattr(programs, "array", array)
-        for name, program in PROGRAMS.items():
+        for name, program in {**PROGRAMS, **FUNCTIONS}.items():
             monkeypatch.setattr(recurrence, name, program)
 
 
@@ -55,4 +55,9 @@ def without_xla(module, function, program):
 PROGRAMS = {
     "forward_program": without_xla(forward, forward.forward, forward.forward_program),
     "backward_program": without_xla(backward, backward.backward, backward.backward_program),
+}
+# What is traced around these programs is not to be taken for what is traced around compiled ones.
+FUNCTIONS = {
+    name: functools.cache(getattr(recurrence, name).__wrapped__)
+    for name in ("_forward_function", "_gradient_function")
 }

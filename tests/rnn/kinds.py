@@ -274,9 +274,10 @@ def apply(layer: Any, z: np.ndarray, affine: Mapping[str, Any], t: int) -> np.nd
 
 
 def assert_close(actual: Any, expected: Any, atol: float = 1e-10) -> None:
-    """Each of several tensors is near its fellow."""
+    """Each of several tensors is near its fellow, by the size of its largest number."""
     for a, e in zip(keras.tree.flatten(actual), keras.tree.flatten(expected), strict=True):
-        np.testing.assert_allclose(a, e, rtol=0, atol=atol)
+        largest = np.max(np.abs(np.asarray(e, "float64")), initial=1.0)
+        np.testing.assert_allclose(a, e, rtol=0, atol=atol * largest)
 
 
 def loss_weights(results: list[Any]) -> list[np.ndarray]:
