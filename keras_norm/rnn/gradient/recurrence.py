@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.rnn.gradient.backward import backward_program
+from keras_norm.rnn.gradient.cells import CELLS
 from keras_norm.rnn.gradient.forward import Forward, forward, forward_program
 from keras_norm.rnn.gradient.norms import Statistics
 from keras_norm.rnn.gradient.products import centre, gram, multiply, row_sums
@@ -106,7 +107,7 @@ def recurrence(
 
     results = tf.nest.flatten(run(*given.values()))
     outputs = int(spec.return_sequences)
-    states = outputs + sum(name.startswith("state_") and name[6:].isdigit() for name in given)
+    states = outputs + CELLS[spec.cell].STATES
     left = iter([tf.stop_gradient(s) for s in results[states:]])
     return results[:outputs], results[outputs:states], list(zip(left, left, strict=True))
 
@@ -257,7 +258,7 @@ def _parts(
 
     sequences, dropout = given["sequences"], setting.input_dropout
     xs = [over_time(sequences * m[:, None, :]) for m in dropout] or [over_time(sequences)]
-    states = [over_batch(given[f"state_{i}"]) for i in range(2) if f"state_{i}" in given]
+    states = [over_batch(given[f"state_{i}"]) for i in range(CELLS[spec.cell].STATES)]
     mask = [_time_major(_filled(m, size))[:, :, None] for m in setting.mask]
     moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
     masks = [over_batch(m) for m in setting.dropout]
