@@ -65,3 +65,13 @@ def xla_compiles() -> bool:
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
     return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
+def operations_are_watched() -> bool:
+    """Whether something looks at every TensorFlow operation, as check_numerics does.
+
+    What it adds to a graph XLA does not know.
+    """
+    from tensorflow.python.eager import context
+
+    return bool(context.context().op_callbacks)

@@ -168,3 +168,13 @@ def test_xla_is_seen_where_it_compiles(compiled):
 
     function(tf.constant(1.0))
     assert set(seen) == {compiled}
+
+
+def test_it_is_seen_whether_operations_are_watched():
+    assert not keras_internals.operations_are_watched()
+    tf.debugging.enable_check_numerics()
+    try:
+        assert keras_internals.operations_are_watched()
+    finally:
+        tf.debugging.disable_check_numerics()
+    assert not keras_internals.operations_are_watched()

@@ -1,5 +1,6 @@
 """Scans over time as a `tf.while_loop`. Needs the TensorFlow backend."""
 
+import functools
 from typing import Any
 
 import tensorflow as tf
@@ -32,14 +33,16 @@ def in_blocks(
     """The same, `STEPS` timesteps a turn, and those that are left over in a loop of their own.
 
     Where rows have nothing to do with each other (`rows_alone`), two halves of a batch of `SPLIT`
-    are two loops, which TensorFlow runs side by side. XLA, which has no turns to save, would
-    compile every step of a turn anew.
+    are two loops, which TensorFlow runs side by side. A step is traced once, and so are the loops.
+
+    XLA, which has no turns to save, would compile every step of a turn anew.
     """
-    time, batch = _length(xs), carry[0].shape[0]
-    if xla_compiles():
+    if xla_compiles() or tf.executing_eagerly():
         return one_by_one(step, xs, carry, like)
-    if not rows_alone or tf.executing_eagerly() or (batch is not None and batch < SPLIT):
-        carry, ys = _turns(step, xs, carry, like, time)
+    turns = _traced_once(functools.partial(_turns, _traced_once(step)))
+    time, batch = _length(xs), carry[0].shape[0]
+    if not rows_alone or (batch is not None and batch < SPLIT):
+        carry, ys = turns(xs, carry, like, time)
         return carry, _with_static_time(ys, xs)
     n = tf.shape(carry[0])[0]
     sizes = tf.where(n < SPLIT, [n, 0], [n // 2, n - n // 2])
@@ -52,13 +55,13 @@ def in_blocks(
         return [[of_both[half] for of_both in split] for half in range(2)]
 
     parts = zip(halves(xs, 1), halves(carry, 0), halves(like, 0), strict=True)
+    # A half without rows takes no turn.
     found = [
-        _turns(step, *half, tf.where(rows > 0, time, 0))
+        turns(*half, tf.where(rows > 0, time, 0))
         for half, rows in zip(parts, tf.unstack(sizes), strict=True)
     ]
     after, ys = [zip(*of_halves, strict=True) for of_halves in zip(*found, strict=True)]
-    # A half without rows has taken no turn.
-    ys = [tf.concat([_reshaped(y, [time], 1) for y in of_both], axis=1) for of_both in ys]
+    ys = [tf.concat(of_both, axis=1) for of_both in ys]
     for y, row in zip(ys, like, strict=True):
         y.set_shape([None, *row.shape])
     return [tf.concat(of_both, axis=0) for of_both in after], _with_static_time(ys, xs)
@@ -99,16 +102,14 @@ def portable(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tu
 
 
 def _turns(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: Any) -> Any:
-    """The last carry, and the ys of `time` steps, `STEPS` a turn."""
-    if isinstance(time, int) and time < STEPS:
-        return _loop(step, xs, carry, like, time)
+    """The last carry, and the ys of `time` steps, `STEPS` a turn; after them ys are zeros."""
     turns = time // STEPS
     whole = turns * STEPS
 
     def turn(carry: list[Any], blocks: list[Any]) -> tuple[list[Any], list[Any]]:
         steps = []
         for now in zip(*map(tf.unstack, blocks), strict=True):
-            carry, ys = step(carry, list(now))
+            carry, ys = _checked(step, carry, list(now))
             steps.append(ys)
         return carry, [tf.stack(y) for y in zip(*steps, strict=True)]
 
@@ -116,8 +117,9 @@ def _turns(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: A
     like_blocks = [tf.stack([y] * STEPS) for y in like]
     carry, first = _loop(turn, blocks, carry, like_blocks, turns, extra=1)
     carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
-    ys = zip(first, rest, strict=True)
-    return carry, [tf.concat([_reshaped(f, [whole], 2), r], axis=0) for f, r in ys]
+    left = [_zeros(_length(xs) - time, y) for y in like]
+    ys = zip([_reshaped(y, [whole], 2) for y in first], rest, left, strict=True)
+    return carry, [tf.concat(of_all, axis=0) for of_all in ys]
 
 
 def _loop(
@@ -142,6 +144,10 @@ def _loop(
         lambda t, *_: t < time, body, (0, carry, write), maximum_iterations=time
     )
     return carry, [array.stack()[extra:] for array in ys]
+
+
+def _traced_once(function: Any) -> Any:
+    return tf.function(function, autograph=False)
 
 
 def _length(xs: list[Any]) -> Any:

@@ -12,8 +12,8 @@ from keras_norm.rnn import loop
 UNCOVERED = (
     "compiled=True covers tanh and sigmoid with LayerNormalization (its ddof and epsilon_placement "
     "as they are), RMSNormalization, TimestepBatchNormalization or no norm in the slots, without "
-    "unroll, norm_form='joint', normalize_carry and reset_after=False. {} '{}' is none of these: "
-    "leave compiled at 'auto'."
+    "unroll, norm_form='joint', normalize_carry, reset_after=False and tf.debugging's checks. {} "
+    "'{}' is none of these: leave compiled at 'auto'."
 )
 
 

@@ -31,7 +31,7 @@ def test_the_invariances_are_those_of_the_paper(entries, norm):
 
 def test_layernorm_computes_the_same_in_both_modes_and_batchnorm_does_not(entries):
     gaps = {entry["model"]: entry["gap"] for entry in entries["mode_gap"]}
-    assert gaps["LN-LSTM"] == 0
+    assert gaps["LN-LSTM"] < 1e-12  # float64's rounding
     assert gaps["BN-LSTM"] > 0.01
 
 

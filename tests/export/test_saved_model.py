@@ -1,8 +1,10 @@
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
+import keras_norm
 from keras_norm.export import UnsupportedOpError, export_saved_model, saved_model
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.saved_model_file import (
@@ -146,6 +148,28 @@ def test_a_saved_model_without_serving_default_names_what_it_has(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "model"), signatures={"other": module.f})
     with pytest.raises(ValueError, match="no signature serving_default; it has: other"):
         saved_model_signature(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormLSTM(5, return_sequences=True),
+        keras.layers.Bidirectional(keras_norm.LayerNormGRU(4)),
+        keras_norm.BatchNormGRU(4, max_timesteps=3),
+        keras_norm.NormLSTM(4),
+    ],
+    ids=["LN-LSTM", "Bidirectional LN-GRU", "BN-GRU", "LSTM"],
+)
+def test_what_is_served_is_what_predict_and_evaluate_compute_bit_for_bit(layer, tmp_path):
+    model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
+    model.compile("sgd", "mae")
+    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model"))
+    for batch, time in [(1, 9), (3, 4), (17, 16), (40, 21)]:
+        x = np.random.default_rng(time).normal(size=(batch, time, 3)).astype("float32")
+        predicted = model.predict(x, batch_size=batch, verbose=0)
+        (answer,) = served.signatures["serving_default"](x=x).values()
+        np.testing.assert_array_equal(answer, predicted)
+        assert model.evaluate(x, predicted, batch_size=batch, verbose=0) == 0
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16", "bfloat16", "float64"])

@@ -98,6 +98,17 @@ def test_the_exporter_of_keras_writes_no_xla(tmp_path):
     assert b"XlaMustCompile" not in (tmp_path / "model" / "saved_model.pb").read_bytes()
 
 
+def test_checks_of_every_operation_see_the_loop(ran):
+    tf.debugging.enable_check_numerics()
+    try:
+        layer_of()(draw(), training=True)
+        with pytest.raises(ValueError, match=r"tf.debugging"):
+            layer_of(compiled=True)(draw())
+    finally:
+        tf.debugging.disable_check_numerics()
+    assert ran == [LOOP]
+
+
 def test_other_backends_have_the_loop(ran, monkeypatch):
     layer = layer_of()
     layer.build((None, 4, 2))

@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_norm.keras_internals import xla_compiles
+from keras_norm.keras_internals import operations_are_watched, xla_compiles
 from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
@@ -32,10 +32,11 @@ def spec_of(
     """The cell's recurrence, or None where the gradient by hand does not cover it.
 
     It covers LayerNorm (as `LayerNormalization` computes it by default), RMSNorm and BatchNorm of
-    every timestep in any slot, or none, with tanh and sigmoid, in every dtype.
+    every timestep in any slot, or none, with tanh and sigmoid, in every dtype; where no
+    tf.debugging watches, which XLA would hide the recurrence from.
     """
     layout = cell.layout()
-    if layout is None or _is_overridden(type(cell)):
+    if layout is None or _is_overridden(type(cell)) or operations_are_watched():
         return None
     layers = cell.slot_layers()
     slots = [*layout.kernel_slots, *layout.recurrent_slots, layout.state_slot]
@@ -80,7 +81,7 @@ def run(
     open_sizes = [_is_open(size) for size in sequences.shape[:2]]
     # What is normalized over the batch cannot be split, nor is there a second core within XLA.
     whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or _has_gpu()
-    plan = Plan(1 if whole else PARTS, *open_sizes)
+    plan = Plan(sequences.shape[-1], 1 if whole else PARTS, *open_sizes)
     if mask is None and spec.masked:
         mask = tf.ones(tf.shape(sequences)[:2], "bool")
     layers = cell.slot_layers()

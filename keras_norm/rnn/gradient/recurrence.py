@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_norm.keras_internals import xla_compiles
 from keras_norm.rnn.gradient.backward import backward_program
 from keras_norm.rnn.gradient.cells import CELLS
 from keras_norm.rnn.gradient.forward import Forward, forward, forward_program
@@ -27,8 +28,12 @@ ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
 
 
 class Plan(NamedTuple):
-    """How the batch is run: in how many parts, side by side; whether batch and time are open."""
+    """How the batch is run: in how many parts, side by side; whether batch and time are open.
 
+    Inputs of another width, `features`, are another plan: a trace for all widths knows none.
+    """
+
+    features: int
     parts: int
     open_batch: bool
     open_time: bool
@@ -206,7 +211,7 @@ def _gradient(
         gradients = _gradient_function(spec, plan)(at, setting, kept, still[len(flat) :])
 
         def second(*dd: Any) -> Any:
-            _require_tapes(dd[0])
+            _require_second_gradient(dd[0])
             with tf.GradientTape() as outer:
                 outer.watch(both)
                 with tf.GradientTape() as inner:
@@ -221,8 +226,8 @@ def _gradient(
     return first(*flat, *d_results)
 
 
-def _require_tapes(x: Any) -> None:
-    """Forward mode asks for a gradient of the gradient where no tape records: it would be zero."""
+def _require_second_gradient(x: Any) -> None:
+    """Refuse what would end in zeros, or in an error that names none of this."""
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = tf.identity(x)
@@ -230,6 +235,11 @@ def _require_tapes(x: Any) -> None:
         raise NotImplementedError(
             "tf.autodiff.ForwardAccumulator cannot go through the gradient by hand, which a "
             "recurrent layer has in training: give the layer compiled=False."
+        )
+    if xla_compiles():
+        raise NotImplementedError(
+            "Under jit_compile=True the gradient of a gradient cannot go through the gradient by "
+            "hand, which a recurrent layer has in training: give the layer compiled=False."
         )
 
 

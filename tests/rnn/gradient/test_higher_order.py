@@ -1,5 +1,7 @@
 """Derivatives of the derivative: those of the loop, or a sentence that says what to do."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -42,6 +44,16 @@ def test_two_tapes(kind, norm):
         run=penalty,
         atol=1e-9,
     )
+
+
+def two_tapes(call, x):
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.reduce_sum(tf.sin(call(x)))
+        first = tf.reduce_sum(inner.gradient(y, x) ** 2)
+    return outer.gradient(first, x)
 
 
 def two_gradients(call, x):
@@ -91,6 +103,15 @@ def test_forward_mode_is_refused_in_training():
     x = tf.constant(kinds.draw(2, 4, 2), "float32")
     with pytest.raises(NotImplementedError, match=r"ForwardAccumulator.*compiled=False"):
         tangent(layer, x, training=True)
+
+
+def test_a_second_gradient_under_jit_compile_says_what_to_do():
+    layer = keras_norm.LayerNormSimpleRNN(2)
+    layer.build((None, None, 2))
+    call = functools.partial(layer, training=True)
+    compiled = tf.function(lambda x: two_tapes(call, x), autograph=False, jit_compile=True)
+    with pytest.raises(NotImplementedError, match=r"jit_compile=True.*compiled=False"):
+        compiled(tf.constant(kinds.draw(2, 4, 2), "float32"))
 
 
 @pytest.mark.parametrize(("compiled", "training"), [("auto", False), (False, True)])
