@@ -59,9 +59,7 @@ class Settings:
 
 
 PRESETS = {
-    "smoke": Settings(
-        7, training=512, validation=512, units=16, epochs=1, seeds=1, exported=("BN-LSTM",)
-    ),
+    "smoke": Settings(7, training=512, validation=512, units=16, epochs=1, seeds=1, exported=()),
     "small": Settings(4, training=35000, validation=5000, units=100, epochs=3, seeds=3),
     # 100,000 updates, as the paper's figures show.
     "paper": Settings(

@@ -11,18 +11,13 @@ from examples import sequential_mnist
 SETTINGS = sequential_mnist.PRESETS["smoke"]
 
 
-def test_smoke_trains_exports_and_checks(data, tmp_path, capsys):
+def test_smoke_trains(data, tmp_path, capsys):
     arguments = ["--preset", "smoke", "--data", str(data), "--out", str(tmp_path)]
     assert sequential_mnist.main(arguments) == 0
     entries = json.loads((tmp_path / "results.json").read_text())["entries"]
     assert len(entries["runs"]) == 6
-    checked = {check["task"]: check["passed"] for check in entries["checks"]}
-    assert checked == {"in order": True, "permuted": True}
     assert (tmp_path / "curves.png").is_file()
     assert list((tmp_path / "logs").glob("*/train/events*"))
-    for folder in (tmp_path / "in-order-bn-lstm", tmp_path / "permuted-bn-lstm"):
-        assert (folder / "saved_model" / "1" / "saved_model.pb").is_file()
-        assert (folder / "model.tflite").is_file()
     assert "permuted" in capsys.readouterr().out
 
 
