@@ -13,6 +13,7 @@ from benchmarks.settings import Shape
 from benchmarks.timing import Variant
 
 
+@keras.saving.register_keras_serializable(package="benchmarks")
 class LayerNormCell(keras.layers.Layer):
     """An LSTM cell around three of Keras' own norms, as one writes it without this package.
 
