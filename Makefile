@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DEMO := .venv/.demo
 MYPY_TREE := build/mypy/keras_norm
 
 # Real data for tests and examples, where the folder is there.
@@ -11,7 +12,7 @@ endif
 
 .PHONY: demo test lint stubs fuzz bench bench-quick report-picture experiments clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/python -m examples.digits
 
 test: $(STAMP)
@@ -54,9 +55,12 @@ experiments: $(STAMP)
 clean:
 	rm -rf build .venv
 
-$(STAMP): pyproject.toml
+# What the demo needs; the other targets need more.
+$(DEMO): EXTRA = examples
+$(STAMP): EXTRA = dev
+$(DEMO) $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keras_norm needs Python 3.11 or newer; set PYTHON=python3.11, say")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRA)]'
 	touch $@

@@ -7,6 +7,8 @@ seconds and writes to the terminal: `--help` and a mistyped command need neither
 import _thread
 import argparse
 import contextlib
+import importlib
+import importlib.metadata
 import os
 import pathlib
 import signal
@@ -51,6 +53,10 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         from keras_norm.export import commands, errors
     try:
         with interruptible():
+            if args.modules:
+                sys.path.insert(0, os.getcwd())
+            for module in args.modules:
+                importlib.import_module(module)
             return (OK if getattr(commands, args.command)(args) else FAILED), ""
     except errors.VerificationError as error:
         return FAILED, str(error)
@@ -156,6 +162,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Export Keras models, and check that the exported files compute the same.",
         epilog="Exit status: 0 done, 1 a check failed, 2 wrong use, 130 interrupted.",
     )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"keras-norm {importlib.metadata.version('keras-norm')}",
+    )
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import what registers the model's own layers, from this folder too",
+    )
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
 
     def command(name: str, text: str) -> argparse.ArgumentParser:
@@ -174,7 +193,9 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--warmup", type=pathlib.Path, metavar="FILE.npz", help="samples that warm a server up"
     )
-    export.add_argument("--tflite", action="store_true", help="write DIR/model.tflite too")
+    export.add_argument(
+        "--tflite", action="store_true", help="write DIR/model.tflite (model-VERSION.tflite) too"
+    )
     export.add_argument(
         "--quantize", choices=("float16", "dynamic", "int8"), help="how TFLite's weights are stored"
     )
@@ -185,6 +206,7 @@ def _parser() -> argparse.ArgumentParser:
         help="arrays by input name, which int8 takes its scales from",
     )
     export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
+    export.add_argument("--force", action="store_true", help="replace files that exist")
 
     check = command("check", "compare exported files with the model, on real data")
     check.add_argument(

@@ -31,8 +31,8 @@ def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `quantize`, `representative` and
-            `fused` of the command line.
+        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `quantize`, `representative`,
+            `fused` and `force` of the command line.
 
     Returns:
         True.
@@ -43,13 +43,15 @@ def export(args: argparse.Namespace) -> bool:
     """
     folder = pathlib.Path(args.to)
     saved_model, tflite = folder / "saved_model", folder / "model.tflite"
-    target = saved_model if args.version is None else saved_model / str(args.version)
+    target = saved_model
+    if args.version is not None:
+        target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
     for option in ("quantize", "representative", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     for path in (target, *([tflite] if args.tflite else [])):
-        if path.exists():
-            raise UsageError(f"{path} exists and is never overwritten; choose another --to.")
+        if path.exists() and not args.force:
+            raise UsageError(f"{path} exists; choose another --to, or --force.")
     warmup = _load_data(args.warmup) if args.warmup else None
     samples = _load_data(args.representative) if args.representative else None
     model = _load_model(args.model)
@@ -66,11 +68,17 @@ def export(args: argparse.Namespace) -> bool:
                     representative=samples,
                     step=args.step,
                     fused=args.fused,
+                    overwrite=args.force,
                 )
             )
         written.append(
             export_saved_model(
-                model, saved_model, version=args.version, step=args.step, warmup=warmup
+                model,
+                saved_model,
+                version=args.version,
+                step=args.step,
+                warmup=warmup,
+                overwrite=args.force,
             )
         )
     except BaseException:
@@ -201,7 +209,7 @@ def _load_model(path: pathlib.Path) -> Any:
         if unknown := re.search(r"Could not locate class '([^']+)'", text):
             text = (
                 f"its layer {unknown[1]} is not registered. Keras' and keras_norm's are; for "
-                "another, call keras_norm.export in the program that defines it."
+                "another, say which module defines it: keras-norm --import MODULE ..."
             )
         elif "Lambda" in text:
             text = "it holds a Lambda layer, whose code safe mode does not run."
@@ -218,7 +226,8 @@ def _load_data(path: pathlib.Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (ValueError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    # A header may claim an array that no memory holds.
+    except (ValueError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
 
 

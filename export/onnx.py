@@ -11,6 +11,7 @@ from keras_norm.export.refusals import refuse_half_precision, refuse_text
 from keras_norm.export.runners import require_onnx
 from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.staging import staged
+from keras_norm.export.twins import with_twins
 from keras_norm.export.verify import verification_cases, verify_onnx
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.ops.scan import exported_loops
@@ -18,7 +19,9 @@ from keras_norm.ops.scan import exported_loops
 CONVERSION_TIMEOUT = 1800.0
 
 
-def export_onnx(model: keras.Model, path: str | os.PathLike[str]) -> pathlib.Path:
+def export_onnx(
+    model: keras.Model, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> pathlib.Path:
     """Write `model` as an ONNX file, in inference mode.
 
     It is converted by tf2onnx, as Keras' own exporter does it, with inputs and outputs named
@@ -30,12 +33,13 @@ def export_onnx(model: keras.Model, path: str | os.PathLike[str]) -> pathlib.Pat
     Args:
         model: a functional or a built sequential model.
         path: file to write, ending in ".onnx"; missing parent folders are made.
+        overwrite: whether it takes the place of a file that stands there.
 
     Returns:
         The file written.
 
     Raises:
-        FileExistsError: the file exists; it is never overwritten.
+        FileExistsError: the file exists, and `overwrite` is False.
         OSError: it cannot be written: no permission, a full disk.
         UnsupportedOpError: an operation has no ONNX form; the message names it and its layers.
         VerificationError: the file runs and computes something else than the model.
@@ -61,7 +65,8 @@ def export_onnx(model: keras.Model, path: str | os.PathLike[str]) -> pathlib.Pat
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
     cases = verification_cases(model)
-    with staged(target) as file:
+    model = with_twins(model)
+    with staged(target, overwrite) as file:
         saved_model = file.with_name("saved_model")
         with exported_loops("onnx"):
             write_saved_model(model, saved_model)

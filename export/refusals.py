@@ -30,6 +30,8 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
         advice: further than to build the model in float32.
     """
     for path, layer in named_layers(model):
+        if isinstance(layer, keras.layers.InputLayer):
+            continue  # computes nothing
         if layer.compute_dtype in ("float16", "bfloat16"):
             raise ValueError(
                 f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '

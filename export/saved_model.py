@@ -3,7 +3,7 @@
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -17,6 +17,7 @@ from keras_norm.export.serving.warmup import warmup_requests, write_warmup
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.streaming import Step
+from keras_norm.export.twins import with_twins
 from keras_norm.export.verify import find_step
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
@@ -30,6 +31,7 @@ def export_saved_model(
     step: bool | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
     warmup: Any = None,
+    overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a SavedModel, in inference mode.
 
@@ -37,8 +39,10 @@ def export_saved_model(
     from given states (`keras_norm.export.Step`); and `signatures`.
 
     Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
-    that the model leaves open stay open. Nothing in it needs Keras, this package, XLA or a custom
-    op. The folder appears in one step: a server that polls it never sees half a model.
+    that the model leaves open stay open. Nothing in it needs Keras, this package, XLA, a GPU or a
+    custom op: recurrent layers of Keras' own are written as those of this package that compute the
+    same (`keras_norm.export.twins`). The folder appears in one step: a server that polls it never
+    sees half a model.
 
     Args:
         model: a functional or a built sequential model.
@@ -50,16 +54,19 @@ def export_saved_model(
             dict of tensors; or a `tf.function` with an `input_signature` of its own.
         warmup: real samples that TensorFlow Serving runs when it loads the model, so that the first
             client need not wait: see `keras_norm.export.serving.warmup.warmup_requests`.
+        overwrite: whether it takes the place of a SavedModel that stands there. A `version` never
+            does, as a server may hold it.
 
     Returns:
         The folder written: `path`, or `path/<version>`.
 
     Raises:
-        FileExistsError: the folder exists; it is never overwritten.
+        FileExistsError: the folder exists, and `overwrite` is False; or it is no SavedModel, or a
+            version.
         ImportError: there is a `warmup`, and tensorflow-serving-api is not installed.
         OSError: it cannot be written: no permission, a full disk.
-        UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function or a custom op,
-            which a server may not have.
+        UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function, a custom op or one
+            that no CPU has, which a server may not have.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, or a stateful layer, whose state all requests to
             a server would share; `version` is no positive integer; `path` ends like a file; a name
@@ -77,10 +84,13 @@ def export_saved_model(
     if taken:
         raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
     target = _target(path, version)
-    stepper = find_step(model, step)
+    if overwrite and target.exists():
+        _require_replaceable(target, version)
+    twin = with_twins(model)
+    stepper = find_step(twin, step)
     requests = [] if warmup is None else warmup_requests(model, warmup, stepper)
-    with staged(target) as folder, exported_loops("saved_model"):
-        write_saved_model(model, folder, stepper, signatures)
+    with staged(target, overwrite) as folder, exported_loops("saved_model"):
+        write_saved_model(twin, folder, stepper, signatures, used=[model] if signatures else [])
         _refuse_unservable(folder)
         if requests:
             write_warmup(folder, requests)
@@ -93,6 +103,7 @@ def write_saved_model(
     step: Step | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
     call: Callable[..., dict[str, Any]] = signature.call,
+    used: Sequence[keras.Model] = (),
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
 
@@ -102,10 +113,12 @@ def write_saved_model(
         step: the model timestep by timestep, for the signature `step`.
         signatures: further ones, as for `export_saved_model`.
         call: how `serving_default` calls the model.
+        used: other models, whose weights `signatures` may read.
     """
     specs = tensor_specs(signature.input_specs(model))
     archive = keras.export.ExportArchive()
-    archive.track(model)
+    for tracked in {id(m): m for m in (model, *used)}.values():
+        archive.track(tracked)
     serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
     archive.add_endpoint(SERVING_DEFAULT, serve, [specs])
     if step is not None:
@@ -142,6 +155,16 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
             "or build it without jit_compile",
             ops,
         )
+
+
+def _require_replaceable(target: pathlib.Path, version: int | None) -> None:
+    if version is not None:
+        raise FileExistsError(
+            f"{target} exists, and a version that a server may hold is never overwritten: give a "
+            "higher version"
+        )
+    if not (target / "saved_model.pb").is_file():
+        raise FileExistsError(f"{target} is no SavedModel, and is not overwritten by one")
 
 
 def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:

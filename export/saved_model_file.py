@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.keras_internals import has_cpu_kernel
 
 # Calls back into the Python process that wrote the model.
 PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
@@ -148,7 +149,7 @@ def saved_model_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 
 
 def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """List what a TensorFlow server may lack: XLA, `jit_compile`d calls, custom ops, Python.
+    """List what a TensorFlow server may lack: XLA, `jit_compile`d calls, custom ops, Python, a GPU.
 
     Args:
         path: the SavedModel's folder.
@@ -160,11 +161,11 @@ def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         FileNotFoundError: no saved_model.pb in the folder.
         ValueError: saved_model.pb cannot be parsed.
     """
-    # tf.raw_ops holds exactly what TensorFlow itself registers; XLA's ops live partly in it.
+    # Some of XLA's ops have kernels for CPUs in part of TensorFlow's builds.
     found = {
         op: nodes
         for op, nodes in saved_model_ops(path).items()
-        if op.startswith("Xla") or op in PYTHON_OPS or not hasattr(tf.raw_ops, op)
+        if op.startswith("Xla") or op in PYTHON_OPS or not has_cpu_kernel(op)
     }
     graph = _read(path).graph_def
     compiled = [n.name for n in _nodes(_read(path)) if _must_compile(n)]

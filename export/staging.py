@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def staged(target: pathlib.Path) -> Iterator[pathlib.Path]:
+def staged(target: pathlib.Path, overwrite: bool = False) -> Iterator[pathlib.Path]:
     """Yield a path to build at; rename it to `target` when the block ends without an exception.
 
     The build happens in a hidden folder beside `target`, on the same file system, so that the
@@ -17,6 +17,8 @@ def staged(target: pathlib.Path) -> Iterator[pathlib.Path]:
 
     Args:
         target: the file or folder to make. Missing parent folders are made.
+        overwrite: whether it takes the place of what stands there; else that is refused. (A folder
+            is not there for the moment between two renames; what it holds is whole at any time.)
 
     Yields:
         The path to build at: same name as `target`, in an otherwise empty folder of its own, so
@@ -26,15 +28,19 @@ def staged(target: pathlib.Path) -> Iterator[pathlib.Path]:
         FileExistsError: `target` exists, before the block or by its end.
         NotADirectoryError: a parent of `target` is a file.
     """
-    _refuse_existing(target)
+    if not overwrite:
+        _refuse_existing(target)
     made = _make_parents(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         try:
             work.mkdir()
             yield work / target.name
-            _refuse_existing(target)
-            (work / target.name).rename(target)
+            if overwrite:
+                _take_place(work / target.name, target)
+            else:
+                _refuse_existing(target)
+                (work / target.name).rename(target)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:
@@ -59,11 +65,23 @@ def replace_text(path: pathlib.Path, text: str) -> None:
         unfinished.unlink(missing_ok=True)
 
 
+def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
+    """Rename a file or folder over another one, which is back in its place if that fails."""
+    if not target.is_dir() or target.is_symlink():
+        new.replace(target)
+        return
+    old = new.with_name(f"{target.name}.old")
+    target.rename(old)
+    try:
+        new.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+
+
 def _refuse_existing(target: pathlib.Path) -> None:
     if target.exists() or target.is_symlink():
-        raise FileExistsError(
-            f"{target} exists and is never overwritten: remove it or choose another name"
-        )
+        raise FileExistsError(f"{target} exists: choose another name, or overwrite=True (--force)")
 
 
 def _make_parents(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -23,6 +23,7 @@ from keras_norm.export.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
+from keras_norm.export.twins import with_twins
 from keras_norm.export.verify import find_step, verification_cases, verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.export.workers import protocol
@@ -42,15 +43,18 @@ def export_tflite(
     representative: Any = None,
     step: bool | None = None,
     fused: bool = False,
+    overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file, in inference mode.
 
     Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
     it from given states (`keras_norm.export.Step`); both read the same weights.
 
-    The file needs TFLite's builtin operations only. Batch, time and every other size that the model
-    leaves open stay open. It is converted in a child process, and moved into place only after it
-    ran there at two shapes, three times, and gave what the Keras model gives.
+    The file needs TFLite's builtin operations only. Recurrent layers of Keras' own are written as
+    those of this package that compute the same (`keras_norm.export.twins`). Batch, time and every
+    other size that the model leaves open stay open. It is converted in a child process, and moved
+    into place only after it ran there at two shapes, three times, and gave what the Keras model
+    gives.
 
     Args:
         model: a functional or a built sequential model.
@@ -69,12 +73,13 @@ def export_tflite(
             samples have no states.
         fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
             loop: plain ones, and those with LayerNormalization in the joint form.
+        overwrite: whether it takes the place of a file that stands there.
 
     Returns:
         The file written.
 
     Raises:
-        FileExistsError: the file exists; it is never overwritten.
+        FileExistsError: the file exists, and `overwrite` is False.
         OSError: it cannot be written: no permission, a full disk.
         UnsupportedOpError: TFLite lacks an operation; the message names it and the layers it is in.
         VerificationError: the file runs and computes something else than the model.
@@ -112,7 +117,8 @@ def export_tflite(
         _refuse_untested_statistics(model)
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model)
-    with staged(target) as file:
+    model = with_twins(model)
+    with staged(target, overwrite) as file:
         saved_model = file.with_name("saved_model")
         with exported_loops("tflite"):
             stepper = find_step(model, _wants_step(quantize, step, fused), cases)
@@ -213,9 +219,8 @@ def _convert(
         advice = "Replace the layer"
         if any(op.startswith(LOOP_OPS) for op in places):
             advice = (
-                "Keras' own recurrent layers convert only with a fixed batch "
-                "(keras.Input(batch_shape=...)), or an LSTM with fused=True; those of keras_norm "
-                "convert with any, and with norm=None they compute the same"
+                "Its loop is not of Keras' RNN family or of keras_norm: it converts only with a "
+                "fixed batch and time (keras.Input(batch_shape=...)), or with unroll=True"
             )
         raise UnsupportedOpError(
             f"TFLite has no builtin operation for {listed}. {advice}", places

@@ -15,7 +15,7 @@ from keras_norm.export.masking import mask_fills
 from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
-from keras_norm.export.signature import STEP, TensorSpec
+from keras_norm.export.signature import STEP, TensorSpec, input_specs
 from keras_norm.export.streaming import Step
 from keras_norm.walk import named_layers
 
@@ -31,6 +31,7 @@ CONVERTS_WRONGLY = "one of its layers converts wrongly"
 MIXES_TIMESTEPS = (
     "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
 )
+TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
 # Largest difference, as a share of the largest output. Every
 # layer's weights are off by 2**-11 in float16.
@@ -87,6 +88,27 @@ def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
     """
     with ONNXRunner(file) as run:
         _run_thrice(run, cases)
+
+
+def verify_twin(model: keras.Model, twin: keras.Model) -> None:
+    """Run another model that is to compute the same at two shapes, unless the inputs are texts.
+
+    Args:
+        model: a functional or a built sequential model.
+        twin: the other one.
+
+    Raises:
+        VerificationError: an output has another shape, or differs.
+        ValueError: the model runs at none of the shapes tried.
+    """
+    if any(spec.dtype == "string" for spec in input_specs(model).values()):
+        return
+    run = KerasRunner(twin)
+    for inputs, expected in verification_cases(model):
+        actual = run(inputs)
+        share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
+        for name, wanted in expected.items():
+            _compare(name, wanted, actual[name], inputs, None, "its twin", TWIN_DIFFERS, share)
 
 
 def find_step(

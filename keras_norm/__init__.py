@@ -22,7 +22,7 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"keras_norm.export cannot be imported: {error}. Install the package with what it "
-            'needs: pip install keras-norm, or in a checkout pip install -e "."',
+            'needs: pip install "." in a clone of keras_norm.',
             name=error.name,
         ) from error
 

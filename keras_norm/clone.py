@@ -1,5 +1,6 @@
 """A copy of a model that trains without dropout and whose batch statistics can be read."""
 
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -58,10 +59,27 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
             change(config), custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
+        _copy_adapted(model, clone)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise ValueError(f"the model cannot be rebuilt from its config: {reason}") from error
     return clone
+
+
+def _copy_adapted(model: Any, clone: Any) -> None:
+    """Give the clone what layers learned in `adapt`: vocabularies, and means not yet in use."""
+    copies = dict(named_layers(clone))
+    for path, layer in named_layers(model):
+        if path not in copies or not hasattr(layer, "adapt"):
+            continue
+        if hasattr(layer, "save_assets"):
+            with tempfile.TemporaryDirectory() as folder:
+                layer.save_assets(folder)
+                copies[path].load_assets(folder)
+        else:
+            store: dict[str, Any] = {}
+            layer.save_own_variables(store)
+            copies[path].load_own_variables(store)
 
 
 def _silence(layer: Any, noise: bool) -> bool:

@@ -21,6 +21,9 @@ WORKERS = {
     ),
 }
 
+# Operations without a kernel, that TensorFlow replaces before it runs a graph.
+REWRITTEN = {"AccumulateNV2"}
+
 
 def sublayers(layer: Any) -> list[Any]:
     """The layers that a layer holds, without those that they hold."""
@@ -75,3 +78,11 @@ def operations_are_watched() -> bool:
     from tensorflow.python.eager import context
 
     return bool(context.context().op_callbacks)
+
+
+def has_cpu_kernel(op: str) -> bool:
+    """Whether TensorFlow computes an operation on a CPU, whatever devices are here."""
+    from tensorflow.python.framework import kernels
+
+    devices = {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(op).kernel}
+    return op in REWRITTEN or not devices.isdisjoint({"CPU", "DEFAULT"})

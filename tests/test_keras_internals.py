@@ -178,3 +178,17 @@ def test_it_is_seen_whether_operations_are_watched():
     finally:
         tf.debugging.disable_check_numerics()
     assert not keras_internals.operations_are_watched()
+
+
+@pytest.mark.parametrize(
+    ("op", "has"),
+    [("MatMul", True), ("StatefulPartitionedCall", True), ("CudnnRNNV3", False), ("Mine", False)],
+)
+def test_operations_that_a_cpu_has_are_known(op, has):
+    assert keras_internals.has_cpu_kernel(op) == has
+
+
+def test_operations_without_a_kernel_that_are_replaced():
+    added = tf.function(lambda x: tf.raw_ops.AccumulateNV2(inputs=[x, x], shape=[2]))
+    np.testing.assert_array_equal(added(tf.ones([2])), [2, 2])
+    assert {"AccumulateNV2"} == keras_internals.REWRITTEN

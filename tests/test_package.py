@@ -42,7 +42,7 @@ def test_what_export_lacks_is_named_with_what_installs_it(missing, monkeypatch):
 
     monkeypatch.delattr(keras_norm, "export", raising=False)
     monkeypatch.setattr(importlib, "import_module", fail)
-    with pytest.raises(ModuleNotFoundError, match="pip install keras-norm") as refusal:
+    with pytest.raises(ModuleNotFoundError, match="pip install") as refusal:
         keras_norm.export  # noqa: B018
     assert f"cannot be imported: No module named {missing!r}" in str(refusal.value)
     assert refusal.value.name == missing

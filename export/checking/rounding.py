@@ -10,7 +10,7 @@ from keras_norm.clone import rebuilt
 from keras_norm.export import signature
 from keras_norm.export.compare import TOLERANCES
 from keras_norm.export.runners import Arrays, KerasRunner
-from keras_norm.keras_internals import node_before
+from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
 
 # A tolerance of `TOLERANCES` serves as many as this many layers times the square root of the
@@ -49,16 +49,12 @@ def layers_in_series(model: Any) -> int:
     Args:
         model: a functional or Sequential model; nested ones count as what they hold.
     """
-    known: dict[int, int] = {}
-
-    def depth(tensor: Any) -> int:
-        if id(tensor) not in known:
-            node = node_before(tensor)
-            before = [depth(fed) for fed in node.input_tensors]
-            known[id(tensor)] = _own_depth(node.operation) + max(before, default=0)
-        return known[id(tensor)]
-
-    return max(depth(tensor) for tensor in model.outputs)
+    depths: dict[int, int] = {}
+    for node in nodes_in_order(model):
+        before = max((depths.get(id(fed), 0) for fed in node.input_tensors), default=0)
+        depth = before + _own_depth(node.operation)
+        depths.update((id(tensor), depth) for tensor in node.outputs)
+    return max(depths.get(id(tensor), 0) for tensor in model.outputs)
 
 
 def _own_depth(operation: Any) -> int:

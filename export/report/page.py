@@ -19,7 +19,10 @@ from keras_norm.export.report.terminal import (
     updates,
 )
 
-MISSING = 'The HTML report needs {}, which is not installed: pip install "keras-norm[report]"'
+MISSING = (
+    "The HTML report needs {}, which is not installed: "
+    'pip install ".[report]" in a clone of keras_norm'
+)
 
 # What a failed check means, for somebody who has never seen one.
 MEANING = {

@@ -1,6 +1,7 @@
 """What a check found: a tree of frozen results, and its forms as text, JSON and HTML."""
 
 import dataclasses
+import io
 import json
 import math
 import os
@@ -18,6 +19,8 @@ from keras_norm.export.checking.properties import Property, difference
 from keras_norm.export.checking.statistics import TrainInferenceGap
 from keras_norm.export.compare import OutputComparison
 from keras_norm.export.staging import replace_text
+
+NOTEBOOK = '<pre style="line-height: 1.2">{code}</pre>'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +151,7 @@ class Finding:
     advice: str
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Report:
     """What `check` found. Falsy when any check failed.
 
@@ -208,13 +211,24 @@ class Report:
             equal = "1 artefact equals" if files == 1 else f"{files} artefacts equal"
             count = len(self.artifacts)
             runners = "1 runner" if count == 1 else f"{count} runners"
-            return f"PASS: {equal} the Keras model, in {runners}, on {self.samples} samples"
+            worst = _largest(o.max_abs for r in self.artifacts for o in r.outputs)
+            within = f" within {worst:.2g}" if worst else ""
+            return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
         # A file that fails in two runners is named once.
         paths = {result.name: result.path for result in self.artifacts}
         names: dict[str, str] = {}
         for failure in self.failures:
             names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
         return f"FAIL: {', '.join(names.values())}"
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.model!r}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        """The tables of `print`, for a notebook."""
+        console = rich.console.Console(file=io.StringIO(), record=True, width=100)
+        self.print(console)
+        return console.export_html(inline_styles=True, code_format=NOTEBOOK)
 
     def to_json(self) -> str:
         """The whole report as JSON text; numbers that are not finite are null."""

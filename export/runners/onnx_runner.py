@@ -36,4 +36,6 @@ def require_onnx(*more: str) -> None:
     """Raise ImportError if onnx, onnxruntime or one of `more` packages is not installed."""
     missing = [p for p in ("onnx", "onnxruntime", *more) if importlib.util.find_spec(p) is None]
     if missing:
-        raise ImportError(f'ONNX files need {", ".join(missing)}: pip install "keras-norm[onnx]"')
+        raise ImportError(
+            f'ONNX files need {", ".join(missing)}: pip install ".[onnx]" in a clone of keras_norm'
+        )

@@ -64,7 +64,9 @@ class OpenVINORunner(WorkerRunner):
 def require_openvino() -> None:
     """Raise ImportError if OpenVINO is not installed."""
     if not openvino_is_installed():
-        raise ImportError('OpenVINO is not installed: pip install "keras-norm[openvino]"')
+        raise ImportError(
+            'OpenVINO is not installed: pip install ".[openvino]" in a clone of keras_norm'
+        )
 
 
 def openvino_is_installed() -> bool:

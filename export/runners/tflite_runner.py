@@ -34,5 +34,5 @@ def require_litert() -> None:
     if importlib.util.find_spec("ai_edge_litert") is None:
         raise ImportError(
             "TFLite files are run by LiteRT, which is not installed: "
-            'pip install "keras-norm[tflite]"'
+            'pip install ".[tflite]" in a clone of keras_norm'
         )

@@ -22,7 +22,7 @@ def require_serving_extra(purpose: str) -> None:
     if importlib.util.find_spec("tensorflow_serving") is None:
         raise ImportError(
             f"{purpose} needs tensorflow-serving-api, which is not installed: "
-            'pip install "keras-norm[serving]"'
+            'pip install ".[serving]" in a clone of keras_norm'
         )
 
 

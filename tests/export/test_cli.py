@@ -212,7 +212,7 @@ def test_a_lambda_is_refused_by_safe_mode(run, tmp_path):
 def test_a_missing_report_package_names_the_extra(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     message = refused(run(*CHECK, "--html", tmp_path / "r.html"))
-    assert "keras-norm[report]" in message
+    assert ".[report]" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -343,3 +343,58 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(folder, tmp_path):
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == "keras-norm: interrupted"
     assert not (tmp_path / "out").exists()
+
+
+# What a second run, and a user's own layers, need ------------------------------------------------
+
+
+def test_a_second_run_needs_force_or_another_version(run, tmp_path):
+    export = ("export", "{}/model.keras", "--to", tmp_path / "out", "--no-step")
+    assert run(*export)[0] == 0
+    assert "--force" in refused(run(*export))
+    assert run(*export, "--force")[0] == 0
+    for version in (1, 2):
+        versioned = ("--to", tmp_path / "versions", "--no-step", "--tflite", "--version", version)
+        assert run("export", "{}/model.keras", *versioned)[0] == 0
+    assert {p.name for p in (tmp_path / "versions").iterdir()} == {
+        "saved_model",
+        "model-1.tflite",
+        "model-2.tflite",
+    }
+
+
+def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    pathlib.Path("their_layers.py").write_text(
+        "import keras\n\n\n"
+        "@keras.saving.register_keras_serializable(package='theirs')\n"
+        "class Theirs(keras.layers.Layer):\n    def call(self, x):\n        return x\n"
+    )
+    sys.path.insert(0, str(tmp_path))
+    import their_layers
+
+    keras.Sequential([keras.Input((3,)), their_layers.Theirs()]).save("m.keras")
+    keras.saving.get_custom_objects().pop("theirs>Theirs")
+    del sys.modules["their_layers"]
+    assert "keras-norm --import MODULE" in refused(run("inspect", "m.keras"))
+    status, _, err = run("--import", "their_layers", "inspect", "m.keras")
+    assert (status, err) == (0, "")
+    assert "no_such_module" in refused(run("--import", "no_such_module", "inspect", "m.keras"))
+
+
+def test_the_version_is_shown(run, capfd):
+    with pytest.raises(SystemExit) as ended:
+        run("--version")
+    assert ended.value.code == 0
+    assert capfd.readouterr().out == f"keras-norm {keras_norm.__version__}\n"
+
+
+def test_data_that_no_memory_holds_are_refused(run, tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4000000000000), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    with zipfile.ZipFile(tmp_path / "huge.npz", "w") as file:
+        file.writestr("x.npy", npy)
+    message = refused(run("check", "{}/model.keras", "{}/right", "--data", tmp_path / "huge.npz"))
+    assert "cannot be read" in message

@@ -71,9 +71,27 @@ def test_what_exists_is_refused_and_kept(tmp_path, version):
     target = tmp_path / "model" / "1" if version else tmp_path / "model"
     target.mkdir(parents=True)
     (target / "theirs").touch()
-    with pytest.raises(FileExistsError, match="never overwritten"):
+    with pytest.raises(FileExistsError, match="choose another name"):
         export_saved_model(models.dense(), tmp_path / "model", version=version)
     assert [p.name for p in target.iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize(("version", "why"), [(None, "is no SavedModel"), (1, "a higher version")])
+def test_what_is_no_saved_model_or_a_version_is_never_overwritten(tmp_path, version, why):
+    target = tmp_path / "model" / "1" if version else tmp_path / "model"
+    target.mkdir(parents=True)
+    (target / "theirs").touch()
+    with pytest.raises(FileExistsError, match=why):
+        export_saved_model(models.dense(), tmp_path / "model", version=version, overwrite=True)
+    assert [p.name for p in target.iterdir()] == ["theirs"]
+
+
+def test_a_saved_model_is_overwritten_where_that_is_asked_for(tmp_path):
+    for model in (models.dense(), models.layer_norm_lstm()):
+        path = export_saved_model(model, tmp_path / "model", overwrite=True)
+    _, outputs = saved_model_signature(path)
+    assert set(outputs) == {"hidden", "y"}
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("version", [0, -1, True, 1.0, "1"])

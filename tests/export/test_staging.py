@@ -44,10 +44,48 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
             path.write_text("ours")
             target.write_text("theirs")
 
-    with pytest.raises(FileExistsError, match="never overwritten"):
+    with pytest.raises(FileExistsError, match="choose another name"):
         build()
     assert target.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_exists_gives_way_where_it_is_to_be_overwritten(tmp_path, kind):
+    target = tmp_path / "target"
+    write(target, kind, "old")
+    with staged(target, overwrite=True) as path:
+        write(path, kind, "new")
+        assert read(target) == "old"
+    assert read(target) == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_was_to_be_overwritten_stays_when_the_new_one_fails(tmp_path, kind):
+    target = tmp_path / "target"
+    write(target, kind, "old")
+
+    def build():
+        with staged(target, overwrite=True) as path:
+            write(path, kind, "new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        build()
+    assert read(target) == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def write(path, kind, text):
+    if kind == "folder":
+        path.mkdir()
+        path = path / "text"
+    path.write_text(text)
+
+
+def read(path):
+    return (path / "text" if path.is_dir() else path).read_text()
 
 
 def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):

@@ -113,11 +113,14 @@ def test_quantised_files_are_smaller_and_near(tmp_path, wide, plain, quantize, s
         models.assert_same(run(data), KerasRunner(wide)(data), atol=0.05)
 
 
-def test_keras_lstm_is_refused_with_op_and_layers_and_leaves_nothing(tmp_path):
-    inputs = keras.Input((None, 3), name="x")
-    nested = models.keras_lstm(return_sequences=True)
-    model = keras.Model(inputs, keras.layers.LSTM(2, name="old_lstm_1")(nested(inputs)))
-    message = r'TensorListReserve in layer "old_lstm" \(LSTM\), layer "old_lstm_1" \(LSTM\)'
+def test_a_loop_of_anothers_is_refused_with_op_and_layers_and_leaves_nothing(tmp_path):
+    def frames(name):
+        return keras.layers.ConvLSTM1D(2, 3, padding="same", return_sequences=True, name=name)
+
+    inputs = keras.Input((None, 6, 1), name="x")
+    nested = keras.Sequential([keras.Input((None, 6, 1)), frames("frames")])
+    model = keras.Model(inputs, frames("frames_1")(nested(inputs)))
+    message = r'TensorListReserve in layer "frames" \(ConvLSTM1D\), layer "frames_1" \(Conv'
     with pytest.raises(UnsupportedOpError, match=message):
         export_tflite(model, tmp_path / "new" / "model.tflite")
     assert list(tmp_path.iterdir()) == []
@@ -179,9 +182,11 @@ def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
 
 def test_an_existing_file_is_refused_and_kept(tmp_path):
     (tmp_path / "model.tflite").write_text("theirs")
-    with pytest.raises(FileExistsError, match="never overwritten"):
+    with pytest.raises(FileExistsError, match="choose another name"):
         export_tflite(models.dense(), tmp_path / "model.tflite")
     assert (tmp_path / "model.tflite").read_text() == "theirs"
+    path = export_tflite(models.dense(), tmp_path / "model.tflite", overwrite=True)
+    assert path.read_bytes()[4:8] == b"TFL3"
 
 
 @pytest.mark.parametrize("quantize", ["int4", True, ""])
@@ -217,7 +222,7 @@ def test_a_stateful_layer_is_refused(tmp_path):
 
 def test_without_litert_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "keras-norm\[tflite\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[tflite\]"'):
         export_tflite(models.dense(), tmp_path / "model.tflite")
 
 

@@ -73,3 +73,12 @@ def test_the_floor_is_the_distance_from_float64(layer):
     share = floor["y"] / np.abs(expected["y"]).max()
     half = any("16" in inner.compute_dtype for inner in model.layers)
     assert (1e-5 < share < 1e-2) if half else (1e-9 < share < 1e-6)
+
+
+def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
+    x = inputs = keras.Input((1,))
+    scale = keras.layers.Rescaling(1.0)
+    for _ in range(1200):
+        x = scale(x)
+    model = keras.Model(inputs, keras.layers.Dense(1)(x))
+    assert layers_in_series(model) == 1

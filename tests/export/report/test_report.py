@@ -79,7 +79,15 @@ def printed(report, width=80):
 
 def test_a_report_is_true_when_every_check_passed(passing):
     assert passing
-    assert passing.verdict == "PASS: 2 artefacts equal the Keras model, in 2 runners, on 20 samples"
+    assert passing.verdict.startswith("PASS: 2 artefacts equal the Keras model within ")
+    assert passing.verdict.endswith(", in 2 runners, on 20 samples")
+
+
+def test_a_notebook_gets_one_line_or_the_tables(passing):
+    assert repr(passing) == f"<Report of {passing.model!r}: {passing.verdict}>"
+    page = passing._repr_html_()
+    assert page.startswith("<pre")
+    assert passing.verdict[:20] in page
 
 
 def test_a_report_is_false_when_any_check_failed(failing):

@@ -124,5 +124,5 @@ def test_a_missing_file_is_told(tmp_path):
 
 def test_without_onnx_runtime_the_extra_is_named(echo, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'onnx, onnxruntime: pip install "keras-norm\[onnx\]"'):
+    with pytest.raises(ImportError, match=r'onnx, onnxruntime: pip install "\.\[onnx\]"'):
         ONNXRunner(echo)

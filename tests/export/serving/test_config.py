@@ -60,7 +60,7 @@ def test_what_the_server_would_refuse_is_refused(tmp_path, arguments, message):
 
 def test_without_the_extra_the_config_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "keras-norm\[serving\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[serving\]"'):
         write_models_config(tmp_path / "models.config", {"a": "/a"})
 
 

@@ -159,6 +159,6 @@ def test_an_interrupted_warmup_leaves_nothing(tmp_path, monkeypatch):
 
 def test_without_the_extra_only_warmup_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "keras-norm\[serving\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[serving\]"'):
         export_saved_model(models.dense(), tmp_path / "model", warmup=np.ones((2, 3)))
     assert list(tmp_path.iterdir()) == []
