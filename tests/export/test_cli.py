@@ -133,10 +133,11 @@ def test_an_existing_target_is_refused(run, tmp_path):
 
 
 def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
-    keras.Sequential([keras.Input((None, 3)), keras.layers.LSTM(2)]).save(tmp_path / "lstm.keras")
+    layer = keras.layers.ConvLSTM1D(2, 3, name="frames")
+    keras.Sequential([keras.Input((None, 6, 1)), layer]).save(tmp_path / "conv.keras")
     target = tmp_path / "out"
-    message = refused(run("export", tmp_path / "lstm.keras", "--to", target, "--tflite"))
-    assert "LSTM" in message
+    message = refused(run("export", tmp_path / "conv.keras", "--to", target, "--tflite"))
+    assert 'layer "frames" (ConvLSTM1D)' in message
     assert not target.exists()
 
 

@@ -113,7 +113,7 @@ def test_a_parent_that_is_a_file_is_refused(tmp_path):
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(model, folder, *rest):
+    def interrupted(model, folder, *rest, **options):
         folder.mkdir()
         raise KeyboardInterrupt
 

@@ -78,7 +78,7 @@ def test_the_floor_is_the_distance_from_float64(layer):
 def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
     x = inputs = keras.Input((1,))
     scale = keras.layers.Rescaling(1.0)
-    for _ in range(1200):
+    for _ in range(600):
         x = scale(x)
     model = keras.Model(inputs, keras.layers.Dense(1)(x))
     assert layers_in_series(model) == 1
