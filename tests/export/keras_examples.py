@@ -14,6 +14,7 @@ import numpy as np
 from keras import layers
 
 from keras_norm.export import check, export_saved_model, export_tflite
+from keras_norm.export.signature import input_specs
 
 
 def imdb() -> keras.Model:
@@ -136,14 +137,14 @@ def draw(model: keras.Model) -> dict[str, np.ndarray]:
     """Random inputs."""
     rng = np.random.default_rng(0)
     drawn = {}
-    for tensor in model.inputs:
-        shape = [SAMPLES, *(n or TIME for n in tensor.shape[1:])]
-        if tensor.dtype == "bool":
-            drawn[tensor.name] = np.arange(shape[1]) < rng.integers(3, shape[1] + 1, (SAMPLES, 1))
-        elif tensor.dtype == "int32":
-            drawn[tensor.name] = rng.integers(1, 1000, shape).astype("int32")
+    for name, spec in input_specs(model).items():
+        shape = [SAMPLES, *(n or TIME for n in spec.shape[1:])]
+        if spec.dtype == "bool":
+            drawn[name] = np.arange(shape[1]) < rng.integers(3, shape[1] + 1, (SAMPLES, 1))
+        elif spec.dtype == "int32":
+            drawn[name] = rng.integers(1, 1000, shape).astype("int32")
         else:
-            drawn[tensor.name] = rng.normal(size=shape).astype("float32")
+            drawn[name] = rng.normal(size=shape).astype("float32")
     return drawn
 
 

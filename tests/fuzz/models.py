@@ -19,6 +19,8 @@ import keras_norm
 
 SAMPLES = 8
 VOCABULARY = 6
+# The stream of choices that came later: of those that leave the models of the tests as they were.
+LATER = 17
 
 # TFLite takes float32 alone: of the others there are a few.
 POLICIES = {"float32": 27, "float64": 1, "mixed_float16": 1, "mixed_bfloat16": 1}
@@ -71,10 +73,12 @@ class Rng:
 
     Args:
         seed: which they are.
+        later: whether they are those of a choice that came later, which must not move the others.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.numbers = np.random.default_rng(seed)
+    def __init__(self, seed: int, later: bool = False) -> None:
+        self.numbers = np.random.default_rng([seed, LATER] if later else seed)
+        self.later = self if later else Rng(seed, later=True)
 
     def chance(self, probability: float) -> bool:
         """True that often."""
@@ -285,12 +289,14 @@ def _norm(rng: Rng, inside: bool) -> keras.layers.Layer:
 
 
 KINDS = ("LSTM", "GRU", "SimpleRNN")
+LOOP_OPTIONS = {"go_backwards", "zero_output_for_mask", "unroll", "return_sequences"}
+LOOP_OPTIONS |= {"return_state", "name", "stateful"}
 
 
 def _recurrence(
     rng: Rng, shape: tuple, kind: str | None = None, units: int | None = None, **options: Any
 ) -> keras.layers.RNN:
-    """A recurrent layer for inputs of this shape; Keras' own now and then, with a fixed batch."""
+    """A recurrent layer for inputs of this shape; Keras' own now and then."""
     kind = kind or rng.one(*KINDS)
     units = units or rng.number(2, 6)
     options = {
@@ -305,9 +311,10 @@ def _recurrence(
     }
     if kind != "SimpleRNN":
         options["recurrent_activation"] = rng.weighted({"sigmoid": 8, "hard_sigmoid": 1})
-    # TFLite refuses Keras' own loops with an open batch.
     if shape[0] is not None and rng.chance(0.3):
         return getattr(keras.layers, kind)(units, **options)
+    if rng.later.chance(0.3):
+        return _of_keras(rng.later, kind, units, **options)
     family = rng.weighted({"LayerNorm": 3, "BatchNorm": 3, "Norm": 2})
     if family == "BatchNorm":
         options |= {"max_timesteps": rng.number(1, 8), "debias": rng.chance(0.7)}
@@ -319,6 +326,14 @@ def _recurrence(
         if kind == "GRU" and options["norm"] is None:
             options["reset_after"] = rng.chance(0.5)
     return getattr(keras_norm, family + kind)(units, **options)
+
+
+def _of_keras(rng: Rng, kind: str, units: int, **options: Any) -> keras.layers.RNN:
+    """A recurrent layer of Keras' own, or its cell in the loop for all cells."""
+    if rng.chance(0.6):
+        return getattr(keras.layers, kind)(units, **options)
+    of_loop = {name: options.pop(name) for name in [*options] if name in LOOP_OPTIONS}
+    return keras.layers.RNN(getattr(keras.layers, f"{kind}Cell")(units, **options), **of_loop)
 
 
 def _both_ways(rng: Rng, shape: tuple, **options: Any) -> keras.layers.Bidirectional:
