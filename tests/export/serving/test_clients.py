@@ -273,5 +273,5 @@ def test_an_address_without_http_is_named():
 
 def test_only_grpc_needs_the_extra(monkeypatch):
     monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'GrpcClient needs .*"keras-norm\[serving\]"'):
+    with pytest.raises(ImportError, match=r'GrpcClient needs .*"\.\[serving\]"'):
         GrpcClient("localhost:8500", "lstm")
