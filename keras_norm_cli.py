@@ -156,6 +156,14 @@ class _Parser(argparse.ArgumentParser):
         raise _ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
+class _ShowVersion(argparse.Action):
+    """Asks for the version when it is wanted: a package that is not installed has none."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"keras-norm {importlib.metadata.version('keras-norm')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="keras-norm",
@@ -163,9 +171,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 done, 1 a check failed, 2 wrong use, 130 interrupted.",
     )
     parser.add_argument(
-        "--version",
-        action="version",
-        version=f"keras-norm {importlib.metadata.version('keras-norm')}",
+        "--version", action=_ShowVersion, nargs=0, help="show the version, and do nothing else"
     )
     parser.add_argument(
         "--import",

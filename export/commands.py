@@ -49,13 +49,15 @@ def export(args: argparse.Namespace) -> bool:
     for option in ("quantize", "representative", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
+    if args.version is not None and target.exists():
+        raise UsageError(f"{target} exists, and a server may hold it; give a higher --version.")
     for path in (target, *([tflite] if args.tflite else [])):
         if path.exists() and not args.force:
             raise UsageError(f"{path} exists; choose another --to, or --force.")
     warmup = _load_data(args.warmup) if args.warmup else None
     samples = _load_data(args.representative) if args.representative else None
     model = _load_model(args.model)
-    is_new = not folder.exists()
+    is_new, replaces = not folder.exists(), tflite.exists()
     written: list[pathlib.Path] = []
     try:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
@@ -83,7 +85,8 @@ def export(args: argparse.Namespace) -> bool:
         )
     except BaseException:
         for path in written:
-            path.unlink()
+            if not replaces:  # the old file is gone, and a new one is better than none
+                path.unlink()
         if is_new:
             with contextlib.suppress(OSError):
                 folder.rmdir()

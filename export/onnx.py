@@ -65,7 +65,7 @@ def export_onnx(
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
     cases = verification_cases(model)
-    model = with_twins(model)
+    model = with_twins(model, cases)
     with staged(target, overwrite) as file:
         saved_model = file.with_name("saved_model")
         with exported_loops("onnx"):

@@ -117,7 +117,7 @@ def export_tflite(
         _refuse_untested_statistics(model)
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model)
-    model = with_twins(model)
+    model = with_twins(model, cases)
     with staged(target, overwrite) as file:
         saved_model = file.with_name("saved_model")
         with exported_loops("tflite"):

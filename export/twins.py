@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_norm.clone import rebuilt
 from keras_norm.export.errors import VerificationError
-from keras_norm.export.verify import verify_twin
+from keras_norm.export.verify import Cases, verify_twin
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
 from keras_norm.rnn.lstm import NormLSTM
@@ -65,7 +65,7 @@ TWINS = {
 }
 
 
-def with_twins(model: keras.Model) -> keras.Model:
+def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
     """The model with every recurrent layer of Keras' own replaced by one of this package.
 
     `keras.layers.LSTM`, GRU and SimpleRNN become `NormLSTM`, `NormGRU` and `NormSimpleRNN` with
@@ -75,6 +75,7 @@ def with_twins(model: keras.Model) -> keras.Model:
 
     Args:
         model: a functional or a built sequential model. It is not touched.
+        cases: of `verify.verification_cases`; None to make them.
 
     Returns:
         Another model, which gave what the model gives on random inputs; or the same, where nothing
@@ -84,7 +85,7 @@ def with_twins(model: keras.Model) -> keras.Model:
         return model
     try:
         twin = rebuilt(model, _replaced)
-        verify_twin(model, twin)
+        verify_twin(model, twin, cases)
     except (ValueError, VerificationError) as error:
         logger.warning(
             'model "%s" is exported with the recurrent layers of Keras: %s', model.name, error

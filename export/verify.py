@@ -90,12 +90,13 @@ def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
         _run_thrice(run, cases)
 
 
-def verify_twin(model: keras.Model, twin: keras.Model) -> None:
+def verify_twin(model: keras.Model, twin: keras.Model, cases: Cases | None = None) -> None:
     """Run another model that is to compute the same at two shapes, unless the inputs are texts.
 
     Args:
         model: a functional or a built sequential model.
         twin: the other one.
+        cases: of `verification_cases`; None to make them.
 
     Raises:
         VerificationError: an output has another shape, or differs.
@@ -104,7 +105,7 @@ def verify_twin(model: keras.Model, twin: keras.Model) -> None:
     if any(spec.dtype == "string" for spec in input_specs(model).values()):
         return
     run = KerasRunner(twin)
-    for inputs, expected in verification_cases(model):
+    for inputs, expected in verification_cases(model) if cases is None else cases:
         actual = run(inputs)
         share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
         for name, wanted in expected.items():

@@ -364,6 +364,14 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
     }
 
 
+def test_a_version_is_kept_and_so_is_the_tflite_file_beside_it(run, tmp_path):
+    (tmp_path / "saved_model" / "1").mkdir(parents=True)
+    (tmp_path / "model-1.tflite").write_text("theirs")
+    export = ("export", "{}/model.keras", "--to", tmp_path, "--version", 1, "--tflite", "--force")
+    assert "higher --version" in refused(run(*export))
+    assert (tmp_path / "model-1.tflite").read_text() == "theirs"
+
+
 def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
