@@ -3,7 +3,7 @@
 import os
 import pathlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -116,23 +116,36 @@ def write_saved_model(
         used: other models, whose weights `signatures` may read.
     """
     specs = tensor_specs(signature.input_specs(model))
-    archive = keras.export.ExportArchive()
-    for tracked in {id(m): m for m in (model, *used)}.values():
-        archive.track(tracked)
     serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
-    archive.add_endpoint(SERVING_DEFAULT, serve, [specs])
+    traced = {SERVING_DEFAULT: _traced(serve, specs)}
     if step is not None:
         specs_of_step = tensor_specs(step.inputs | step.states)
-        archive.add_endpoint(STEP, with_named_outputs(step.joined), [specs_of_step])
+        traced[STEP] = _traced(with_named_outputs(step.joined), specs_of_step)
     for name, function in (signatures or {}).items():
-        own = getattr(function, "input_signature", None) is not None
-        archive.add_endpoint(name, function, None if own else [specs])
+        traced[name] = _traced(function, specs)
+    module = tf.Module()
+    module.read = [variable for function in traced.values() for variable in function.variables]
+    module.tables = _tables([model, *used])
     try:
-        archive.write_out(str(folder), verbose=False)
+        tf.saved_model.save(module, str(folder), signatures=traced)
     except tf.errors.OpError as error:
         # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
         reason = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", "", error.message).strip()
         raise OSError(f"the SavedModel cannot be written: {reason}") from error
+
+
+def _traced(function: Callable[..., Any], specs: Any) -> Any:
+    """The function as a graph. What is saved is this one: Keras' archive traces five times."""
+    if getattr(function, "input_signature", None) is None:
+        function = tf.function(function, input_signature=[specs], autograph=False)
+    return function.get_concrete_function()
+
+
+def _tables(models: Iterable[keras.Model]) -> list[Any]:
+    """What else than variables a graph reads: the lookup tables of layers."""
+    layers = [layer for model in models for _, layer in named_layers(model)]
+    held = [part for layer in layers for part in tf.train.TrackableView(layer).descendants()]
+    return [p for p in held if isinstance(p, tf.saved_model.experimental.TrackableResource)]
 
 
 def refuse_stateful(model: keras.Model) -> None:
