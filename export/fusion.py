@@ -15,10 +15,8 @@ the joint form of `NormLSTMCell`. Its epsilon can be any other, as LN(z) with ep
 with s^2 epsilon: s = sqrt(1e-8 / epsilon) scales W and U.
 """
 
-import contextlib
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -26,10 +24,10 @@ import tensorflow as tf
 from keras.activations import sigmoid, tanh
 
 from keras_norm.export import signature
-from keras_norm.export.replaced_loop import replaced_loop
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.ops.lstm import GATES
 from keras_norm.rnn.lstm import LayerNormLSTMCell, NormLSTMCell
+from keras_norm.rnn.replaceable import Loop, replaced_loops
 from keras_norm.walk import named_layers
 
 # The name of the placeholder; `workers/fused_lstm.py` has it too.
@@ -70,24 +68,20 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
     Raises:
         ValueError: as `fusible_layers`; or a layer receives a mask or an `initial_state`.
     """
-    with contextlib.ExitStack() as stack:
-        for path, layer in fusible_layers(model):
-            stack.enter_context(_with_placeholder(path, layer))
+    with replaced_loops({layer: _placed(path, layer) for path, layer in fusible_layers(model)}):
         return signature.call(model, inputs, training)
 
 
-def _with_placeholder(path: str, layer: keras.layers.RNN) -> AbstractContextManager[None]:
-    """Let a layer run a placeholder in place of its loop, from states of zero."""
+def _placed(path: str, layer: Any) -> Loop:
+    """A placeholder in the place of a layer's loop, from states of zero."""
     zeros = False
 
-    def get_initial_state(batch_size: Any) -> Any:
+    def initial_state(batch_size: Any) -> Any:
         nonlocal zeros
         zeros = True
-        return type(layer).get_initial_state(layer, batch_size)
+        return layer.own_initial_state(batch_size)
 
-    def inner_loop(
-        sequences: Any, initial_state: list[Any], mask: Any
-    ) -> tuple[Any, Any, list[Any]]:
+    def run(sequences: Any, states: list[Any], mask: Any) -> tuple[Any, Any, list[Any]]:
         nonlocal zeros
         from_zero, zeros = zeros, False  # the layer may be called again
         if mask is not None:
@@ -102,7 +96,7 @@ def _with_placeholder(path: str, layer: keras.layers.RNN) -> AbstractContextMana
         last = outputs[:, -1]
         return last, outputs, [last, c]
 
-    return replaced_loop(layer, get_initial_state, inner_loop)
+    return Loop(initial_state, run)
 
 
 @tf.function(experimental_implements=FUSABLE, autograph=False)

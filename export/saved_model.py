@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
+from keras_norm.export.find_step import find_step
 from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.saved_model_file import unservable_ops
 from keras_norm.export.serving.warmup import warmup_requests, write_warmup
@@ -18,7 +19,6 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.streaming import Step
 from keras_norm.export.twins import with_twins
-from keras_norm.export.verify import find_step
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
 
@@ -134,7 +134,7 @@ def write_saved_model(
         raise OSError(f"the SavedModel cannot be written: {reason}") from error
 
 
-def _traced(function: Callable[..., Any], specs: Any) -> Any:
+def _traced(function: Any, specs: Any) -> Any:
     """The function as a graph. What is saved is this one: Keras' archive traces five times."""
     if getattr(function, "input_signature", None) is None:
         function = tf.function(function, input_signature=[specs], autograph=False)

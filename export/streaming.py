@@ -7,9 +7,7 @@
 gives, timestep by timestep, what the model gives for the whole sequence x.
 """
 
-import contextlib
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 import keras
@@ -18,11 +16,12 @@ from keras import ops
 
 from keras_norm.export import signature
 from keras_norm.export.errors import StreamingError
-from keras_norm.export.replaced_loop import replaced_loop
 from keras_norm.export.signature import TensorSpec
+from keras_norm.export.twins import with_twins
 from keras_norm.ops.scan import loops_are_portable
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.replaceable import Loop, ReplaceableRNN, replaced_loops
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import named_layers
 
@@ -44,13 +43,14 @@ class Step:
     of a cell with statistics of every timestep, "<layer>_state_0", ... for those of other cells.
 
     That the timesteps one by one give what the whole gives is tested by the exporters, not here.
-    While a step runs, the recurrent layers are led to the stream's states, in its thread alone:
-    other threads may call the model meanwhile.
+    Other threads may call the model while a step runs.
 
     Args:
-        model: a functional or a built sequential model.
+        model: a functional or a built sequential model. One with recurrent layers of Keras' own is
+            copied (`keras_norm.export.twins`): what it learns afterwards does not reach the step.
 
     Attributes:
+        model: the model, or its copy.
         inputs: the inputs of one timestep by name, without the states.
         states: the states by name, each (batch, size).
         sequences: names of the inputs that have time.
@@ -58,7 +58,7 @@ class Step:
 
     Raises:
         StreamingError: no input has open time, or there is no recurrent layer, or one that runs
-            backward, is stateful or starts from other states than zeros.
+            backward, is stateful, starts from other states than zeros, or has a loop of its own.
         ValueError: as `signature.input_specs`.
 
     Example:
@@ -71,7 +71,7 @@ class Step:
     """
 
     def __init__(self, model: keras.Model) -> None:
-        self.model = model
+        self.model = model = with_twins(model)
         whole = signature.input_specs(model)
         self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
@@ -131,11 +131,12 @@ class Step:
             for name, tensor in inputs.items()
         }
         new: dict[str, Any] = {}
-        with contextlib.ExitStack() as stack:
-            for name, layer in self._layers.items():
-                given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
-                before = keras.tree.pack_sequence_as(self._structures[name], given)
-                stack.enter_context(_one_timestep(name, layer, before, new))
+        loops = {}
+        for name, layer in self._layers.items():
+            given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
+            before = keras.tree.pack_sequence_as(self._structures[name], given)
+            loops[layer] = _one_timestep(name, layer, before, new)
+        with replaced_loops(loops):
             outputs = signature.call(self.model, now, training=False)
         for name in self._layers:
             if name not in new:
@@ -200,18 +201,16 @@ class Step:
         return ops.squeeze(tensor, axis=1)
 
 
-def _one_timestep(
-    name: str, layer: keras.layers.RNN, before: Any, new: dict[str, Any]
-) -> AbstractContextManager[None]:
-    """Let a layer run its cell once, from given states, and leave the new ones in `new`."""
+def _one_timestep(name: str, layer: ReplaceableRNN, before: Any, new: dict[str, Any]) -> Loop:
+    """A layer's cell run once, from given states; the new ones are left in `new`."""
     asked = False
 
-    def get_initial_state(batch_size: Any) -> Any:
+    def initial_state(batch_size: Any) -> Any:
         nonlocal asked
         asked = True
         return before
 
-    def inner_loop(sequences: Any, initial_state: Any, mask: Any) -> tuple[Any, Any, Any]:
+    def run(sequences: Any, states: Any, mask: Any) -> tuple[Any, Any, Any]:
         if not asked:
             raise StreamingError(f'layer "{name}" takes an initial_state, which a stream has not')
         if sequences.shape[1] != 1:
@@ -224,7 +223,7 @@ def _one_timestep(
         new[name] = after
         return output, ops.expand_dims(output, 1), after
 
-    return replaced_loop(layer, get_initial_state, inner_loop)
+    return Loop(initial_state, run)
 
 
 def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any, Any]:
@@ -274,9 +273,9 @@ def _where_alive(
     return ops.where(alive, output, still), keras.tree.pack_sequence_as(before, kept)
 
 
-def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
+def _recurrent_layers(model: keras.Model) -> dict[str, ReplaceableRNN]:
     """The recurrent layers by names that are unique, refused where one cannot run forward."""
-    found: dict[str, keras.layers.RNN] = {}
+    found: dict[str, ReplaceableRNN] = {}
     for path, layer in named_layers(model):
         if not isinstance(layer, keras.layers.RNN):
             continue
@@ -289,6 +288,11 @@ def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
             raise StreamingError(
                 f'layer "{path}" is stateful, but the states of a stream are its client\'s: build '
                 "it with stateful=False"
+            )
+        if not isinstance(layer, ReplaceableRNN):
+            raise StreamingError(
+                f'layer "{path}" ({type(layer).__name__}) has a loop of its own, which cannot be '
+                "left after one timestep: use keras.layers.RNN(cell)"
             )
         (name,) = signature.unique([layer.name], found)
         found[name] = layer

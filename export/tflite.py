@@ -10,6 +10,7 @@ import keras
 from keras_norm.export import fusion, signature
 from keras_norm.export.cases import Samples
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.find_step import find_step
 from keras_norm.export.node_layers import layers_of
 from keras_norm.export.quantization import (
     QUANTIZE,
@@ -24,7 +25,7 @@ from keras_norm.export.saved_model_file import saved_model_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.twins import with_twins
-from keras_norm.export.verify import find_step, verification_cases, verify_tflite
+from keras_norm.export.verify import verification_cases, verify_tflite
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.export.workers import protocol
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
@@ -128,7 +129,8 @@ def export_tflite(
             _refuse_loops(model, saved_model)
         signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
         _convert(model, saved_model, file, quantize, signatures, samples, fused)
-        verify_tflite(file, cases, quantize, stepper, lstms)
+        over_time = None if stepper is None else stepper.over_time
+        verify_tflite(file, cases, quantize, over_time, lstms)
         if samples is not None:
             verify_useful(model, file, samples)
     return target

@@ -18,6 +18,7 @@ from keras_norm.export.verify import Cases, verify_twin
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
 from keras_norm.rnn.lstm import NormLSTM
+from keras_norm.rnn.replaceable import ReplaceableRNN
 from keras_norm.rnn.simple_rnn import NormSimpleRNN
 from keras_norm.walk import named_layers
 
@@ -25,13 +26,13 @@ logger = logging.getLogger(__name__)
 
 
 @keras.saving.register_keras_serializable(package="keras_norm.export")
-class CellLoop(keras.layers.RNN):
+class CellLoop(ReplaceableRNN):
     """`keras.layers.RNN` at inference: any cell, in a loop of `keras_norm.ops.scan`."""
 
-    def inner_loop(
+    def own_loop(
         self, sequences: Any, initial_state: Any, mask: Any, training: bool = False
     ) -> tuple[Any, Any, Any]:
-        """Run the loop for `keras.layers.RNN.call`, as `NormRNN.inner_loop` does."""
+        """Run the loop, as `inner_loop` says."""
         mask = mask[0] if isinstance(mask, list | tuple) else mask
         xs = [sequences] if mask is None else [sequences, ops.expand_dims(mask, -1)]
         xs = [ops.flip(x, axis=1) if self.go_backwards else x for x in xs]

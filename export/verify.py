@@ -1,36 +1,29 @@
 """Run an exported file on random inputs and compare it with the Keras model it was made from."""
 
 import itertools
-import logging
 import pathlib
+from collections.abc import Callable
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_norm.export.compare import TOLERANCES, largest
-from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.errors import VerificationError
 from keras_norm.export.fusion import OPERATION
 from keras_norm.export.masking import mask_fills
-from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec, input_specs
-from keras_norm.export.streaming import Step
 from keras_norm.walk import named_layers
 
-logger = logging.getLogger("keras_norm.export")
-
 Cases = list[tuple[Arrays, Arrays]]
+OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
 
 BATCHES = (1, 3)
 # Pairs of lengths: the first that the model accepts is used (a convolution can need more steps).
 LENGTHS = ((4, 7), (16, 25), (64, 90), (256, 300))
 
 CONVERTS_WRONGLY = "one of its layers converts wrongly"
-MIXES_TIMESTEPS = (
-    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
-)
 TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
 # Largest difference, as a share of the largest output. Every
@@ -42,7 +35,7 @@ def verify_tflite(
     file: pathlib.Path,
     cases: Cases,
     quantize: str | None = None,
-    step: Step | None = None,
+    over_time: OverTime | None = None,
     lstms: int = 0,
 ) -> None:
     """Invoke the file at two shapes and at the first again, in a worker process.
@@ -55,7 +48,7 @@ def verify_tflite(
         cases: of the model that it was made from.
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, in 8 bits it has to give finite numbers where the model does.
-        step: the model timestep by timestep, where the file has a signature `step`.
+        over_time: `Step.over_time` of the model, where the file has a signature `step`.
         lstms: how many fused LSTMs the file has at least.
 
     Raises:
@@ -67,13 +60,13 @@ def verify_tflite(
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({OPERATION})")
         _run_thrice(run, cases, quantize)
-    if step is None:
+    if over_time is None:
         return
     with TFLiteRunner(file, STEP) as run:
         for inputs, expected in cases:
-            actual = step.over_time(run, inputs)
+            actual = over_time(run, inputs)
             for name, wanted in expected.items():
-                _compare(name, wanted, actual.get(name), inputs, quantize, "TFLite's step")
+                require_same(name, wanted, actual.get(name), inputs, quantize, "TFLite's step")
 
 
 def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
@@ -109,35 +102,7 @@ def verify_twin(model: keras.Model, twin: keras.Model, cases: Cases | None = Non
         actual = run(inputs)
         share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
         for name, wanted in expected.items():
-            _compare(name, wanted, actual[name], inputs, None, "its twin", TWIN_DIFFERS, share)
-
-
-def find_step(
-    model: keras.Model, wanted: bool | None = None, cases: Cases | None = None
-) -> Step | None:
-    """The model timestep by timestep, once it gave what the model gives for whole sequences.
-
-    Args:
-        model: a functional or a built sequential model.
-        wanted: whether there has to be one; None for wherever there is one.
-        cases: of `verification_cases`; None to make them.
-
-    Returns:
-        The step; None where it is not wanted, or there is none, and then the reason is logged.
-
-    Raises:
-        StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or gives
-            something else then.
-    """
-    if wanted is False:
-        return None
-    try:
-        return _verified_step(model, cases)
-    except StreamingError as error:
-        if wanted:
-            raise
-        logger.info('model "%s" has no signature step: %s', model.name, error)
-        return None
+            require_same(name, wanted, actual[name], inputs, None, "its twin", TWIN_DIFFERS, share)
 
 
 def verification_cases(model: keras.Model) -> Cases:
@@ -179,32 +144,10 @@ def _run_thrice(run: Runner, cases: Cases, quantize: str | None = None) -> None:
     for inputs, expected in (first, second, first):
         actual = run(inputs)
         for name, wanted in expected.items():
-            _compare(name, wanted, actual.get(name), inputs, quantize, run.name)
+            require_same(name, wanted, actual.get(name), inputs, quantize, run.name)
 
 
-def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
-    step = Step(model)
-    try:
-        specs = tensor_specs(step.inputs | step.states)
-        run = tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)
-        for inputs, expected in verification_cases(model) if cases is None else cases:
-            actual = step.over_time(run, inputs)
-            share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
-            for name, wanted in expected.items():
-                _compare(
-                    name, wanted, actual[name], inputs, None, "the step", MIXES_TIMESTEPS, share
-                )
-    except (StreamingError, VerificationError) as error:
-        raise StreamingError(str(error)) from error
-    # Whatever a layer raises at a length of one, which it may not take.
-    except Exception as error:
-        raise StreamingError(
-            f"the model does not run on one timestep: {one_line(error)}"
-        ) from error
-    return step
-
-
-def _compare(
+def require_same(
     name: str,
     wanted: np.ndarray,
     got: np.ndarray | None,
@@ -214,6 +157,18 @@ def _compare(
     suspect: str = CONVERTS_WRONGLY,
     share: float | None = None,
 ) -> None:
+    """Raise VerificationError unless one output is what Keras gives.
+
+    Args:
+        name: of the output.
+        wanted: what Keras gives.
+        got: what is compared; None where there is nothing.
+        inputs: what both were given.
+        quantize: as for `verify_tflite`.
+        who: what gave it.
+        suspect: why it may be something else.
+        share: allowed difference, as a share of the largest value; None for that of `quantize`.
+    """
     where = f'output "{name}" with inputs of shape ' + ", ".join(
         str(array.shape) for array in inputs.values()
     )

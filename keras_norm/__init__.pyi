@@ -256,6 +256,36 @@ class NormGRU(keras.layers.RNN):
         name: Any = None,
     ) -> None: ...
 
+class NormGRUCell(keras.layers.GRUCell):
+    norm: Any
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        reset_after: bool = True,
+        seed: Any = None,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
 class NormLSTM(keras.layers.RNN):
     activation: Any
     bias_constraint: Any
@@ -316,6 +346,40 @@ class NormLSTM(keras.layers.RNN):
         name: Any = None,
     ) -> None: ...
 
+class NormLSTMCell(keras.layers.LSTMCell):
+    norm: Any
+    norm_form: str
+    normalize_carry: bool
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        *,
+        norm_form: str = "separate",
+        normalize_carry: bool = False,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
 class NormSimpleRNN(keras.layers.RNN):
     activation: Any
     bias_constraint: Any
@@ -362,6 +426,34 @@ class NormSimpleRNN(keras.layers.RNN):
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
+    norm: Any
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        *,
+        activity_regularizer: Any = None,
         trainable: bool = True,
         dtype: Any = None,
         autocast: bool = True,
@@ -608,98 +700,6 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormGRUCell(keras.layers.GRUCell):
-    norm: Any
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        reset_after: bool = True,
-        seed: Any = None,
-        *,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormLSTMCell(keras.layers.LSTMCell):
-    norm: Any
-    norm_form: str
-    normalize_carry: bool
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        seed: Any = None,
-        *,
-        norm_form: str = "separate",
-        normalize_carry: bool = False,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
-    norm: Any
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        seed: Any = None,
-        *,
-        activity_regularizer: Any = None,
         trainable: bool = True,
         dtype: Any = None,
         autocast: bool = True,

@@ -6,8 +6,8 @@ The nodes of a functional model are the calls of its layers, each with `operatio
 
 from typing import Any
 
-# Methods of keras.layers.RNN that classes of ours override, or that `export.replaced_loop` replaces
-# for a while, and the arguments that Keras calls them with.
+# Methods of keras.layers.RNN that classes of ours override, and the arguments that Keras calls them
+# with.
 OVERRIDDEN = {
     "inner_loop": ["sequences", "initial_state", "mask", "training"],
     "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],

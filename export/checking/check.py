@@ -29,10 +29,10 @@ from keras_norm.export.checking.statistics import measure_gap
 from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.compare import coarsest
 from keras_norm.export.errors import one_line
+from keras_norm.export.find_step import find_step
 from keras_norm.export.report import ArtifactResult, OutputResult, Report
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
-from keras_norm.export.verify import find_step
 
 
 def check(

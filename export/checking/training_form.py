@@ -1,6 +1,5 @@
 """The recurrence as training computed it, against the one that is served."""
 
-import contextlib
 import functools
 from typing import Any
 
@@ -13,9 +12,9 @@ from keras_norm.export.checking.plan import Plan
 from keras_norm.export.checking.properties import Arrays, Property, difference
 from keras_norm.export.checking.statistics import as_array, call_clone
 from keras_norm.export.errors import one_line
-from keras_norm.export.replaced_loop import replaced_loop
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
+from keras_norm.rnn.replaceable import Loop, replaced_loops
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import batch_norms, named_layers
 
@@ -44,11 +43,12 @@ def training_form(
     found: dict[str, list[Forms]] = {}
     try:
         clone = measuring_clone(model)
-        with contextlib.ExitStack() as stack:
-            for path, layer in named_layers(clone):
-                if isinstance(layer, NormRNN) and not batch_norms(layer):
-                    run = functools.partial(_run_both, layer, found.setdefault(path, []))
-                    stack.enter_context(replaced_loop(layer, layer.get_initial_state, run))
+        loops = {}
+        for path, layer in named_layers(clone):
+            if isinstance(layer, NormRNN) and not batch_norms(layer):
+                run = functools.partial(_run_both, layer, found.setdefault(path, []))
+                loops[layer] = Loop(layer.own_initial_state, run)
+        with replaced_loops(loops):
             if found:
                 inputs = [case.inputs[name] for name in signature.input_specs(model)]
                 call_clone(clone, inputs, training=False)
@@ -78,7 +78,7 @@ def _run_both(
     layer: NormRNN, calls: list[Forms], sequences: Any, states: list[Any], mask: Any
 ) -> tuple[Any, Any, list[Any]]:
     """The layer's loop at inference; `calls` gets both forms where training compiles it."""
-    loop = functools.partial(type(layer).inner_loop, layer, sequences, states, mask)
+    loop = functools.partial(layer.own_loop, sequences, states, mask)
     with exported_loops("saved_model"):
         served = loop(training=False)
     spec = of_cell.spec_of(layer.cell, sequences, mask, True, (None, None), layer.return_sequences)

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export.replaced_loop import replaced_loop
+from keras_norm.rnn.replaceable import Loop, replaced_loops
 
 X = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
 
 
 def replaced(layer):
     """Every output is the state that it starts from, zeros."""
-    return replaced_loop(
-        layer,
+    zeros = Loop(
         lambda batch: [np.zeros((batch, 4), "float32")],
         lambda x, states, mask: (states[0],) * 3,
     )
+    return replaced_loops({layer: zeros})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def layer():
     layer = keras_norm.LayerNormGRU(4)
     layer.build(X.shape)
@@ -39,6 +39,13 @@ def test_an_exception_gives_the_layer_its_loop_back(layer):
     with pytest.raises(RuntimeError), replaced(layer):
         raise RuntimeError
     np.testing.assert_array_equal(layer(X), before)
+
+
+def test_nothing_is_written_to_the_layer(layer):
+    before = set(vars(layer))
+    with replaced(layer):
+        layer(X)
+        assert set(vars(layer)) == before
 
 
 def test_other_threads_run_the_layer_as_it_is(layer):
