@@ -13,16 +13,12 @@ from keras_norm.export.onnx import export_onnx
 from keras_norm.export.report import Report
 from keras_norm.export.runners import open_runner
 from keras_norm.export.saved_model import export_saved_model
-from keras_norm.export.serving.grpc_client import GrpcClient
-from keras_norm.export.serving.rest_client import RestClient
 from keras_norm.export.streaming import Step
 from keras_norm.export.tflite import export_tflite
 
 __all__ = [
     "ConversionError",
-    "GrpcClient",
     "Report",
-    "RestClient",
     "RunnerError",
     "Step",
     "StreamingError",

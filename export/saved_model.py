@@ -14,11 +14,11 @@ from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.find_step import find_step
 from keras_norm.export.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.saved_model_file import unservable_ops
-from keras_norm.export.serving.warmup import warmup_requests, write_warmup
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.staging import staged
 from keras_norm.export.streaming import Step
 from keras_norm.export.twins import with_twins
+from keras_norm.export.warmup import warmup_requests, write_warmup
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
 
@@ -53,7 +53,7 @@ def export_saved_model(
         signatures: further ones, by name: functions from a dict of the model's inputs by name to a
             dict of tensors; or a `tf.function` with an `input_signature` of its own.
         warmup: real samples that TensorFlow Serving runs when it loads the model, so that the first
-            client need not wait: see `keras_norm.export.serving.warmup.warmup_requests`.
+            client need not wait: see `keras_norm.export.warmup.warmup_requests`.
         overwrite: whether it takes the place of a SavedModel that stands there. A `version` never
             does, as a server may hold it.
 

@@ -21,8 +21,6 @@ from keras_norm.export.runners import (
     require_onnx,
 )
 from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
-from keras_norm.export.serving.client import Client
-from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.export.tflite_file import is_tflite
 
 Artifact = str | os.PathLike[str] | Run
@@ -34,7 +32,7 @@ class Source:
 
     Attributes:
         name: how a report calls it.
-        path: the file or folder, address and model of a client, "" for any other function.
+        path: the file or folder, "" for a function.
         precision: the coarsest precision of what the file stores, "float64" where it adds nothing.
         open: signature, `serving_default` by default -> a context manager that gives its runner.
         optional: whether what the runner cannot run is its own limit, and no fault of the file.
@@ -88,17 +86,8 @@ def _short(path: pathlib.Path) -> str:
 
 
 def _function(run: Run) -> Source:
-    if isinstance(run, Client):
-        opened = functools.partial(_signature_of, run)
-        return Source(run.name, f"{run.address} {run.model_name}", "float64", opened)
     name = getattr(run, "name", None) or getattr(run, "__name__", type(run).__name__)
     return Source(str(name), "", "float64", lambda: contextlib.nullcontext(run))
-
-
-def _signature_of(client: Client, name: str = SERVING_DEFAULT) -> Any:
-    if name == client.signature_name:
-        return contextlib.nullcontext(client)
-    return client.with_signature(name)
 
 
 def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:

@@ -1,22 +1,15 @@
-"""Servers to ask: TensorFlow Serving where there is one, and a stand-in that answers as it does.
+"""A stand-in for a TensorFlow server, which answers as it does.
 
-The stand-in is written from Serving's documentation and protocol buffers, not from our clients: it
-reads any request that the REST and gRPC APIs allow, and computes through the C API.
+It is written from Serving's documentation and protocol buffers, not from our clients: it reads any
+request that the REST and gRPC APIs allow, and computes through the C API.
 """
 
 import concurrent.futures
 import contextlib
 import http.server
 import json
-import os
 import re
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
-import time
-import urllib.request
 
 import grpc
 import numpy as np
@@ -29,8 +22,6 @@ from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.apis import prediction_service_pb2_grpc as service
 
 from keras_norm.export.runners import CApiRunner
-
-BINARY = os.environ.get("KERAS_NORM_SERVING") or shutil.which("tensorflow_model_server")
 
 # gRPC's codes as the HTTP server of Serving translates them.
 HTTP = {
@@ -45,41 +36,6 @@ class RefusedError(Exception):
     def __init__(self, code, text):
         super().__init__(text)
         self.code = code
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@contextlib.contextmanager
-def real_server(config, batching):
-    """TensorFlow Serving: yields its REST and its gRPC port."""
-    rest, rpc = free_port(), free_port()
-    command = [BINARY, f"--port={rpc}", f"--rest_api_port={rest}"]
-    command += [f"--model_config_file={config}", "--allow_version_labels_for_unavailable_models"]
-    command += ["--enable_batching", f"--batching_parameters_file={batching}"]
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            names = re.findall(r'name: "(.*)"', config.read_text())
-            for name in names:
-                _await(f"http://127.0.0.1:{rest}/v1/models/{name}", process)
-            yield rest, rpc
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
-
-
-def _await(url, process):
-    for _ in range(240):
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as answer:
-            if b"AVAILABLE" in answer.read():
-                return
-        assert process.poll() is None, "the server ended"
-        time.sleep(0.5)
-    raise AssertionError(f"{url} is not ready")
 
 
 class Store:

@@ -1,6 +1,8 @@
 """Requests that TensorFlow Serving runs when it loads a model, before anybody waits for it."""
 
+import importlib.util
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -11,8 +13,7 @@ from keras_norm.export import signature
 from keras_norm.export.cases import Samples, read_samples
 from keras_norm.export.errors import one_line
 from keras_norm.export.runners import KerasRunner
-from keras_norm.export.serving.api import predict_request, require_serving_extra
-from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.export.streaming import Step
 
 # Where the server looks for them in a SavedModel.
@@ -43,7 +44,11 @@ def warmup_requests(model: keras.Model, data: Any, step: Step | None = None) -> 
         ValueError: the data do not fit, or the model refuses them. (A server that fails on one
             of the requests does not load the model.)
     """
-    require_serving_extra("warmup")
+    if importlib.util.find_spec("tensorflow_serving") is None:
+        raise ImportError(
+            "warmup needs tensorflow-serving-api, which is not installed: "
+            'pip install ".[serving]" in a clone of keras_norm'
+        )
     specs = signature.input_specs(model)
     samples = read_samples(specs, data)
     run = KerasRunner(model)
@@ -56,11 +61,11 @@ def warmup_requests(model: keras.Model, data: Any, step: Step | None = None) -> 
             raise ValueError(
                 f"the model refuses the samples given as warmup: {one_line(error)}"
             ) from error
-        requests.append(predict_request(inputs, specs, SERVING_DEFAULT))
+        requests.append(_request(inputs, specs, SERVING_DEFAULT))
         if step is not None:
             first = {n: a[:, 0] if n in step.sequences else a for n, a in inputs.items()}
             given = first | step.initial_states(len(rows))
-            requests.append(predict_request(given, step.inputs | step.states, STEP))
+            requests.append(_request(given, step.inputs | step.states, STEP))
     return requests
 
 
@@ -80,6 +85,19 @@ def write_warmup(folder: pathlib.Path, requests: list[Any]) -> None:
             log = prediction_log_pb2.PredictLog(request=request)
             record = prediction_log_pb2.PredictionLog(predict_log=log)
             writer.write(record.SerializeToString())
+
+
+def _request(
+    inputs: Mapping[str, np.ndarray], specs: Mapping[str, TensorSpec], signature_name: str
+) -> Any:
+    """A `PredictRequest` that names no model; its types are those of the signature's inputs."""
+    from tensorflow_serving.apis import predict_pb2
+
+    request = predict_pb2.PredictRequest()
+    request.model_spec.signature_name = signature_name
+    for name, array in inputs.items():
+        request.inputs[name].CopyFrom(tf.make_tensor_proto(array, specs[name].dtype, array.shape))
+    return request
 
 
 def _batches(samples: Samples) -> list[np.ndarray]:

@@ -1,4 +1,5 @@
 import contextlib
+import importlib.util
 
 import keras
 import numpy as np
@@ -8,8 +9,7 @@ import tensorflow as tf
 from keras_norm.export import Step, export_saved_model
 from keras_norm.export.runners import CApiRunner, KerasRunner
 from keras_norm.export.saved_model_file import saved_model_signatures
-from keras_norm.export.serving import api
-from keras_norm.export.serving.warmup import warmup_requests
+from keras_norm.export.warmup import warmup_requests
 from tests.export import models
 
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
@@ -158,7 +158,7 @@ def test_an_interrupted_warmup_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_without_the_extra_only_warmup_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'pip install "\.\[serving\]"'):
         export_saved_model(models.dense(), tmp_path / "model", warmup=np.ones((2, 3)))
     assert list(tmp_path.iterdir()) == []

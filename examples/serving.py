@@ -1,0 +1,98 @@
+"""Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the live server.
+
+`python -m examples.serving export --to build/served` trains and exports, and says how a server is
+started; docs/serving.md says more. `python -m examples.serving check --to build/served` asks it.
+Both need `pip install -e ".[examples,serving]"`.
+"""
+
+import argparse
+import pathlib
+
+import grpc
+import keras
+import numpy as np
+import requests
+import tensorflow as tf
+from sklearn.datasets import load_digits
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+import keras_norm
+from keras_norm.export import check, export_saved_model
+
+NAME = "digits"
+TIMEOUT = 60.0  # seconds that an answer may take
+# gRPC's own limit of 4 MB is soon reached by sequences, and the server has none.
+UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+START = """Start the server:
+docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
+    --mount type=bind,source={folder},target=/models/{name} -e MODEL_NAME={name} tensorflow/serving
+"""
+
+
+def rest(url, model, outputs, signature="serving_default"):
+    """A model on a server's REST port (8501), as a function from arrays by name to arrays by name.
+
+    `outputs` are the types by name: REST sends numbers without a type, and an only output without
+    its name. It has no form for float16 and bfloat16.
+    """
+
+    def run(inputs):
+        columns = {name: np.asarray(array).tolist() for name, array in inputs.items()}
+        body = {"signature_name": signature, "inputs": columns}
+        answer = requests.post(f"{url}/v1/models/{model}:predict", json=body, timeout=TIMEOUT)
+        if not answer.ok:
+            raise RuntimeError(f"{url}: {answer.json()['error']}")
+        found = answer.json()["outputs"]
+        found = dict.fromkeys(outputs, found) if len(outputs) == 1 else found
+        return {name: np.asarray(found[name], dtype) for name, dtype in outputs.items()}
+
+    run.__name__ = "TensorFlow Serving (REST)"
+    return run
+
+
+def rpc(address, model, signature="serving_default"):
+    """The same on its gRPC port (8500), which carries every type as it is."""
+    channel = grpc.insecure_channel(address, UNLIMITED)
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+    def run(inputs):
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name, request.model_spec.signature_name = model, signature
+        for name, array in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+        answer = stub.Predict(request, timeout=TIMEOUT)
+        return {name: tf.make_ndarray(tensor) for name, tensor in answer.outputs.items()}
+
+    run.__name__ = "TensorFlow Serving (gRPC)"
+    return run
+
+
+def main(argv=None):
+    """Export, or check what is served; gives the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("command", choices=("export", "check"))
+    parser.add_argument("--to", required=True, type=pathlib.Path, metavar="DIR", help="folder")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
+    parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
+    args = parser.parse_args(argv)
+    digits = load_digits()
+    x = digits.images.astype("float32") / 16.0
+    if args.command == "export":
+        keras.utils.set_random_seed(0)
+        layers = [keras_norm.LayerNormLSTM(64), keras.layers.Dense(10, "softmax", name="digit")]
+        model = keras.Sequential([keras.Input((None, 8), name="rows"), *layers])
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        model.fit(x, digits.target, epochs=args.epochs, validation_split=0.2, verbose=2)
+        export_saved_model(model, args.to / NAME, version=1, warmup=x)
+        model.save(args.to / f"{NAME}.keras")
+        print(START.format(folder=(args.to / NAME).absolute(), name=NAME))
+        return 0
+    model = keras.models.load_model(args.to / f"{NAME}.keras")
+    report = check(model, [rest(args.rest, NAME, {"digit": "float32"}), rpc(args.grpc, NAME)], x)
+    report.print()
+    return 0 if report else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
