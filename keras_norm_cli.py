@@ -4,7 +4,6 @@ It stands beside the package because importing any part of keras_norm loads Tens
 seconds and writes to the terminal: `--help` and a mistyped command need neither.
 """
 
-import _thread
 import argparse
 import contextlib
 import importlib
@@ -14,7 +13,6 @@ import pathlib
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
@@ -81,28 +79,20 @@ def interruptible() -> Iterator[None]:
     block raises after an interrupt is taken for the interrupt.
     """
     interrupted, ended = 0.0, False  # when it was raised last, and whether the block is left
-    over = threading.Event()
 
     def interrupt(*_: object) -> None:
         nonlocal interrupted
-        now = time.monotonic()
-        if ended or (sys.exception() and now < interrupted + PATIENCE):
+        if ended:
             return
-        interrupted = now
-        raise KeyboardInterrupt
-
-    def insist() -> None:
-        while not over.wait(INSISTENCE):
-            if interrupted:
-                _thread.interrupt_main(wanted[0])
+        signal.setitimer(signal.ITIMER_REAL, INSISTENCE)
+        now = time.monotonic()
+        if not sys.exception() or now >= interrupted + PATIENCE:
+            interrupted = now
+            raise KeyboardInterrupt
 
     wanted = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
-    before = {number: signal.getsignal(number) for number in wanted}
-    insistent = threading.Thread(target=insist, daemon=True)
-    insistent.start()
+    before = {number: signal.signal(number, interrupt) for number in (*wanted, signal.SIGALRM)}
     try:
-        for number in wanted:
-            signal.signal(number, interrupt)
         yield
     except Exception as error:
         if interrupted:
@@ -110,8 +100,7 @@ def interruptible() -> Iterator[None]:
         raise
     finally:
         ended = True
-        over.set()
-        insistent.join()
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
