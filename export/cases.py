@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.compare import OutputComparison
+from keras_norm.export.results import OutputComparison
 from keras_norm.export.signature import in_range
 
 BATCH_SIZES = (1, 2, 7)

@@ -1,10 +1,11 @@
 """Compare named arrays with named arrays: pure NumPy, one frozen result for every output."""
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+
+from keras_norm.export.results import OutputComparison
 
 # Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
 # that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"
@@ -16,44 +17,6 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class OutputComparison:
-    """How one output differs from what was expected of it. Falsy when it failed.
-
-    Attributes:
-        output: name of the output.
-        passed: whether every element has |actual - expected| <= atol + rtol |expected|, with the
-            shape and the kind of dtype that were expected, and no NaN.
-        problem: why elements could not be compared, or None.
-        rtol: relative tolerance used.
-        atol: absolute tolerance used.
-        max_abs: worst |actual - expected|.
-        max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
-        atol_needed: smallest atol that passes with this rtol.
-        used: worst |actual - expected| / (atol + rtol |expected|): the share of the tolerance that
-            is used, up to 1 where it passes.
-        where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
-        expected: value expected there.
-        actual: value found there.
-    """
-
-    output: str
-    passed: bool
-    problem: str | None
-    rtol: float
-    atol: float
-    max_abs: float | None = None
-    max_rel: float | None = None
-    atol_needed: float | None = None
-    used: float | None = None
-    where: tuple[tuple[str, int], ...] = ()
-    expected: float | None = None
-    actual: float | None = None
-
-    def __bool__(self) -> bool:
-        return self.passed
 
 
 def axis_names(rank: int) -> tuple[str, ...]:
@@ -205,3 +168,14 @@ def _kind(x: np.ndarray) -> str | None:
     if "float" in x.dtype.name:
         return "float"
     return {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind)
+
+
+def difference(result: OutputComparison) -> str:
+    """A failed comparison in one line."""
+    if result.problem:
+        return f"output {result.output!r}: {result.problem}"
+    where = ", ".join(f"{axis} {index}" for axis, index in result.where)
+    return (
+        f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
+        f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"
+    )

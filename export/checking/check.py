@@ -16,21 +16,24 @@ from keras_norm.export.cases import read_samples
 from keras_norm.export.checking import properties
 from keras_norm.export.checking.artifacts import Artifact, Source, sources
 from keras_norm.export.checking.cost import measure_cost
-from keras_norm.export.checking.difference_profile import DifferenceProfile, profile
+from keras_norm.export.checking.difference_profile import merged, profile
 from keras_norm.export.checking.findings import findings
-from keras_norm.export.checking.first_difference import (
-    FirstDifference,
-    explained_by_rounding,
-    first_difference,
-)
+from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.checking.plan import Plan, make_plan
-from keras_norm.export.checking.properties import Arrays, Property, Run, Tolerance
+from keras_norm.export.checking.properties import Arrays, Run, Tolerance
 from keras_norm.export.checking.statistics import measure_gap
 from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.compare import coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.find_step import find_step
-from keras_norm.export.report import ArtifactResult, OutputResult, Report
+from keras_norm.export.report import Report
+from keras_norm.export.results import (
+    ArtifactResult,
+    DifferenceProfile,
+    FirstDifference,
+    OutputResult,
+    Property,
+)
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
 
@@ -290,7 +293,7 @@ def _values(
                 spread = profile(expected[result.output], actual[result.output])
             if spread is not None:
                 known = profiles.get(result.output)
-                profiles[result.output] = spread if known is None else known.merge(spread)
+                profiles[result.output] = spread if known is None else merged(known, spread)
     return tuple(
         OutputResult(
             name,

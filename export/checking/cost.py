@@ -1,6 +1,5 @@
 """What an exported file costs: bytes, operations, and milliseconds of a call."""
 
-import dataclasses
 import pathlib
 import statistics
 import time
@@ -10,27 +9,10 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.cases import Samples
+from keras_norm.export.results import Cost
 
 # Calls that are timed, and the seconds after which no further one begins.
 CALLS, SECONDS = 5, 0.25
-
-
-@dataclasses.dataclass(frozen=True)
-class Cost:
-    """What one artefact costs in one runner.
-
-    Attributes:
-        size: bytes of the file, or of all files of the folder; of the Keras model's weights; None
-            for a function.
-        latency: (batch size, milliseconds) pairs: the median of some calls at batch 1 and at the
-            largest batch that was checked, of the data's length. It is taken around the model,
-            inside the process that runs it: what passes between processes is not counted.
-        ops: (operation, how many of them stand in the file) pairs, the most frequent first.
-    """
-
-    size: int | None
-    latency: tuple[tuple[int, float], ...]
-    ops: tuple[tuple[str, int], ...]
 
 
 def measure_cost(run: Any, samples: Samples, batch: int, size: int | None = None) -> Cost:

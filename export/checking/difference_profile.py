@@ -1,61 +1,17 @@
 """Where the differences between two arrays are, and how large: what a report draws."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from keras_norm.export.compare import (
-    absolute_difference,
-    axis_names,
-    incomparable,
-    largest,
-)
+from keras_norm.export.compare import absolute_difference, axis_names, incomparable, largest
+from keras_norm.export.results import DifferenceProfile
 
 # Upper bounds of the histogram's bins; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
 # Most cells along an axis of the map: enough to see a pattern, and no megabytes of JSON.
 CELLS = 128
-
-
-@dataclasses.dataclass(frozen=True)
-class DifferenceProfile:
-    """How the absolute differences of one output are spread.
-
-    Attributes:
-        axes: the axes of `worst`: ("timestep", "unit") for sequences, ("unit",) or ("sample",) for
-            others.
-        widths: how many indices of each axis one cell stands for: 1, or a power of two where there
-            are more than `CELLS`.
-        worst: worst absolute difference in each cell, to three digits; a tuple of numbers, or of
-            such tuples for two axes.
-        counts: number of elements by size of difference: those up to each bound in `DECADES`.
-        scale: the largest absolute value that was expected.
-    """
-
-    axes: tuple[str, ...]
-    widths: tuple[int, ...]
-    worst: tuple[Any, ...]
-    counts: tuple[int, ...]
-    scale: float
-
-    @property
-    def equal(self) -> bool:
-        """Whether no element differs at all."""
-        return self.counts[0] == sum(self.counts)
-
-    def merge(self, other: "DifferenceProfile") -> "DifferenceProfile":
-        """The profile of both sets of elements together, which may differ in length."""
-        widths = tuple(map(max, self.widths, other.widths))
-        parts = [_widened(np.array(p.worst), p.widths, widths) for p in (self, other)]
-        worst = np.zeros(tuple(map(max, *(part.shape for part in parts))))
-        for part in parts:
-            corner = worst[tuple(map(slice, part.shape))]
-            np.maximum(corner, part, out=corner)
-        counts = (a + b for a, b in zip(self.counts, other.counts, strict=True))
-        scale = max(self.scale, other.scale)
-        return DifferenceProfile(self.axes, widths, _tuples(worst), tuple(counts), scale)
 
 
 def profile(expected: Any, actual: Any) -> DifferenceProfile | None:
@@ -88,6 +44,19 @@ def profile(expected: Any, actual: Any) -> DifferenceProfile | None:
         counts=tuple(np.bincount(bins, minlength=len(DECADES)).tolist()),
         scale=largest([e]),
     )
+
+
+def merged(one: DifferenceProfile, other: DifferenceProfile) -> DifferenceProfile:
+    """The profile of both sets of elements together, which may differ in length."""
+    widths = tuple(map(max, one.widths, other.widths))
+    parts = [_widened(np.array(p.worst), p.widths, widths) for p in (one, other)]
+    worst = np.zeros(tuple(map(max, *(part.shape for part in parts))))
+    for part in parts:
+        corner = worst[tuple(map(slice, part.shape))]
+        np.maximum(corner, part, out=corner)
+    counts = (a + b for a, b in zip(one.counts, other.counts, strict=True))
+    scale = max(one.scale, other.scale)
+    return DifferenceProfile(one.axes, widths, _tuples(worst), tuple(counts), scale)
 
 
 def _width(size: int) -> int:

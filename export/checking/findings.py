@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from keras_norm.export.checking.properties import difference
-from keras_norm.export.checking.statistics import LayerStatistics, TrainInferenceGap
-from keras_norm.export.report import ArtifactResult, Finding
+from keras_norm.export.compare import difference
+from keras_norm.export.results import ArtifactResult, Finding, LayerStatistics, TrainInferenceGap
 
 # A failed check of this name -> what to do about it.
 ADVICE = {

@@ -1,6 +1,5 @@
 """The first layer of a Keras model whose output an exported file no longer computes."""
 
-import dataclasses
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterable
@@ -13,11 +12,12 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.cases import Case
 from keras_norm.export.checking.rounding import rounding
-from keras_norm.export.compare import OutputComparison, largest
+from keras_norm.export.compare import largest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.fusion import OPERATION
 from keras_norm.export.onnx import export_onnx
 from keras_norm.export.precision import tflite_precision
+from keras_norm.export.results import FirstDifference, OutputComparison
 from keras_norm.export.runners import Arrays
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.signature import SERVING_DEFAULT
@@ -31,26 +31,6 @@ TIMEOUT = 300.0
 # Two ways of rounding are this many times as far from each other, at most, as one is from float64.
 MAGNIFIED = 4.0
 QUANTIZE = {"int8": "dynamic", "float16": "float16"}
-
-
-@dataclasses.dataclass(frozen=True)
-class FirstDifference:
-    """Where the values of an artefact leave those of the Keras model.
-
-    Attributes:
-        layer: path of the first layer whose output differs; None where it is not known.
-        reason: what the layer's weights or a new export say of it; or why it is not known.
-        stale: whether a new export of the model is right where this file is not, for another reason
-            than what was exported: the file is old, damaged or another model's. None where it is
-            not known, as when the model cannot be exported again.
-        is_rounding: whether the model's own rounding explains the difference: then no layer is
-            looked for.
-    """
-
-    layer: str | None
-    reason: str
-    stale: bool | None = None
-    is_rounding: bool = False
 
 
 def explained_by_rounding(

@@ -8,38 +8,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.checking.properties import Arrays
-
-
-@dataclasses.dataclass(frozen=True)
-class Metric:
-    """A metric of one output.
-
-    Attributes:
-        output: name of the output.
-        name: "accuracy" or "mean squared error".
-        value: what it is.
-    """
-
-    output: str
-    name: str
-    value: float
-
-
-@dataclasses.dataclass(frozen=True)
-class MetricGap:
-    """A metric of one output of the Keras model, in both modes.
-
-    Attributes:
-        output: name of the output.
-        name: "accuracy" or "mean squared error".
-        inference: in inference mode.
-        training: in training mode, dropout off.
-    """
-
-    output: str
-    name: str
-    inference: float
-    training: float
+from keras_norm.export.results import Metric
 
 
 @dataclasses.dataclass(frozen=True)

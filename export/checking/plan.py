@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.cases import MASKED_BATCH, Case, Samples, make_cases, masked_cases
-from keras_norm.export.checking.metrics import Labels, Metric, read_labels
+from keras_norm.export.checking.metrics import Labels, read_labels
 from keras_norm.export.checking.properties import Arrays, Run, Stream, Tolerance
 from keras_norm.export.checking.rounding import default_share, is_recurrent, layers_in_series
 from keras_norm.export.compare import largest
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.precision import model_precision
+from keras_norm.export.results import Metric
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.streaming import Step
 

@@ -8,7 +8,8 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export.cases import Case, Samples
-from keras_norm.export.compare import OutputComparison, compare
+from keras_norm.export.compare import compare, difference
+from keras_norm.export.results import OutputComparison, Property
 from keras_norm.export.saved_model_file import unservable_ops
 from keras_norm.export.streaming import Step
 
@@ -24,22 +25,6 @@ THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
 # Keras' own recurrent layers draw dropout masks at inference too, and use none: the seed moves, and
 # nothing else.
 SEED_VARIABLE = "seed_generator_state"
-
-
-@dataclasses.dataclass(frozen=True)
-class Property:
-    """Whether a model has a property.
-
-    Attributes:
-        name: "row independence", "padding", "left padding", "repeat", "concurrency", "streaming",
-            "training form", "weights" or "ops".
-        status: "pass", "fail", "not applicable", or "differs": not so, and no fault.
-        detail: what was seen, or why it does not apply.
-    """
-
-    name: str
-    status: str
-    detail: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,17 +224,6 @@ def concurrency(
                     detail = f"{cases[k].name}: {difference(cases[k].locate(result))}"
                     return Property(name, "fail", f"{THREADS} threads at once, {detail}")
     return Property(name, "pass", f"{calls} calls by {THREADS} threads at once")
-
-
-def difference(result: OutputComparison) -> str:
-    """A failed comparison in one line."""
-    if result.problem:
-        return f"output {result.output!r}: {result.problem}"
-    where = ", ".join(f"{axis} {index}" for axis, index in result.where)
-    return (
-        f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
-        f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"
-    )
 
 
 def weights_state(run: Any) -> dict[str, str]:

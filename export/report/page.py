@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.checking.cost import readable_size
-from keras_norm.export.compare import OutputComparison
-from keras_norm.export.report.report import OutputResult, Report
+from keras_norm.export.report.report import Report
 from keras_norm.export.report.terminal import (
     number,
     place,
@@ -18,6 +17,7 @@ from keras_norm.export.report.terminal import (
     tolerances,
     updates,
 )
+from keras_norm.export.results import OutputComparison, OutputResult
 
 MISSING = (
     "The HTML report needs {}, which is not installed: "

@@ -9,9 +9,13 @@ import math
 import numpy as np
 from PIL import Image
 
-from keras_norm.export.checking.difference_profile import DECADES, DifferenceProfile
-from keras_norm.export.checking.statistics import LARGE_DISTANCE, LayerStatistics
-from keras_norm.export.compare import OutputComparison
+from keras_norm.export.checking.difference_profile import DECADES
+from keras_norm.export.results import (
+    LARGE_DISTANCE,
+    DifferenceProfile,
+    LayerStatistics,
+    OutputComparison,
+)
 
 # Blue up to the limit, the fainter the less of it is used, which shows on white and on black; from
 # the limit on orange, then red. The page's legend has the same colours.

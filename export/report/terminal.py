@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_norm.export.checking.cost import readable_size
-from keras_norm.export.checking.statistics import LayerStatistics
-from keras_norm.export.compare import OutputComparison
 from keras_norm.export.report.report import Report
+from keras_norm.export.results import LayerStatistics, OutputComparison
 
 # What a property that applies can be.
 TESTED = ("pass", "differs", "fail")

@@ -20,7 +20,7 @@ from keras_norm.export import (
 )
 from keras_norm.export.cases import read_samples
 from keras_norm.export.checking.plan import make_plan
-from keras_norm.export.report import Failure
+from keras_norm.export.results import Failure
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import input_specs
 from tests.fuzz.models import RandomModel, random_model

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.checking.difference_profile import CELLS, DECADES, profile
+from keras_norm.export.checking.difference_profile import CELLS, DECADES, merged, profile
 
 
 def sequences(difference):
@@ -40,15 +40,15 @@ def test_the_scale_is_the_largest_expected_value():
 
 
 def test_two_lengths_merge():
-    merged = sequences([[3.0], [0.0]]).merge(sequences([[1.0], [2.0], [4.0]]))
-    assert merged.worst == ((3.0,), (2.0,), (4.0,))
-    assert sum(merged.counts) == 5
+    both = merged(sequences([[3.0], [0.0]]), sequences([[1.0], [2.0], [4.0]]))
+    assert both.worst == ((3.0,), (2.0,), (4.0,))
+    assert sum(both.counts) == 5
 
 
 def test_a_nan_stays_the_worst():
-    merged = sequences([[np.nan, 1.0]]).merge(sequences([[2.0, 2.0]]))
-    assert np.isnan(merged.worst[0][0])
-    assert merged.worst[0][1] == 2.0
+    both = merged(sequences([[np.nan, 1.0]]), sequences([[2.0, 2.0]]))
+    assert np.isnan(both.worst[0][0])
+    assert both.worst[0][1] == 2.0
 
 
 @pytest.mark.parametrize("size", [CELLS, CELLS + 1, 2 * CELLS, 1000])
@@ -68,7 +68,7 @@ def test_lengths_of_different_cells_merge_as_if_they_were_one_batch(lengths):
     for part in parts:
         together[: len(part)] = np.maximum(together[: len(part)], part)
     first, second = map(sequences, parts)
-    assert first.merge(second).worst == sequences(together).worst
+    assert merged(first, second).worst == sequences(together).worst
 
 
 def test_arrays_that_cannot_be_compared_have_no_profile():

@@ -4,13 +4,18 @@ import numpy as np
 import pytest
 
 from keras_norm.export.checking.findings import ADVICE, findings
-from keras_norm.export.checking.first_difference import FirstDifference
-from keras_norm.export.checking.metrics import MetricGap
-from keras_norm.export.checking.properties import Property
-from keras_norm.export.checking.statistics import LayerStatistics, OutputGap, TrainInferenceGap
 from keras_norm.export.compare import compare
-from keras_norm.export.report import ArtifactResult, OutputResult
 from keras_norm.export.report.page import MEANING
+from keras_norm.export.results import (
+    ArtifactResult,
+    FirstDifference,
+    LayerStatistics,
+    MetricGap,
+    OutputGap,
+    OutputResult,
+    Property,
+    TrainInferenceGap,
+)
 
 OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)
 FILE = ArtifactResult("model.tflite", "model.tflite", "float32", 1e-5, None)

@@ -6,7 +6,8 @@ from keras import ops
 import keras_norm
 from keras_norm.clone import measuring_clone
 from keras_norm.export.checking.metrics import read_labels
-from keras_norm.export.checking.statistics import OutputGap, TrainInferenceGap, measure_gap
+from keras_norm.export.checking.statistics import measure_gap
+from keras_norm.export.results import OutputGap, TrainInferenceGap
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}

@@ -6,9 +6,9 @@ import pytest
 from PIL import Image
 
 from keras_norm.export.checking.difference_profile import profile
-from keras_norm.export.checking.statistics import LayerStatistics
 from keras_norm.export.compare import compare
 from keras_norm.export.report.plots import BLUE, RED, colours, difference_map, strip, used
+from keras_norm.export.results import LayerStatistics
 
 
 def drawn(actual, rtol=1e-5, atol=1e-5):

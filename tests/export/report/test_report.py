@@ -9,15 +9,23 @@ import numpy as np
 import pytest
 import rich.console
 
-from keras_norm.export.checking.cost import Cost
 from keras_norm.export.checking.difference_profile import CELLS, profile
-from keras_norm.export.checking.metrics import Metric, MetricGap
-from keras_norm.export.checking.properties import Property
-from keras_norm.export.checking.statistics import LayerStatistics, OutputGap, TrainInferenceGap
 from keras_norm.export.compare import compare
-from keras_norm.export.report import ArtifactResult, Finding, OutputResult, Report
+from keras_norm.export.report import Report
 from keras_norm.export.report.page import percent, render, value_rows
 from keras_norm.export.report.terminal import breakable
+from keras_norm.export.results import (
+    ArtifactResult,
+    Cost,
+    Finding,
+    LayerStatistics,
+    Metric,
+    MetricGap,
+    OutputGap,
+    OutputResult,
+    Property,
+    TrainInferenceGap,
+)
 
 EXPECTED = np.zeros((2, 3, 4))
 
@@ -137,15 +145,27 @@ def test_a_case_with_a_problem_represents_an_output_before_any_number():
     assert OutputResult("y", ("a", "b"), (shapes, numbers), None).worst_case == 0
 
 
-def test_json_holds_finite_numbers_or_null(failing):
+def test_json_holds_finite_numbers_and_text(failing):
     def refuse(name):
         pytest.fail(f"{name} in JSON")
 
     plain = json.loads(failing.to_json(), parse_constant=refuse)
     assert plain["passed"] is False
-    assert plain["artifacts"][1]["outputs"][0]["max_abs"] is None
+    assert plain["artifacts"][1]["outputs"][0]["max_abs"] == "NaN"
     assert plain["artifacts"][0]["outputs"][0]["max_abs"] == 0.25
     assert plain["failures"][2]["detail"] == "it went away <b>"
+
+
+def test_a_report_comes_back_from_its_json(failing):
+    again = Report.from_json(failing.to_json())
+    assert repr(again) == repr(failing)
+    assert again.to_json() == failing.to_json()
+    assert again.artifacts[0].outputs == failing.artifacts[0].outputs
+
+
+def test_json_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="is no report of check"):
+        Report.from_json('{"model": 1}')
 
 
 @pytest.mark.parametrize("width", [80, 120])
