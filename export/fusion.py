@@ -32,7 +32,6 @@ from keras_norm.walk import named_layers
 
 # The name of the placeholder; `workers/fused_lstm.py` has it too.
 PLACEHOLDER = "keras_norm_lstm"
-OPERATION = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 EPSILON = 1e-8
 # Has the converter keep a function whole, as an operation of the function's name.
 FUSABLE = f'name: "{PLACEHOLDER}" attr {{ key: "tfl_fusable_op" value {{ b: true }} }}'

@@ -9,6 +9,9 @@ from typing import Any
 
 from keras_norm.export.signature import SERVING_DEFAULT
 
+# The operation that is a whole LSTM.
+FUSED_LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+
 
 def tflite_schema() -> types.ModuleType:
     """LiteRT's description of the file format, without the native libraries that it would load."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from keras_norm.export.compare import TOLERANCES, largest
 from keras_norm.export.errors import VerificationError
-from keras_norm.export.fusion import OPERATION
 from keras_norm.export.masking import mask_fills
 from keras_norm.export.precision import model_precision
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
 from keras_norm.export.signature import STEP, TensorSpec, input_specs
+from keras_norm.export.tflite_file import FUSED_LSTM
 from keras_norm.walk import named_layers
 
 Cases = list[tuple[Arrays, Arrays]]
@@ -56,9 +56,9 @@ def verify_tflite(
         RunnerError: the file does not run.
     """
     with TFLiteRunner(file) as run:
-        found = len(run.ops().get(OPERATION, []))
+        found = len(run.ops().get(FUSED_LSTM, []))
         if found < lstms:
-            raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({OPERATION})")
+            raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
         _run_thrice(run, cases, quantize)
     if over_time is None:
         return

@@ -14,7 +14,6 @@ from keras_norm.export.cases import Case
 from keras_norm.export.checking.rounding import rounding
 from keras_norm.export.compare import largest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
-from keras_norm.export.fusion import OPERATION
 from keras_norm.export.onnx import export_onnx
 from keras_norm.export.precision import tflite_precision
 from keras_norm.export.results import FirstDifference, OutputComparison
@@ -22,7 +21,7 @@ from keras_norm.export.runners import Arrays
 from keras_norm.export.saved_model import export_saved_model
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.export.tflite import export_tflite
-from keras_norm.export.tflite_file import read_tflite, tflite_schema
+from keras_norm.export.tflite_file import FUSED_LSTM, read_tflite, tflite_schema
 from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
@@ -216,7 +215,7 @@ def _options(path: pathlib.Path) -> dict[str, Any]:
         raise ValueError("it computes in 8 bits, with scales of samples that are not known here")
     return {
         "quantize": QUANTIZE.get(tflite_precision(path)),
-        "fused": getattr(ops, OPERATION) in used,
+        "fused": getattr(ops, FUSED_LSTM) in used,
     }
 
 

@@ -204,4 +204,5 @@ def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
     inputs = samples.take([row % samples.count for row in range(samples.batch or STREAMS)])
     longest = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
     inputs = {n: a[:, :longest] if n in step.sequences else a for n, a in inputs.items()}
-    return Stream(step, inputs, run(inputs))
+    takes = frozenset(step.inputs | step.states)
+    return Stream(takes, step.over_time, inputs, run(inputs), longest)

@@ -11,7 +11,6 @@ from keras_norm.export.cases import Case, Samples
 from keras_norm.export.compare import compare, difference
 from keras_norm.export.results import OutputComparison, Property
 from keras_norm.export.saved_model_file import unservable_ops
-from keras_norm.export.streaming import Step
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -44,14 +43,19 @@ class Stream:
     """Sequences to be run timestep by timestep.
 
     Attributes:
-        step: the model timestep by timestep.
+        takes: names of what a step is given, states among them.
+        over_time: from a step and whole sequences to what the model gives for them
+            (`Step.over_time`).
         inputs: whole sequences by name.
         expected: what the model gives for them.
+        length: number of timesteps.
     """
 
-    step: Step
+    takes: frozenset[str]
+    over_time: Callable[[Run, Arrays], Arrays]
     inputs: Arrays
     expected: Arrays
+    length: int
 
 
 def row_independence(run: Run, samples: Samples, batch: int, tolerance: Tolerance) -> Property:
@@ -171,15 +175,14 @@ def streaming(run: Run, stream: Stream | str, tolerance: Tolerance) -> Property:
     if isinstance(stream, str):
         return Property(name, "not applicable", f"the model has no step: {stream}")
     taken = set(getattr(run, "inputs", ()))
-    if taken != set(stream.step.inputs | stream.step.states):
+    if taken != stream.takes:
         detail = f"the signature step is another's: it takes {', '.join(sorted(taken))}"
         return Property(name, "differs", detail)
-    actual = stream.step.over_time(run, stream.inputs)
+    actual = stream.over_time(run, stream.inputs)
     for result in tolerance.compare(stream.expected, actual):
         if not result:
             return Property(name, "fail", difference(result))
-    length = max(stream.inputs[sequence].shape[1] for sequence in stream.step.sequences)
-    return Property(name, "pass", f"{length} timesteps, one call for each")
+    return Property(name, "pass", f"{stream.length} timesteps, one call for each")
 
 
 def repeat(run: Run, first: Case, other: Case, tolerance: Tolerance) -> Property:

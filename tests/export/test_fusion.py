@@ -7,8 +7,8 @@ from ai_edge_litert import interpreter
 
 import keras_norm
 from keras_norm.export import VerificationError, export_tflite, fusion, verify
-from keras_norm.export.fusion import OPERATION
 from keras_norm.export.runners import KerasRunner, TFLiteRunner
+from keras_norm.export.tflite_file import FUSED_LSTM
 from tests import oracles
 from tests.export import models
 
@@ -53,7 +53,7 @@ def deep_file(deep, tmp_path_factory):
 def test_every_lstm_is_one_operation_and_there_is_no_loop(deep_file):
     with TFLiteRunner(deep_file) as run:
         ops = run.ops()
-    assert len(ops[OPERATION]) == 4
+    assert len(ops[FUSED_LSTM]) == 4
     assert "WHILE" not in ops
 
 
