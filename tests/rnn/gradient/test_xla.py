@@ -33,9 +33,10 @@ def test_batches(kind):
 
     def run(layer):
         unknown = tf.TensorSpec([None, None, FEATURES], "float64")
-        return tf.function(lambda x: kinds.train(layer, x), input_signature=[unknown])(
-            kinds.inputs(5, 7)
+        train = tf.function(
+            lambda x: kinds.train(layer, x), input_signature=[unknown], autograph=False
         )
+        return train(kinds.inputs(5, 7))
 
     kinds.assert_trains_as_the_loop(
         lambda **compiled: kinds.build(kind, TIMESTEP, return_sequences=False, **compiled), run=run
@@ -56,7 +57,9 @@ def test_half_a_batch_may_be_empty():
 )
 def test_compiled_with_all_around_it(kind, norm):
     def run(layer, x):
-        train = tf.function(lambda x: kinds.train(layer, x, mask=MASK), jit_compile=True)
+        train = tf.function(
+            lambda x: kinds.train(layer, x, mask=MASK), jit_compile=True, autograph=False
+        )
         return train(x)
 
     kinds.assert_trains_as_the_loop(
