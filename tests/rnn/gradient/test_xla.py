@@ -57,18 +57,19 @@ def test_half_a_batch_may_be_empty():
         )
 
 
-@pytest.mark.parametrize(
-    ("kind", "norm"), [(LSTM, LAYER_NORM), (SIMPLE_RNN, TIMESTEP)], ids=["rows", "batches"]
-)
-def test_compiled_with_all_around_it(kind, norm):
+def test_compiled_with_all_around_it():
+    """Batch norms are in `test_recurrence.test_fit`."""
+
     def run(layer, x):
         train = tf.function(
-            lambda x: kinds.train(layer, x, mask=MASK), jit_compile=True, autograph=False
+            lambda x: kinds.train(layer, x, mask=MASK), jit_compile=layer.compiled, autograph=False
         )
         return train(x)
 
     kinds.assert_trains_as_the_loop(
-        lambda **compiled: kinds.build(kind, norm, **compiled), kinds.cast(kinds.inputs()), run=run
+        lambda **compiled: kinds.build(LSTM, LAYER_NORM, **compiled),
+        kinds.cast(kinds.inputs()),
+        run=run,
     )
 
 
