@@ -156,8 +156,8 @@ def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics():
 # Sizes ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("norm", ["layer", "timestep"])
-def test_every_batch_and_length_in_one_graph(norm):
+@pytest.mark.parametrize(("norm", "masked"), [("layer", False), ("timestep", True)])
+def test_every_batch_and_length_in_one_graph(norm, masked):
     """Most are rounded up, which reaches neither results nor gradients nor statistics."""
 
     def run(layer):
@@ -166,7 +166,7 @@ def test_every_batch_and_length_in_one_graph(norm):
             tf.TensorSpec([None, None], "bool"),
         ]
         train = tf.function(
-            lambda x, mask: kinds.train(layer, x, mask=mask),
+            lambda x, mask: kinds.train(layer, x, mask=mask if masked else None),
             input_signature=open_sizes,
             autograph=False,
         )
