@@ -161,14 +161,14 @@ def test_a_batch_that_is_masked_everywhere_does_not_count():
 @pytest.mark.parametrize("kind", ["layer", "backwards", "bidirectional"])
 def test_rows_of_timesteps_are_those_of_the_sequences_that_reach_them(kind):
     """Batches of 9, 9 and 3 sequences, of different lengths; what was learned does not matter."""
-    layer = keras_norm.BatchNormLSTM(5, max_timesteps=6, go_backwards=kind == "backwards")
+    layer = keras_norm.BatchNormSimpleRNN(5, max_timesteps=6, go_backwards=kind == "backwards")
     outer = keras.layers.Bidirectional(layer) if kind == "bidirectional" else layer
     model = keras.Sequential([keras.Input((None, 3)), keras.layers.Masking(), outer])
     layer = outer.forward_layer if kind == "bidirectional" else layer
     batches = [RNG.normal(size=(n, time, 3)) for n, time in ((9, 2), (9, 4), (3, 4))]
     batches[1][:4, 2:] = 0.0
     norm = layer.cell.kernel_norm
-    norm.moving_mean.assign(np.where(np.arange(6)[:, None] < 4, 99.0, 0.0) * np.ones(20))
+    norm.moving_mean.assign(np.where(np.arange(6)[:, None] < 4, 99.0, 0.0) * np.ones(5))
     keras_norm.recalibrate(model, [(batch.astype("float32"),) for batch in batches])
     reached = [3, 3, 2, 2, 0, 0]
     np.testing.assert_array_equal(norm.update_count, reached)
@@ -181,7 +181,7 @@ def test_rows_of_timesteps_are_those_of_the_sequences_that_reach_them(kind):
 
 
 def test_34_sequences_have_their_variance():
-    layer = keras_norm.BatchNormLSTM(4, max_timesteps=2)
+    layer = keras_norm.BatchNormSimpleRNN(4, max_timesteps=2)
     model = keras.Sequential([keras.Input((2, 3)), layer])
     x = RNG.normal(size=(34, 2, 3))
     keras_norm.recalibrate(model, x.astype("float32"))
@@ -191,7 +191,7 @@ def test_34_sequences_have_their_variance():
 
 
 def test_statistics_of_cells_in_keras_rnn():
-    cell = keras_norm.BatchNormLSTMCell(4, max_timesteps=3)
+    cell = keras_norm.BatchNormSimpleRNNCell(4, max_timesteps=3)
     model = keras.Sequential([keras.Input((3, 3)), keras.layers.RNN(cell)])
     x = RNG.normal(size=(34, 3, 3))
     keras_norm.recalibrate(model, x.astype("float32"))

@@ -62,18 +62,18 @@ def assert_all_close(actual, expected, **tolerance):
 # The contract -----------------------------------------------------------------------------------
 
 
-@every_form
 @pytest.mark.parametrize(
-    ("kwargs", "non_trainable"),
+    ("form", "kwargs", "non_trainable"),
     [
-        ({}, 2),
-        ({"axis": 1, "momentum": None, "unbiased_variance": True}, 3),
-        ({"debias": True, "virtual_batch_size": 2}, 3),
-        ({"renorm": True, "renorm_clipping": {"rmax": 3.0}, "synchronized": True}, 5),
+        ("fused", {}, 2),
+        ("composed", {"axis": 1, "momentum": None, "unbiased_variance": True}, 3),
+        ("fused", {"debias": True, "virtual_batch_size": 2}, 3),
+        ("composed", {"renorm": True, "renorm_clipping": {"rmax": 3.0}, "synchronized": True}, 5),
     ],
     ids=["default", "cumulative", "debiased ghosts", "renorm"],
+    indirect=["form"],
 )
-def test_contract(kwargs, non_trainable):
+def test_contract(form, kwargs, non_trainable):
     check_layer(
         BatchNormalization,
         kwargs,

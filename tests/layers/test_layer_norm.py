@@ -26,17 +26,7 @@ def layer_and_weights(x, dtype="float64", **kwargs):
 def test_contract():
     check_layer(
         LayerNormalization,
-        {"axis": -1, "epsilon": 1e-5, "epsilon_placement": "outside", "ddof": 1},
-        (4, 3, 5),
-        expected_trainable=2,
-        expected_non_trainable=0,
-    )
-
-
-def test_contract_over_two_axes():
-    check_layer(
-        LayerNormalization,
-        {"axis": [2, 1]},
+        {"axis": [2, 1], "epsilon": 1e-5, "epsilon_placement": "outside", "ddof": 1},
         (4, 3, 5),
         expected_trainable=2,
         expected_non_trainable=0,

@@ -21,10 +21,13 @@ def layer_and_scale(x, dtype="float64", **kwargs):
     return layer, layer.scale.numpy()
 
 
-@pytest.mark.parametrize("axis", [-1, [2, 1]], ids=str)
-def test_contract(axis):
+def test_contract():
     check_layer(
-        RMSNormalization, {"axis": axis}, (4, 3, 5), expected_trainable=1, expected_non_trainable=0
+        RMSNormalization,
+        {"axis": [2, 1]},
+        (4, 3, 5),
+        expected_trainable=1,
+        expected_non_trainable=0,
     )
 
 

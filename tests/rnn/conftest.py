@@ -52,12 +52,21 @@ def without_xla(module, function, program):
     return run
 
 
+def around(name):
+    """A function of `recurrence` around the programs, whose trace would cost more than its run.
+
+    What is traced around these programs is not to be taken for what is traced around compiled ones.
+    """
+    traced = functools.cache(getattr(recurrence, name).__wrapped__)
+
+    def function(*spec):
+        return traced(*spec).python_function if tf.executing_eagerly() else traced(*spec)
+
+    return function
+
+
 PROGRAMS = {
     "forward_program": without_xla(forward, forward.forward, forward.forward_program),
     "backward_program": without_xla(backward, backward.backward, backward.backward_program),
 }
-# What is traced around these programs is not to be taken for what is traced around compiled ones.
-FUNCTIONS = {
-    name: functools.cache(getattr(recurrence, name).__wrapped__)
-    for name in ("_forward_function", "_gradient_function")
-}
+FUNCTIONS = {name: around(name) for name in ("_forward_function", "_gradient_function")}

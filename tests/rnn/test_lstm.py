@@ -58,18 +58,18 @@ def test_without_bias():
     )
 
 
-@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(
-    "options",
+    ("options", "training"),
     [
-        {},
-        {"use_bias": False},
-        {"activation": "relu", "recurrent_activation": "hard_sigmoid"},
-        {"unroll": True},
-        {"go_backwards": True},
-        {"dropout": 0.4, "seed": 7},
-        {"recurrent_dropout": 0.4, "seed": 7},
-        {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7},
+        ({}, False),
+        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, False),
+        ({"go_backwards": True}, False),
+        ({"use_bias": False}, True),
+        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, True),
+        ({"unroll": True}, True),
+        ({"dropout": 0.4, "seed": 7}, True),
+        ({"recurrent_dropout": 0.4, "seed": 7}, True),
+        ({"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7}, True),
     ],
     ids=str,
 )

@@ -180,9 +180,8 @@ def test_a_layer_without_compute_output_shape_computes_what_it_says(kind):
     kinds.assert_close(own(kinds.inputs()), ours(kinds.inputs()), 1e-12)
 
 
-@every_kind
-def test_a_layer_without_compute_output_shape_trains_in_a_sequential_model(kind):
-    model = keras.Sequential([kind.layer(UNITS, norm=Doubled()), keras.layers.Dense(1)])
+def test_a_layer_without_compute_output_shape_trains_in_a_sequential_model():
+    model = keras.Sequential([kinds.SIMPLE_RNN.layer(UNITS, norm=Doubled()), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     x = np.random.default_rng(0).normal(size=(4, 3, FEATURES))
     history = model.fit(x, np.ones((4, 1)), epochs=2, verbose=0).history["loss"]

@@ -1,10 +1,18 @@
 """The layers with the norms of the papers."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 
-from keras_norm import LayerNormalization, LayerNormLSTM, TimestepBatchNormalization
+from keras_norm import (
+    BatchNormLSTM,
+    LayerNormalization,
+    LayerNormLSTM,
+    LayerNormSimpleRNN,
+    TimestepBatchNormalization,
+)
 from tests.check_layer import assert_refused, check_layer
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, KINDS, MASK, TIME, UNITS, MovingNorms
@@ -20,51 +28,52 @@ def batch_norm(kind, **kwargs):
 # The contract (test_sequence.py trains a layer of each) -----------------------------------------
 
 
-@every_kind
-def test_contract_without_norm(kind):
+@pytest.mark.parametrize(
+    ("cls", "kwargs", "trainable", "non_trainable"),
+    [
+        (kinds.GRU.layer, {"return_state": True}, 3, 0),
+        (
+            kinds.LSTM.layer,
+            {"norm": {"recurrent_norm": LayerNormalization()}, "return_sequences": True},
+            5,
+            0,
+        ),
+        (LayerNormSimpleRNN, {"return_sequences": True}, 7, 0),
+        (BatchNormLSTM, {"max_timesteps": 2, "return_sequences": True}, 7, 9),
+    ],
+    ids=["no norm", "dict of slots", "layer norm", "batch norm"],
+)
+def test_contract(cls, kwargs, trainable, non_trainable):
     check_layer(
-        kind.layer,
-        {"units": 3, "return_state": True},
+        cls,
+        {"units": 3, **kwargs},
         (4, 3, 2),
-        expected_trainable=3,
-        expected_non_trainable=0,
-        train=False,
-    )
-
-
-def test_contract_of_a_dict_of_slots():
-    check_layer(
-        kinds.LSTM.layer,
-        {"units": 3, "norm": {"recurrent_norm": LayerNormalization()}, "return_sequences": True},
-        (4, 3, 2),
-        expected_trainable=5,
-        expected_non_trainable=0,
-        train=False,
-    )
-
-
-@every_kind
-def test_contract_of_layer_norm(kind):
-    check_layer(
-        kind.preset("LayerNorm"),
-        {"units": 3, "return_sequences": True},
-        (4, 3, 2),
-        expected_trainable=3 + 2 * len(kind.slots),
-        expected_non_trainable=0,
+        expected_trainable=trainable,
+        expected_non_trainable=non_trainable,
         train=False,
     )
 
 
 @every_kind
-def test_contract_of_batch_norm(kind):
-    check_layer(
-        kind.preset("BatchNorm"),
-        {"units": 3, "max_timesteps": 2, "return_sequences": True},
-        (4, 3, 2),
-        expected_trainable=3 + len(kind.slots) + ("state_norm" in kind.slots),
-        expected_non_trainable=3 * len(kind.slots),
-        train=False,
-    )
+@pytest.mark.parametrize(
+    ("prefix", "kwargs"), [("Norm", {}), ("LayerNorm", {}), ("BatchNorm", {"max_timesteps": 2})]
+)
+def test_every_layer_is_registered_and_its_configuration_survives_json(kind, prefix, kwargs):
+    cls = kind.preset(prefix)
+    assert keras.saving.get_registered_name(cls) == f"keras_norm>{cls.__name__}"
+    config = cls(3, **kwargs).get_config()
+    assert cls.from_config(json.loads(json.dumps(config))).get_config() == config
+    assert_refused(lambda: cls(3, no_such_argument=1, **kwargs), "no_such_argument")
+
+
+@every_kind
+@pytest.mark.parametrize(("prefix", "gains"), [("LayerNorm", 2), ("BatchNorm", 1)])
+def test_number_of_weights(kind, prefix, gains):
+    kwargs = {"max_timesteps": 2} if prefix == "BatchNorm" else {}
+    layer = kinds.built(kind.preset(prefix)(3, **kwargs))
+    extra = prefix == "BatchNorm" and "state_norm" in kind.slots  # its beta
+    assert len(layer.trainable_weights) == 3 + gains * len(kind.slots) + extra
+    assert len(layer.non_trainable_weights) == (3 if kwargs else 0) * len(kind.slots)
 
 
 # Layer normalization ----------------------------------------------------------------------------
@@ -109,10 +118,14 @@ def test_batch_norm_starts_as_cooijmans_et_al(kind):
     assert list(layer.cell.slot_layers()) == list(kind.slots)
 
 
-@every_kind
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"momentum": None}, {"momentum": 0.5, "epsilon": 1e-3}, {"debias": False}],
+    ("kind", "options"),
+    [
+        *((kind, {}) for kind in KINDS),
+        (kinds.GRU, {"momentum": None}),
+        (kinds.SIMPLE_RNN, {"momentum": 0.5, "epsilon": 1e-3}),
+        (kinds.SIMPLE_RNN, {"debias": False}),
+    ],
     ids=str,
 )
 def test_batch_norm_is_cooijmans_et_al(kind, options):

@@ -29,18 +29,18 @@ def test_without_bias():
     kinds.assert_follows_oracle(layer, kinds.MASK)
 
 
-@pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(
-    "options",
+    ("options", "training"),
     [
-        {},
-        {"use_bias": False},
-        {"activation": "relu"},
-        {"unroll": True},
-        {"go_backwards": True},
-        {"dropout": 0.4, "seed": 7},
-        {"recurrent_dropout": 0.4, "seed": 7},
-        {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7},
+        ({}, False),
+        ({"activation": "relu"}, False),
+        ({"go_backwards": True}, False),
+        ({"use_bias": False}, True),
+        ({"activation": "relu"}, True),
+        ({"unroll": True}, True),
+        ({"dropout": 0.4, "seed": 7}, True),
+        ({"recurrent_dropout": 0.4, "seed": 7}, True),
+        ({"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7}, True),
     ],
     ids=str,
 )

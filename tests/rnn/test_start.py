@@ -45,22 +45,25 @@ def bias(layer):
 def test_gradients_are_moderate_after_zeros(kind, options):
     """With zero biases they are NaN, with a deviation of 0.3 up to 1e5."""
     keras.utils.set_random_seed(0)
-    layer = built(kind.layer(UNITS, **options))
+    layer = built(kind.layer(UNITS, compiled=False, **options))
     x = np.random.default_rng(0).normal(size=(4, 310, FEATURES)).astype("float32")
     x[:, :300] = 0.0
 
-    @tf.function
+    @tf.function(autograph=False)
     def gradients():
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(layer(x) - 1.0))
+            loss = tf.reduce_mean(tf.square(layer(x, training=True) - 1.0))
         return tape.gradient(loss, layer.trainable_variables)
 
     assert max(np.abs(gradient).max() for gradient in gradients()) < 30.0
 
 
-@every_kind
+@pytest.mark.parametrize("kind", [LSTM, SIMPLE_RNN], ids=str)
 def test_sequences_padded_in_front_are_learned(kind):
-    """By keras.utils.pad_sequences as it is by default, with no mask."""
+    """By keras.utils.pad_sequences as it is by default, with no mask.
+
+    A GRU's gradients grow least.
+    """
     keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
     x = [rng.normal(size=(length, FEATURES)) for length in rng.integers(3, 9, 64)]

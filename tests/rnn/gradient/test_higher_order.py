@@ -61,18 +61,17 @@ def two_gradients(call, x):
     return tf.gradients(tf.reduce_sum(first**2), x)[0]
 
 
-def jacobian(call, x, pfor, method="jacobian"):
+def jacobian(call, x, pfor):
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = call(x)
-    return getattr(tape, method)(y, x, experimental_use_pfor=pfor)
+    return tape.jacobian(y, x, experimental_use_pfor=pfor)
 
 
 DERIVATIVES = {
     "tf.gradients twice": two_gradients,
     "jacobian": lambda call, x: jacobian(call, x, True),
     "jacobian without pfor": lambda call, x: jacobian(call, x, False),
-    "batch_jacobian": lambda call, x: jacobian(call, x, True, "batch_jacobian"),
 }
 
 
