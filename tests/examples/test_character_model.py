@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_norm
 from examples import character_model
 from examples.character_model import Settings, Text, cut
 from examples.common.results import Run
@@ -41,7 +42,15 @@ def bits_of(model, text, streams):
     return -np.log2(np.take_along_axis(probabilities, expected[..., None], axis=-1))
 
 
-def test_smoke_trains_exports_checks_and_writes(data, tmp_path, capsys):
+def test_smoke_trains_exports_checks_and_writes(data, tmp_path, capsys, monkeypatch):
+    # Recurrences of the same kinds that are quick to trace; those of the example are built below.
+    quick = {
+        "LSTM": lambda units, length, **options: keras_norm.NormSimpleRNN(units, **options),
+        "BN-LSTM": lambda units, length, **options: keras_norm.BatchNormSimpleRNN(
+            units, length, **options
+        ),
+    }
+    monkeypatch.setattr(character_model, "LAYERS", quick)
     arguments = ["--preset", "smoke", "--data", str(data), "--out", str(tmp_path)]
     assert character_model.main(arguments) == 0
     results = json.loads((tmp_path / "results.json").read_text())

@@ -18,13 +18,18 @@ SHARE = 1e-5
 def build():
     keras.utils.set_random_seed(0)
     layers = (
-        keras_norm.LayerNormLSTM(4, return_sequences=True, name="rnn"),
+        keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="rnn"),
         keras.layers.BatchNormalization(name="bn"),
         keras.layers.Dense(6, activation="relu", name="dense"),
         keras.layers.GlobalAveragePooling1D(name="pool"),
         keras.layers.Dense(2, name="y"),
     )
     return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+@pytest.fixture(scope="module")
+def tflite_file(tmp_path_factory):
+    return export_tflite(build(), tmp_path_factory.mktemp("first") / "model.tflite", step=False)
 
 
 def retrained(name):
@@ -36,15 +41,14 @@ def retrained(name):
 
 
 def test_the_layer_of_a_saved_model_with_old_weights_is_named(tmp_path):
-    file = export_saved_model(build(), tmp_path / "saved_model")
+    file = export_saved_model(build(), tmp_path / "saved_model", step=False)
     found = first_difference(retrained("rnn"), str(file), DATA, SHARE)
     assert (found.layer, found.stale) == ("rnn", True)
     assert found.reason.startswith("the file does not hold the weights of rnn")
 
 
-def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tmp_path):
-    file = export_tflite(build(), tmp_path / "model.tflite")
-    found = first_difference(retrained("dense"), str(file), DATA, SHARE)
+def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tflite_file):
+    found = first_difference(retrained("dense"), str(tflite_file), DATA, SHARE)
     assert (found.layer, found.stale) == ("dense", True)
 
 
@@ -91,15 +95,13 @@ def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale
 
 
 def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file_is_old(
-    tmp_path, monkeypatch
+    tflite_file, monkeypatch
 ):
-    file = export_tflite(build(), tmp_path / "model.tflite")
-
     def refused(*_, **__):
         raise ConversionError("refused")
 
     monkeypatch.setattr("keras_norm.export.checking.first_difference.export_tflite", refused)
-    found = first_difference(retrained("dense"), str(file), DATA, SHARE)
+    found = first_difference(retrained("dense"), str(tflite_file), DATA, SHARE)
     assert found.stale is None
     assert found.reason == "the model cannot be exported again: refused"
 
@@ -123,7 +125,7 @@ def nested():
     inner = keras.Sequential(
         [
             keras.Input((None, 4)),
-            keras_norm.LayerNormGRU(4, return_sequences=True, name="recurrence"),
+            keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="recurrence"),
             keras.layers.Dense(3, name="last"),
         ],
         name="encoder",
@@ -137,7 +139,7 @@ def nested():
 
 def test_a_layer_inside_a_nested_model_is_named_by_its_path(tmp_path):
     model = nested()
-    file = export_saved_model(model, tmp_path / "saved_model")
+    file = export_saved_model(model, tmp_path / "saved_model", step=False)
     layer = model.get_layer("encoder").get_layer("recurrence")
     layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
     tokens = np.random.default_rng(0).integers(1, 9, size=(5, 6)).astype("int32")

@@ -49,15 +49,15 @@ def data(batch=3, time=5, seed=0):
 
 
 @pytest.fixture(scope="module")
-def lstm():
-    return models.layer_norm_lstm()
+def recurrent():
+    return models.recurrent()
 
 
 @pytest.fixture(scope="module")
-def served(lstm, tmp_path_factory):
+def served(recurrent, tmp_path_factory):
     """A folder with versions for every model."""
     folder = tmp_path_factory.mktemp("served")
-    export_saved_model(lstm, folder / "lstm", version=1, step=True, warmup=data(8))
+    export_saved_model(recurrent, folder / "recurrent", version=1, step=True, warmup=data(8))
     for name, model in (("echo", echo(TYPES)), ("halves", echo(HALVES)), ("joined", joined())):
         export_saved_model(model, folder / name, version=1)
     return folder
@@ -67,7 +67,7 @@ def served(lstm, tmp_path_factory):
 def server(request, served, tmp_path_factory):
     """Client class -> address."""
     names = sorted(path.name for path in served.iterdir())
-    labels = {"lstm": {"stable": 1}}
+    labels = {"recurrent": {"stable": 1}}
     if request.param == "stand-in":
         folders = {name: {1: served / name / "1"} for name in names}
         running = servers.stand_in(folders, labels)
@@ -77,7 +77,7 @@ def server(request, served, tmp_path_factory):
             write_models_config(
                 folder / "models.config",
                 {name: served / name for name in names},
-                versions={"lstm": [1]},
+                versions={"recurrent": [1]},
                 labels=labels,
             ),
             write_batching_parameters(
@@ -105,17 +105,17 @@ def connect(request, server):
         client.close()
 
 
-def test_answers_are_keras_at_any_batch_and_length(connect, lstm):
-    client = connect("lstm")
+def test_answers_are_keras_at_any_batch_and_length(connect, recurrent):
+    client = connect("recurrent")
     for batch, time in ((1, 4), (7, 9), (2, 1)):
-        models.assert_same(client(data(batch, time)), KerasRunner(lstm)(data(batch, time)))
+        models.assert_same(client(data(batch, time)), KerasRunner(recurrent)(data(batch, time)))
 
 
-def test_the_step_streams(connect, lstm):
-    step = Step(lstm)
+def test_the_step_streams(connect, recurrent):
+    step = Step(recurrent)
     inputs = data(2, 4)
-    actual = step.over_time(connect("lstm", "step"), inputs)
-    models.assert_same(actual, KerasRunner(lstm)(inputs))
+    actual = step.over_time(connect("recurrent", "step"), inputs)
+    models.assert_same(actual, KerasRunner(recurrent)(inputs))
 
 
 def test_every_number_arrives_as_it_was_sent(connect):
@@ -167,12 +167,14 @@ def test_messages_may_be_larger_than_grpc_allows_by_itself(server):
 
 
 @pytest.mark.parametrize("version", [1, "stable"])
-def test_a_version_is_asked_by_number_or_by_label(connect, lstm, version):
-    models.assert_same(connect("lstm", version=version)(data()), KerasRunner(lstm)(data()))
+def test_a_version_is_asked_by_number_or_by_label(connect, recurrent, version):
+    models.assert_same(
+        connect("recurrent", version=version)(data()), KerasRunner(recurrent)(data())
+    )
 
 
-def test_one_client_serves_many_threads(connect, lstm):
-    client, run = connect("lstm"), KerasRunner(lstm)
+def test_one_client_serves_many_threads(connect, recurrent):
+    client, run = connect("recurrent"), KerasRunner(recurrent)
     cases = [data(1 + k % 3, 2 + k % 4, seed=k) for k in range(24)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(client, cases))
@@ -180,34 +182,38 @@ def test_one_client_serves_many_threads(connect, lstm):
         models.assert_same(answer, run(case))
 
 
-def test_a_live_server_is_checked_with_its_step(server, lstm):
+def test_a_live_server_is_checked_with_its_step(server, recurrent):
     with (
-        RestClient(server[RestClient], "lstm") as rest,
-        GrpcClient(server[GrpcClient], "lstm") as rpc,
+        RestClient(server[RestClient], "recurrent") as rest,
+        GrpcClient(server[GrpcClient], "recurrent") as rpc,
     ):
-        report = check(lstm, [rest, rpc], data(7)["x"])
+        report = check(recurrent, [rest, rpc], data(7)["x"])
     assert report
     for result in report.artifacts:
-        assert result.path.endswith(" lstm")
+        assert result.path.endswith(" recurrent")
         assert result.property("streaming").status == "pass"
 
 
 def test_signatures_are_those_of_the_export(connect):
-    assert connect("lstm").signatures() == ["serving_default", "step"]
+    assert connect("recurrent").signatures() == ["serving_default", "step"]
 
 
 def test_wrong_data_is_refused_before_it_is_sent(connect):
     with pytest.raises(ValueError, match=r"has the shape \(any, any, 3\); received \(2, 3\)"):
-        connect("lstm")({"x": np.ones((2, 3))})
+        connect("recurrent")({"x": np.ones((2, 3))})
 
 
 @pytest.mark.parametrize(
     ("arguments", "version", "message"),
     [
         (["nosuch"], None, r"Servable not found for request: Latest\(nosuch\)"),
-        (["lstm"], 7, r"model lstm 7: Servable not found for request: Specific\(lstm, 7\)"),
-        (["lstm"], "nosuch", "label"),
-        (["lstm", "other"], None, "no signature other; it has: serving_default, step"),
+        (
+            ["recurrent"],
+            7,
+            r"model recurrent 7: Servable not found for request: Specific\(recurrent, 7\)",
+        ),
+        (["recurrent"], "nosuch", "label"),
+        (["recurrent", "other"], None, "no signature other; it has: serving_default, step"),
     ],
 )
 def test_what_the_server_does_not_have_is_named(connect, arguments, version, message):
@@ -232,7 +238,7 @@ def address(client, port):
 )
 def test_where_no_server_is_it_is_said(client, message):
     with pytest.raises(RunnerError, match=message):
-        client(address(client, servers.free_port()), "lstm")
+        client(address(client, servers.free_port()), "recurrent")
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -241,7 +247,7 @@ def test_a_silent_server_is_given_up(client):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         with pytest.raises(RunnerError, match=r"no answer within 0.5 s$"):
-            client(address(client, silent.getsockname()[1]), "lstm", timeout=0.5)
+            client(address(client, silent.getsockname()[1]), "recurrent", timeout=0.5)
 
 
 def test_a_server_of_another_kind_is_not_taken_for_one():
@@ -260,7 +266,7 @@ def test_a_server_of_another_kind_is_not_taken_for_one():
     with pytest.raises(
         RunnerError, match="HTTP status 502, and not as a TensorFlow server"
     ) as caught:
-        RestClient(address(RestClient, other.server_port), "lstm")
+        RestClient(address(RestClient, other.server_port), "recurrent")
     thread.join()
     other.server_close()
     assert caught.value.detail == "<html>Bad gateway</html>"
@@ -268,10 +274,10 @@ def test_a_server_of_another_kind_is_not_taken_for_one():
 
 def test_an_address_without_http_is_named():
     with pytest.raises(RunnerError, match="No connection adapters were found"):
-        RestClient("localhost:8501", "lstm")
+        RestClient("localhost:8501", "recurrent")
 
 
 def test_only_grpc_needs_the_extra(monkeypatch):
     monkeypatch.setattr(api.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'GrpcClient needs .*"\.\[serving\]"'):
-        GrpcClient("localhost:8500", "lstm")
+        GrpcClient("localhost:8500", "recurrent")
