@@ -26,12 +26,13 @@ from tests.rnn import kinds
 # common is one loop, and each more of them takes seconds to trace and to convert.
 RECURRENT = {
     "both ways": lambda: keras.layers.Bidirectional(keras_norm.LayerNormGRU(3, name="there")),
-    "joint form": lambda: keras_norm.LayerNormLSTM(8, norm_form="joint", return_sequences=True),
+    "joint form, with states": lambda: keras_norm.LayerNormLSTM(
+        8, norm_form="joint", return_sequences=True, return_state=True
+    ),
     "RMSNorm": lambda: keras_norm.NormSimpleRNN(
         3, keras_norm.RMSNormalization(), return_sequences=True
     ),
-    "timesteps": lambda: keras_norm.BatchNormLSTM(3, max_timesteps=5),
-    "with states": lambda: keras_norm.LayerNormLSTM(3, return_sequences=True, return_state=True),
+    "timesteps": lambda: keras_norm.BatchNormGRU(3, max_timesteps=5),
 }
 
 

@@ -72,8 +72,7 @@ LAYERS = {
     "stacked cells": lambda: keras.layers.RNN(
         [keras.layers.LSTMCell(4), keras.layers.GRUCell(3)], return_sequences=True
     ),
-    "cell of ours": lambda: keras.layers.RNN(keras_norm.LayerNormGRUCell(4)),
-    "cell of every timestep": lambda: keras.layers.RNN(keras_norm.BatchNormGRUCell(4, 3)),
+    "cell of ours": lambda: keras.layers.RNN(keras_norm.BatchNormSimpleRNNCell(4, 3)),
     "cell of the user's": lambda: keras.layers.RNN(Decay(4), return_sequences=True),
     "zero output": lambda: keras.layers.RNN(
         Decay(4), return_sequences=True, zero_output_for_mask=True

@@ -54,6 +54,12 @@ def recurrent():
 
 
 @pytest.fixture(scope="module")
+def in_keras(recurrent):
+    """What every answer is compared with."""
+    return KerasRunner(recurrent)
+
+
+@pytest.fixture(scope="module")
 def served(recurrent, tmp_path_factory):
     """A folder with versions for every model."""
     folder = tmp_path_factory.mktemp("served")
@@ -105,17 +111,17 @@ def connect(request, server):
         client.close()
 
 
-def test_answers_are_keras_at_any_batch_and_length(connect, recurrent):
+def test_answers_are_keras_at_any_batch_and_length(connect, in_keras):
     client = connect("recurrent")
     for batch, time in ((1, 4), (7, 9), (2, 1)):
-        models.assert_same(client(data(batch, time)), KerasRunner(recurrent)(data(batch, time)))
+        models.assert_same(client(data(batch, time)), in_keras(data(batch, time)))
 
 
-def test_the_step_streams(connect, recurrent):
+def test_the_step_streams(connect, recurrent, in_keras):
     step = Step(recurrent)
     inputs = data(2, 4)
     actual = step.over_time(connect("recurrent", "step"), inputs)
-    models.assert_same(actual, KerasRunner(recurrent)(inputs))
+    models.assert_same(actual, in_keras(inputs))
 
 
 def test_every_number_arrives_as_it_was_sent(connect):
@@ -167,19 +173,17 @@ def test_messages_may_be_larger_than_grpc_allows_by_itself(server):
 
 
 @pytest.mark.parametrize("version", [1, "stable"])
-def test_a_version_is_asked_by_number_or_by_label(connect, recurrent, version):
-    models.assert_same(
-        connect("recurrent", version=version)(data()), KerasRunner(recurrent)(data())
-    )
+def test_a_version_is_asked_by_number_or_by_label(connect, in_keras, version):
+    models.assert_same(connect("recurrent", version=version)(data()), in_keras(data()))
 
 
-def test_one_client_serves_many_threads(connect, recurrent):
-    client, run = connect("recurrent"), KerasRunner(recurrent)
+def test_one_client_serves_many_threads(connect, in_keras):
+    client = connect("recurrent")
     cases = [data(1 + k % 3, 2 + k % 4, seed=k) for k in range(24)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(client, cases))
     for case, answer in zip(cases, answers, strict=True):
-        models.assert_same(answer, run(case))
+        models.assert_same(answer, in_keras(case))
 
 
 def test_a_live_server_is_checked_with_its_step(server, recurrent):
