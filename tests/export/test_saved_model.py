@@ -1,3 +1,5 @@
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -48,11 +50,22 @@ def test_ops_inside_functions_are_listed_with_their_layers(exported):
     assert "dense" in node
 
 
+def drawn_or_written(path):
+    """Nodes that draw numbers or write to a variable, but for those of the loader."""
+    return {
+        node
+        for op, nodes in saved_model_ops(path).items()
+        if "Random" in op or "Assign" in op
+        for node in nodes
+        if not re.fullmatch(r"(Variable(_\d+)?/)?Assign\w*", node)
+    }
+
+
 def test_only_the_inference_form_is_exported(tmp_path):
     inputs = keras.Input((3,), name="x")
     hidden = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5)(inputs))
     path = export_saved_model(keras.Model(inputs, hidden), tmp_path / "model")
-    assert {op for op in saved_model_ops(path) if "Random" in op or "Assign" in op} == set()
+    assert drawn_or_written(path) == set()
 
 
 @pytest.mark.parametrize(
@@ -65,10 +78,8 @@ def test_only_the_inference_form_is_exported(tmp_path):
     ids=["ours", "Keras'", "its cell"],
 )
 def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path):
-    path = export_saved_model(
-        keras.Sequential([keras.Input((None, 3)), layer]), tmp_path / "model", step=False
-    )
-    assert {op for op in saved_model_ops(path) if "Random" in op or "Assign" in op} == set()
+    model = keras.Sequential([keras.Input((None, 3)), layer])
+    assert drawn_or_written(export_saved_model(model, tmp_path / "model", step=False)) == set()
 
 
 def test_versions_stand_side_by_side(tmp_path):
