@@ -22,7 +22,6 @@ def model():
     features = keras.Input((None, 3), name="features of it")
     ids = keras.Input((None,), dtype="int32", name="file")
     h = keras.layers.Embedding(7, 3, mask_zero=True)(ids)
-    # Add keeps the mask; Concatenate would not.
     h = keras.layers.Add()([h, keras_norm.BatchNormalization()(features)])
     h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
     last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)

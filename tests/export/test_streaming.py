@@ -38,7 +38,7 @@ def stacked():
     ids = keras.Input((None,), dtype="int32", name="ids")
     features = keras.Input((None, 2), name="features")
     x = keras.layers.Embedding(7, 2, mask_zero=True)(ids)
-    x = keras.layers.Add()([x, features])  # which keeps the mask; Concatenate would not
+    x = keras.layers.Add()([x, features])
     x = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="lower")(x)
     tags = keras.layers.Dense(2, name="tags")(x)
     last = keras_norm.BatchNormSimpleRNN(3, max_timesteps=4, name="upper")(x)
