@@ -22,15 +22,17 @@ def contents(folder):
 @pytest.fixture(scope="module")
 def model_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.keras"
-    models.layer_norm_lstm().save(path)
+    models.dense().save(path)
     return path
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "abandoned"), [(signal.SIGINT, 130, 0), (signal.SIGKILL, -9, 1)]
+    ("number", "status", "said", "abandoned"),
+    [(signal.SIGTERM, 130, ["keras-norm: interrupted"], 0), (signal.SIGKILL, -9, [], 1)],
+    ids=["SIGTERM", "SIGKILL"],
 )
 def test_no_half_a_version_stands_and_the_old_one_is_as_it_was(
-    model_file, tmp_path, number, status, abandoned
+    model_file, tmp_path, number, status, said, abandoned
 ):
     versions = tmp_path / "saved_model"
     (versions / "1").mkdir(parents=True)
@@ -38,10 +40,11 @@ def test_no_half_a_version_stands_and_the_old_one_is_as_it_was(
     before = contents(versions / "1")
     arguments = ["export", str(model_file), "--to", str(tmp_path), "--version", "2"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "keras_norm_cli", *arguments],
+        [sys.executable, "-m", "keras_norm.export", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     end = time.monotonic() + SECONDS
     while not list(versions.glob(".2.*.tmp")):  # it has begun to write
@@ -49,7 +52,9 @@ def test_no_half_a_version_stands_and_the_old_one_is_as_it_was(
         assert time.monotonic() < end
         time.sleep(0.01)
     process.send_signal(number)
-    assert process.wait(SECONDS) == status
+    _, errors = process.communicate(timeout=SECONDS)
+    assert process.returncode == status
+    assert [line for line in errors.splitlines() if line.startswith("keras-norm")] == said
     assert not (versions / "2").exists()
     assert len(list(versions.glob(".2.*.tmp"))) == abandoned
     assert contents(versions / "1") == before

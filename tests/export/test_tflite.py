@@ -22,43 +22,56 @@ from keras_norm.export.runners import KerasRunner, TFLiteRunner
 from tests.export import models
 from tests.rnn import kinds
 
+# Every public layer that is no recurrence, and every family of recurrences once: what they have in
+# common is one loop, and each more of them takes seconds to trace and to convert.
+RECURRENT = {
+    "both ways": lambda: keras.layers.Bidirectional(keras_norm.LayerNormGRU(3, name="there")),
+    "joint form, with states": lambda: keras_norm.LayerNormLSTM(
+        8, norm_form="joint", return_sequences=True, return_state=True
+    ),
+    "RMSNorm": lambda: keras_norm.NormSimpleRNN(
+        3, keras_norm.RMSNormalization(), return_sequences=True
+    ),
+    "timesteps": lambda: keras_norm.BatchNormGRU(3, max_timesteps=5),
+}
 
-def public_layers():
-    """Every public layer, and forms of them, by name."""
-    found = {
-        "both ways": keras.layers.Bidirectional(keras_norm.LayerNormGRU(3, name="there")),
-        "joint form": keras_norm.LayerNormLSTM(8, norm_form="joint", return_sequences=True),
-        "RMSNorm": keras_norm.NormGRU(3, keras_norm.RMSNormalization(), return_sequences=True),
-        "with states": keras_norm.LayerNormLSTM(3, return_sequences=True, return_state=True),
-    }
+
+def other_layers():
+    """Every public layer that is no recurrence, by name."""
+    found = {}
     for name in keras_norm.__all__:
         layer = getattr(keras_norm, name)
         if not isinstance(layer, type) or name.endswith("Cell"):
             continue
-        recurrent = issubclass(layer, keras.layers.RNN)
-        arguments = {"units": 3} if recurrent else {}
-        if name.startswith("Timestep") or (recurrent and name.startswith("BatchNorm")):
-            arguments["max_timesteps"] = 5
-        found[name] = layer(**arguments)
+        if not issubclass(layer, keras.layers.RNN):
+            found[name] = layer(**({"max_timesteps": 5} if name.startswith("Timestep") else {}))
     return found
 
 
-def test_every_public_layer_runs_at_any_batch_and_length_and_heeds_the_mask(tmp_path):
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory):
+    """A masked model of all these layers side by side, and its file."""
     ids = keras.Input((None,), dtype="int32", name="ids")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
-    model = keras.Model(ids, {name: layer(x) for name, layer in public_layers().items()})
+    layers = other_layers() | {name: make() for name, make in RECURRENT.items()}
+    model = keras.Model(ids, {name: layer(x) for name, layer in layers.items()})
     kinds.randomize(model)
     kinds.randomize_statistics(model)
+    path = tmp_path_factory.mktemp("layered") / "model.tflite"
+    return model, export_tflite(model, path, step=False)
+
+
+def test_every_layer_runs_at_any_batch_and_length_and_heeds_the_mask(layered):
+    model, path = layered
     keras_runner, rng = KerasRunner(model), np.random.default_rng(0)
-    path = export_tflite(model, tmp_path / "model.tflite", step=False)
     with TFLiteRunner(path) as run:
         for shape in ((1, 4), (5, 20), (1, 4)):
             data = {"ids": rng.integers(0, 9, shape)}
             models.assert_same(run(data), keras_runner(data))
 
 
-def test_layer_norm_lstm_needs_builtins_only_and_has_a_loop(tmp_path):
-    with TFLiteRunner(export_tflite(models.layer_norm_lstm(), tmp_path / "m.tflite")) as run:
+def test_layers_need_builtins_only_and_have_loops(layered):
+    with TFLiteRunner(layered[1]) as run:
         ops = run.ops()
     assert "WHILE" in ops
     assert "BATCH_MATMUL" in ops or "FULLY_CONNECTED" in ops
@@ -66,7 +79,9 @@ def test_layer_norm_lstm_needs_builtins_only_and_has_a_loop(tmp_path):
 
 
 def test_a_step_is_one_product_with_a_constant_kernel_and_one_written_row(tmp_path):
-    path = export_tflite(models.layer_norm_lstm(), tmp_path / "m.tflite", step=False)
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(4, return_sequences=True)(inputs))
+    path = export_tflite(model, tmp_path / "m.tflite", step=False)
     body = next(ops for ops in subgraphs(path) if "TANH" in ops)
     assert body.count("FULLY_CONNECTED") == body.count("GATHER") == 1
     assert body.count("DYNAMIC_UPDATE_SLICE") == 1
@@ -78,8 +93,8 @@ def test_a_step_is_one_product_with_a_constant_kernel_and_one_written_row(tmp_pa
 
 def test_a_loop_for_the_last_output_writes_no_sequence(tmp_path):
     inputs = keras.Input((None, 3))
-    model = keras.Model(inputs, keras_norm.LayerNormGRU(4)(inputs))
-    graphs = subgraphs(export_tflite(model, tmp_path / "m.tflite"))
+    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
+    graphs = subgraphs(export_tflite(model, tmp_path / "m.tflite", step=False))
     assert not any("DYNAMIC_UPDATE_SLICE" in ops for ops in graphs)
     assert sum(ops.count("WHILE") for ops in graphs) == 1
 

@@ -27,7 +27,7 @@ def signature_and_inputs(request):
 
 @pytest.fixture(scope="module")
 def model():
-    return models.layer_norm_lstm()
+    return models.recurrent()
 
 
 @pytest.fixture(scope="module")

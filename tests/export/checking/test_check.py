@@ -194,9 +194,7 @@ def test_an_artefact_that_is_wrong_where_steps_are_masked_is_found(masked, where
 
 
 def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
-    backward = keras.layers.Bidirectional(
-        keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, return_sequences=True)
-    )
+    backward = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, go_backwards=True)
     model = sequence_model(keras.layers.Masking(-1.0), backward)
     model(DATA, training=True)
     report = check(model, [KerasRunner(model)], DATA)

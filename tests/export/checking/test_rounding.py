@@ -59,11 +59,11 @@ def test_a_recurrence_inside_a_wrapper_is_one():
 @pytest.mark.parametrize(
     "layer",
     [
-        lambda: keras_norm.BatchNormLSTM(4, max_timesteps=8, return_sequences=True),
-        lambda: keras.layers.Bidirectional(keras_norm.LayerNormGRU(4, return_sequences=True)),
+        lambda: keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, return_sequences=True),
+        lambda: keras.layers.Bidirectional(keras.layers.SimpleRNN(4, return_sequences=True)),
         lambda: keras.layers.Dense(4, dtype="mixed_float16"),
     ],
-    ids=["BatchNormLSTM", "Bidirectional", "mixed_float16"],
+    ids=["BatchNormSimpleRNN", "Bidirectional", "mixed_float16"],
 )
 def test_the_floor_is_the_distance_from_float64(layer):
     model = stack(layer(), keras.layers.Dense(2, dtype="float32", name="y"))

@@ -87,7 +87,7 @@ def test_the_output_gap_is_the_difference_of_the_two_modes():
 
 
 def test_a_layer_norm_model_has_no_gap():
-    model = model_of(keras_norm.LayerNormLSTM(4, dropout=0.5), keras.layers.Dropout(0.5))
+    model = model_of(keras_norm.LayerNormSimpleRNN(4, dropout=0.5), keras.layers.Dropout(0.5))
     gap = measure_gap(model, DATA)
     assert gap.worst == pytest.approx(0.0, abs=1e-6)
     assert gap.verdict == "ok"
@@ -139,10 +139,10 @@ def test_the_model_and_its_seeds_are_not_touched():
 
 
 def test_statistics_inside_cells_are_measured_row_by_row():
-    model = model_of(keras_norm.BatchNormLSTM(4, max_timesteps=8, name="lstm"))
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, name="rnn"))
     model(DATA["x"][:, :3], training=True)
     layers = {layer.path.split("/")[-1]: layer for layer in measure_gap(model, DATA).layers}
-    assert set(layers) == {"kernel_norm", "recurrent_norm", "state_norm"}
+    assert set(layers) == {"kernel_norm", "recurrent_norm"}
     kernel = layers["kernel_norm"]
     assert (kernel.trained_rows, kernel.data_rows) == (3, 5)
     assert [row is None for row in kernel.by_row] == [False] * 3 + [True] * 5
@@ -150,14 +150,14 @@ def test_statistics_inside_cells_are_measured_row_by_row():
 
 
 def test_rows_trained_on_the_same_data_have_no_distance():
-    model = model_of(keras_norm.BatchNormLSTM(4, max_timesteps=8))
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8))
     model(DATA["x"], training=True)
     for layer in measure_gap(model, DATA).layers:
         assert layer.distance == pytest.approx(0.0, abs=1e-4)
 
 
 def test_the_updates_of_every_row_are_counted():
-    model = model_of(keras_norm.BatchNormLSTM(4, max_timesteps=6))
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=6))
     model(DATA["x"], training=True)
     model(DATA["x"][:, :2], training=True)
     kernel = measure_gap(model, DATA).layers[0]

@@ -39,15 +39,15 @@ def off_by_a_hundredth(monkeypatch):
 
 def test_layers_that_train_as_they_are_served_pass():
     gru = keras_norm.LayerNormGRU(4, recurrent_dropout=0.5, name="gru")
-    lstm = keras_norm.LayerNormLSTM(4, return_sequences=True, dropout=0.5, name="lstm")
+    rnn = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, dropout=0.5, name="rnn")
     seen = found(
         model_of(
-            keras.layers.Bidirectional(lstm, name="both"),
+            keras.layers.Bidirectional(rnn, name="both"),
             keras.Sequential([keras.Input((None, 8)), gru], name="inner"),
         )
     )
     assert seen.status == "pass"
-    assert seen.detail == "both/forward_lstm, both/backward_lstm, inner/gru; batch 2, length 3"
+    assert seen.detail == "both/forward_rnn, both/backward_rnn, inner/gru; batch 2, length 3"
 
 
 def test_a_model_that_masks_is_compared_masked():

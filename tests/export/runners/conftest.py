@@ -2,7 +2,7 @@ import keras
 import pytest
 
 from keras_norm.export import export_saved_model, export_tflite
-from keras_norm.export.runners import CApiRunner, SavedModelRunner, TFLiteRunner
+from keras_norm.export.runners import CApiRunner, KerasRunner, SavedModelRunner, TFLiteRunner
 from tests.export import models
 
 DTYPES = ("float16", "float32", "float64", "bfloat16", "int32", "int64", "bool")
@@ -11,6 +11,12 @@ DTYPES = ("float16", "float32", "float64", "bfloat16", "int32", "int64", "bool")
 @pytest.fixture(scope="package")
 def model():
     return models.tagger()
+
+
+@pytest.fixture(scope="package")
+def in_keras(model):
+    """What every runner's answer is compared with."""
+    return KerasRunner(model)
 
 
 @pytest.fixture(scope="package")

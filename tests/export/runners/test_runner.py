@@ -12,11 +12,10 @@ KINDS = ("saved_model", "c_api", "tflite")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_runner_equals_keras_at_any_batch_and_length(model, runners, kind):
-    keras_runner = KerasRunner(model)
+def test_every_runner_equals_keras_at_any_batch_and_length(in_keras, runners, kind):
     for batch, time in ((1, 4), (7, 9), (2, 1), (1, 4)):
         data = models.tagger_data(batch, time)
-        models.assert_same(runners[kind](data), keras_runner(data))
+        models.assert_same(runners[kind](data), in_keras(data))
 
 
 @pytest.mark.parametrize(
@@ -34,17 +33,17 @@ def test_runners_list_their_operations(runners, kind):
     assert runners[kind].ops()[op]
 
 
-def test_reports_can_tell_runners_apart(model, runners):
-    names = [r.name for r in (KerasRunner(model), *runners.values())]
+def test_reports_can_tell_runners_apart(in_keras, runners):
+    names = [r.name for r in (in_keras, *runners.values())]
     assert names == ["Keras", "SavedModel", "SavedModel (C API)", "TFLite"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_types_that_lose_nothing_are_converted(model, runners, kind):
+def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
     data = models.tagger_data(2, 3)
     wide = {"features_of_it": data["features_of_it"].astype("float64"), "file": data["file"] + 0}
     wide["file"] = wide["file"].astype("int64")
-    models.assert_same(runners[kind](wide), KerasRunner(model)(data))
+    models.assert_same(runners[kind](wide), in_keras(data))
 
 
 @pytest.mark.parametrize("kind", ["keras", *KINDS])
@@ -63,8 +62,8 @@ def test_types_that_lose_nothing_are_converted(model, runners, kind):
     ],
     ids=["float", "too large", "text", "features", "rank", "name"],
 )
-def test_wrong_data_is_refused(model, runners, kind, change, message):
-    run = KerasRunner(model) if kind == "keras" else runners[kind]
+def test_wrong_data_is_refused(in_keras, runners, kind, change, message):
+    run = in_keras if kind == "keras" else runners[kind]
     with pytest.raises(ValueError, match=message):
         run(models.tagger_data(2, 3) | change)
 
@@ -77,9 +76,9 @@ def test_text_is_refused():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_failed_run_is_one_line_and_the_next_one_works(model, runners, kind):
+def test_a_failed_run_is_one_line_and_the_next_one_works(in_keras, runners, kind):
     good = models.tagger_data(2, 3)
     bad = good | {"file": np.ones((2, 4), "int32")}  # the two inputs differ in length
     with pytest.raises(RunnerError, match=r"^[^\n]+$"):
         runners[kind](bad)
-    models.assert_same(runners[kind](good), KerasRunner(model)(good))
+    models.assert_same(runners[kind](good), in_keras(good))

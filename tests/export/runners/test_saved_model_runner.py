@@ -12,10 +12,11 @@ from tests.export import models
 from tests.export.runners.conftest import DTYPES
 
 
-def test_the_saved_model_worker_runs_the_lstm_of_this_package(tmp_path):
-    model = models.layer_norm_lstm()
+def test_the_saved_model_worker_runs_a_recurrence_of_this_package(tmp_path):
+    model = models.recurrent()
     data = {"x": np.random.default_rng(0).normal(size=(3, 5, 3))}
-    with SavedModelRunner(export_saved_model(model, tmp_path / "model")) as run:
+    path = export_saved_model(model, tmp_path / "model", step=False)
+    with SavedModelRunner(path) as run:
         models.assert_same(run(data), KerasRunner(model)(data))
 
 
