@@ -9,12 +9,12 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
-from keras_norm.export.onnx import export_onnx
+from keras_norm.export.exporting.onnx import export_onnx
+from keras_norm.export.exporting.saved_model import export_saved_model
+from keras_norm.export.exporting.streaming import Step
+from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.report import Report
 from keras_norm.export.runners import open_runner
-from keras_norm.export.saved_model import export_saved_model
-from keras_norm.export.streaming import Step
-from keras_norm.export.tflite import export_tflite
 
 __all__ = [
     "ConversionError",

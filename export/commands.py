@@ -13,17 +13,17 @@ import keras
 import numpy as np
 import rich.console
 
-from keras_norm.export.cases import read_samples
 from keras_norm.export.checking.check import check as check_model
-from keras_norm.export.checking.cost import file_size, readable_size
+from keras_norm.export.comparing.cases import read_samples
+from keras_norm.export.comparing.cost import file_size, readable_size
 from keras_norm.export.errors import UsageError
+from keras_norm.export.exporting.saved_model import export_saved_model
+from keras_norm.export.exporting.staging import replace_text, staged
+from keras_norm.export.exporting.tflite import export_tflite
+from keras_norm.export.formats.saved_model import saved_model_signatures
 from keras_norm.export.report.page import render, require_report_extra
-from keras_norm.export.saved_model import export_saved_model
-from keras_norm.export.saved_model_file import saved_model_signatures
 from keras_norm.export.signature import input_specs, pack_inputs
-from keras_norm.export.staging import replace_text, staged
 from keras_norm.export.summary import summary_tables
-from keras_norm.export.tflite import export_tflite
 from keras_norm.recalibrate import recalibrate as recalibrate_model
 
 

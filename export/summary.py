@@ -8,7 +8,7 @@ from keras import ops
 from rich.text import Text
 
 from keras_norm.export import signature
-from keras_norm.export.checking.statistics import moving_statistics
+from keras_norm.export.checking.gap import moving_statistics
 from keras_norm.export.report.terminal import add_row, breakable, new_table
 from keras_norm.walk import is_batch_norm, named_layers
 

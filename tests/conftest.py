@@ -4,8 +4,8 @@ import gc
 
 import pytest
 
-from keras_norm.export import worker_process
 from keras_norm.export.checking import artifacts
+from keras_norm.export.runners import worker_process
 from tests import forked_workers
 
 

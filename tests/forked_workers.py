@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import Any
 
-from keras_norm.export import worker_process
+from keras_norm.export.runners import worker_process
 
 SERVER = pathlib.Path(__file__).with_name("fork_server.py")
 WORKERS = worker_process.FOLDER

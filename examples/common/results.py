@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from examples.common.command import Command
-from keras_norm.export.staging import replace_text
+from keras_norm.export.exporting.staging import replace_text
 
 Entry = dict[str, Any]
 

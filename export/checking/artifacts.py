@@ -8,8 +8,10 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras_norm.export.checking.properties import Run
-from keras_norm.export.precision import onnx_precision, tflite_precision
+from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
+from keras_norm.export.comparing.properties import Run
+from keras_norm.export.formats.saved_model import saved_model_folder, saved_model_signature
+from keras_norm.export.formats.tflite import is_tflite
 from keras_norm.export.runners import (
     CApiRunner,
     ONNXRunner,
@@ -20,8 +22,6 @@ from keras_norm.export.runners import (
     require_litert,
     require_onnx,
 )
-from keras_norm.export.saved_model_file import saved_model_folder, saved_model_signature
-from keras_norm.export.tflite_file import is_tflite
 
 Artifact = str | os.PathLike[str] | Run
 

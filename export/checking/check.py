@@ -12,20 +12,20 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export import signature
-from keras_norm.export.cases import read_samples
-from keras_norm.export.checking import properties
 from keras_norm.export.checking.artifacts import Artifact, Source, sources
-from keras_norm.export.checking.cost import measure_cost
-from keras_norm.export.checking.difference_profile import merged, profile
 from keras_norm.export.checking.findings import findings
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.checking.gap import measure_gap
 from keras_norm.export.checking.plan import Plan, make_plan
-from keras_norm.export.checking.properties import Arrays, Run, Tolerance
-from keras_norm.export.checking.statistics import measure_gap
 from keras_norm.export.checking.training_form import training_form
-from keras_norm.export.compare import coarsest
+from keras_norm.export.comparing import properties
+from keras_norm.export.comparing.cases import read_samples
+from keras_norm.export.comparing.compare import coarsest
+from keras_norm.export.comparing.cost import measure_cost
+from keras_norm.export.comparing.difference_profile import merged, profile
+from keras_norm.export.comparing.properties import Arrays, Run, Tolerance
 from keras_norm.export.errors import one_line
-from keras_norm.export.find_step import find_step
+from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.report import Report
 from keras_norm.export.results import (
     ArtifactResult,
@@ -73,7 +73,7 @@ def check(
         data: real samples: arrays (samples, ...) by input name, or one array for one input.
         rtol: relative tolerance; None for the default, which follows the coarsest precision that
             the values pass through, the layers in a row and the timesteps: see
-            `keras_norm.export.checking.rounding.default_share`.
+            `keras_norm.export.comparing.rounding.default_share`.
         atol: absolute tolerance; None for the same default share of each output's largest value.
         batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
             7, and for 32 where there are as many samples. All samples are run at the largest.
@@ -84,7 +84,7 @@ def check(
             None reports the difference only.
         labels: of all samples: arrays by output name, or one array for one output. Integers give an
             accuracy, floats the mean squared error, of the model in both modes and of every
-            artefact; see `keras_norm.export.checking.metrics.read_labels`.
+            artefact; see `keras_norm.export.comparing.metrics.read_labels`.
 
     Returns:
         A report, falsy when any check failed.

@@ -2,8 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from keras_norm.export.compare import difference
-from keras_norm.export.results import ArtifactResult, Finding, LayerStatistics, TrainInferenceGap
+from keras_norm.export.results import (
+    ArtifactResult,
+    Finding,
+    LayerStatistics,
+    TrainInferenceGap,
+    difference,
+)
 
 # A failed check of this name -> what to do about it.
 ADVICE = {

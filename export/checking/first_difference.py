@@ -10,19 +10,19 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.cases import Case
-from keras_norm.export.checking.rounding import rounding
-from keras_norm.export.compare import largest
+from keras_norm.export.comparing.cases import Case
+from keras_norm.export.comparing.compare import largest
+from keras_norm.export.comparing.precision import tflite_precision
+from keras_norm.export.comparing.rounding import rounding
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
-from keras_norm.export.onnx import export_onnx
-from keras_norm.export.precision import tflite_precision
+from keras_norm.export.exporting.onnx import export_onnx
+from keras_norm.export.exporting.saved_model import export_saved_model
+from keras_norm.export.exporting.tflite import export_tflite
+from keras_norm.export.formats.tflite import FUSED_LSTM, read_tflite, tflite_schema
 from keras_norm.export.results import FirstDifference, OutputComparison
 from keras_norm.export.runners import Arrays
-from keras_norm.export.saved_model import export_saved_model
+from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT
-from keras_norm.export.tflite import export_tflite
-from keras_norm.export.tflite_file import FUSED_LSTM, read_tflite, tflite_schema
-from keras_norm.export.worker_process import WorkerProcess
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
 

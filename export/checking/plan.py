@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.cases import MASKED_BATCH, Case, Samples, make_cases, masked_cases
-from keras_norm.export.checking.metrics import Labels, read_labels
-from keras_norm.export.checking.properties import Arrays, Run, Stream, Tolerance
-from keras_norm.export.checking.rounding import default_share, is_recurrent, layers_in_series
-from keras_norm.export.compare import largest
+from keras_norm.export.comparing.cases import MASKED_BATCH, Case, Samples, make_cases, masked_cases
+from keras_norm.export.comparing.compare import largest
+from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
+from keras_norm.export.comparing.metrics import Labels, read_labels
+from keras_norm.export.comparing.precision import model_precision
+from keras_norm.export.comparing.properties import Arrays, Run, Stream, Tolerance
+from keras_norm.export.comparing.rounding import default_share, is_recurrent, layers_in_series
 from keras_norm.export.errors import StreamingError, one_line
-from keras_norm.export.masking import mask_fills, masked_later, why_not_padded
-from keras_norm.export.precision import model_precision
+from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.results import Metric
 from keras_norm.export.runners import KerasRunner
-from keras_norm.export.streaming import Step
 
 # Sequences, and timesteps of them, that run through the signature `step`, one call for each.
 STREAMS, LONGEST_STREAM = 2, 64
@@ -86,7 +86,7 @@ class Plan:
         By default atol is a share of an output's largest value, whatever that value is.
 
         Args:
-            precision: a key of `keras_norm.export.compare.TOLERANCES`.
+            precision: a key of `keras_norm.export.comparing.compare.TOLERANCES`.
             rtol: what the user asked for, or None.
             atol: what the user asked for, or None.
             answers: what the values are compared with; None for all that the Keras model gives.
@@ -114,9 +114,9 @@ def make_plan(
     Args:
         model: a functional or Sequential model.
         samples: the validated data.
-        batch_sizes: see `keras_norm.export.cases.make_cases`.
+        batch_sizes: see `keras_norm.export.comparing.cases.make_cases`.
         lengths: see there.
-        labels: see `keras_norm.export.checking.metrics.read_labels`; None for none.
+        labels: see `keras_norm.export.comparing.metrics.read_labels`; None for none.
 
     Raises:
         ValueError: sizes, lengths or labels that do not fit, or that the model does not run.

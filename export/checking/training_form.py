@@ -7,13 +7,12 @@ import keras
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
-from keras_norm.export.cases import Case
+from keras_norm.export.checking.gap import as_array, call_clone
 from keras_norm.export.checking.plan import Plan
-from keras_norm.export.checking.properties import Arrays
-from keras_norm.export.checking.statistics import as_array, call_clone
-from keras_norm.export.compare import difference
+from keras_norm.export.comparing.cases import Case
+from keras_norm.export.comparing.properties import Arrays
 from keras_norm.export.errors import one_line
-from keras_norm.export.results import Property
+from keras_norm.export.results import Property, difference
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.replaceable import Loop, replaced_loops

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.checking.cost import readable_size
-from keras_norm.export.report.report import Report
+from keras_norm.export.comparing.cost import readable_size
 from keras_norm.export.report.terminal import (
     number,
     place,
@@ -17,7 +16,7 @@ from keras_norm.export.report.terminal import (
     tolerances,
     updates,
 )
-from keras_norm.export.results import OutputComparison, OutputResult
+from keras_norm.export.results import Outcome, OutputComparison, OutputResult
 
 MISSING = (
     "The HTML report needs {}, which is not installed: "
@@ -63,7 +62,7 @@ class Row:
         return self.result.comparisons[self.result.worst_case]
 
 
-def render(report: Report) -> str:
+def render(report: Outcome) -> str:
     """The page as text: verdict, tables, pictures; styles and pictures are inside it.
 
     Args:
@@ -113,7 +112,7 @@ def render(report: Report) -> str:
     )
 
 
-def value_rows(report: Report) -> list[Row]:
+def value_rows(report: Outcome) -> list[Row]:
     """Every output of every artefact, those first that use the most of their tolerance.
 
     Artefacts with the same results share a row, and so do all their outputs that are equal.

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from PIL import Image
 
-from keras_norm.export.checking.difference_profile import DECADES
+from keras_norm.export.comparing.difference_profile import DECADES
 from keras_norm.export.results import (
     LARGE_DISTANCE,
     DifferenceProfile,

@@ -10,9 +10,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from keras_norm.export.checking.cost import readable_size
-from keras_norm.export.report.report import Report
-from keras_norm.export.results import LayerStatistics, OutputComparison
+from keras_norm.export.comparing.cost import readable_size
+from keras_norm.export.results import LayerStatistics, Outcome, OutputComparison
 
 # What a property that applies can be.
 TESTED = ("pass", "differs", "fail")
@@ -26,7 +25,7 @@ STYLES = {
 }
 
 
-def report_tables(report: Report) -> Iterator[Any]:
+def report_tables(report: Outcome) -> Iterator[Any]:
     """What `Report.print` prints: verdict, reasons, findings, values, properties, statistics.
 
     Args:
@@ -119,7 +118,7 @@ def breakable(path: str, width: int = 38) -> str:
     return "\n".join(lines)
 
 
-def _values(report: Report) -> Iterator[Any]:
+def _values(report: Outcome) -> Iterator[Any]:
     table = new_table("Values, against the Keras model in inference mode")
     table.add_column("", no_wrap=True, width=4)
     table.add_column("artefact", overflow="fold", max_width=20)
@@ -146,7 +145,7 @@ def _values(report: Report) -> Iterator[Any]:
     yield Text(f"{tolerances(report)}\n{smallest_tolerances(report)}\n", style="dim")
 
 
-def smallest_tolerances(report: Report) -> str:
+def smallest_tolerances(report: Outcome) -> str:
     """The smallest atol that would pass, one for each artefact."""
     needed = (
         f"{result.name} {'none' if result.atol_needed is None else rounded_up(result.atol_needed)}"
@@ -155,7 +154,7 @@ def smallest_tolerances(report: Report) -> str:
     return f"Smallest atol that passes, with this rtol: {', '.join(needed)}"
 
 
-def _metrics(report: Report) -> Table:
+def _metrics(report: Outcome) -> Table:
     table = new_table("Metrics, on the labels")
     table.add_column("", overflow="fold")
     for metric in report.keras.metrics:
@@ -169,7 +168,7 @@ def _metrics(report: Report) -> Table:
     return table
 
 
-def tolerances(report: Report) -> str:
+def tolerances(report: Outcome) -> str:
     """Which tolerances were used, by precision, and what the default follows."""
     used: dict[tuple[str, float, float | None, float], list[str]] = {}
     for result in report.artifacts:
@@ -184,7 +183,7 @@ def tolerances(report: Report) -> str:
     return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in a row{steps}"
 
 
-def _properties(report: Report) -> Iterator[Any]:
+def _properties(report: Outcome) -> Iterator[Any]:
     table = new_table("Properties")
     table.add_column("", overflow="fold", max_width=28)
     for status in TESTED:
@@ -204,7 +203,7 @@ def _properties(report: Report) -> Iterator[Any]:
         yield Text(f"Padding is not applicable: {padding.detail}\n", style="dim")
 
 
-def _costs(report: Report) -> Table:
+def _costs(report: Outcome) -> Table:
     table = new_table("Sizes, and milliseconds of a call")
     known = [(result.name, r) for result in (report.keras, *report.artifacts) if (r := result.cost)]
     batches = sorted({batch for _, cost in known for batch, _ in cost.latency})
@@ -218,13 +217,13 @@ def _costs(report: Report) -> Table:
     return table
 
 
-def property_names(report: Report) -> tuple[str, ...]:
+def property_names(report: Outcome) -> tuple[str, ...]:
     """The properties that any subject was tested for, in the order of testing."""
     names = (p.name for r in (report.keras, *report.artifacts) for p in r.properties)
     return tuple(dict.fromkeys(names))
 
 
-def _outputs_gap(report: Report) -> Iterator[Any]:
+def _outputs_gap(report: Outcome) -> Iterator[Any]:
     gap = report.gap
     table = new_table("Train/inference gap, dropout off")
     for name in ("output", "worst abs", "mean abs", "largest output"):
@@ -235,7 +234,7 @@ def _outputs_gap(report: Report) -> Iterator[Any]:
     yield Text.assemble((gap.verdict, STYLES.get(gap.verdict, "yellow")), f": {gap.reason}\n")
 
 
-def _layers_gap(report: Report) -> Iterator[Any]:
+def _layers_gap(report: Outcome) -> Iterator[Any]:
     table = new_table("Moving statistics, against those of the data")
     table.add_column("batch normalization", overflow="fold")
     table.add_column("means, in sd", justify="right", width=6)

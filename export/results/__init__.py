@@ -13,6 +13,7 @@ from keras_norm.export.results.comparison import (
     DifferenceProfile,
     OutputComparison,
     OutputResult,
+    difference,
     largest_known,
 )
 from keras_norm.export.results.gap import (
@@ -23,6 +24,7 @@ from keras_norm.export.results.gap import (
     OutputGap,
     TrainInferenceGap,
 )
+from keras_norm.export.results.outcome import Outcome
 
 __all__ = [
     "LARGE_DISTANCE",
@@ -36,10 +38,12 @@ __all__ = [
     "LayerStatistics",
     "Metric",
     "MetricGap",
+    "Outcome",
     "OutputComparison",
     "OutputGap",
     "OutputResult",
     "Property",
     "TrainInferenceGap",
+    "difference",
     "largest_known",
 ]

@@ -113,6 +113,17 @@ class OutputResult:
         return largest_known(c.max_rel for c in self.comparisons)
 
 
+def difference(result: OutputComparison) -> str:
+    """A failed comparison in one line."""
+    if result.problem:
+        return f"output {result.output!r}: {result.problem}"
+    where = ", ".join(f"{axis} {index}" for axis, index in result.where)
+    return (
+        f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
+        f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"
+    )
+
+
 def largest_known(values: Iterable[float | None]) -> float | None:
     """The largest number, NaN where there is one; None where there are none."""
     known = [value for value in values if value is not None]

@@ -3,9 +3,9 @@
 import importlib.util
 
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import SERVING_DEFAULT
-from keras_norm.export.worker_process import WorkerProcess
 
 
 class ONNXRunner(WorkerRunner):

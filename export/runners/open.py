@@ -7,13 +7,13 @@ import keras
 
 from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.formats.saved_model import saved_model_folder
+from keras_norm.export.formats.tflite import is_tflite
 from keras_norm.export.runners.onnx_runner import ONNXRunner
 from keras_norm.export.runners.saved_model_runner import SavedModelRunner
 from keras_norm.export.runners.tflite_runner import TFLiteRunner
 from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.saved_model_file import saved_model_folder
 from keras_norm.export.signature import SERVING_DEFAULT
-from keras_norm.export.tflite_file import is_tflite
 
 
 def open_runner(

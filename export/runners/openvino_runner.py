@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.formats.saved_model import saved_model_signatures, write_numbered
+from keras_norm.export.formats.tflite import tflite_signature
+from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.saved_model_file import saved_model_signatures, write_numbered
 from keras_norm.export.signature import TensorSpec
-from keras_norm.export.tflite_file import tflite_signature
-from keras_norm.export.worker_process import WorkerProcess
 
 
 class OpenVINORunner(WorkerRunner):

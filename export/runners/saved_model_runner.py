@@ -4,15 +4,15 @@ import dataclasses
 from collections.abc import Mapping
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.saved_model_file import (
+from keras_norm.export.formats.saved_model import (
     GraphTensor,
     saved_model_ops,
     saved_model_signature,
     saved_model_signatures,
 )
+from keras_norm.export.runners.worker_process import WorkerProcess
+from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
-from keras_norm.export.worker_process import WorkerProcess
 
 
 class SavedModelRunner(WorkerRunner):

@@ -2,8 +2,8 @@
 
 import importlib.util
 
+from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.worker_process import WorkerProcess
 
 
 class TFLiteRunner(WorkerRunner):

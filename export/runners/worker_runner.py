@@ -6,8 +6,8 @@ import pathlib
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.runner import Arrays, Runner
+from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
-from keras_norm.export.worker_process import WorkerProcess
 
 TIMEOUT = 300.0
 

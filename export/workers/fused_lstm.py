@@ -1,4 +1,4 @@
-"""Turn the placeholders that `keras_norm.export.fusion` leaves in a TFLite file into LSTMs.
+"""Turn the placeholders that `exporting.fusion` leaves in a TFLite file into LSTMs.
 
 UNIDIRECTIONAL_SEQUENCE_LSTM reads h and c from variable tensors, and leaves the new h and c there.
 TFLite clears variable tensors when it loads a file, not from call to call, and never gives them
@@ -17,7 +17,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-# The name of the placeholder; `keras_norm.export.fusion` has it too.
+# The name of the placeholder; `keras_norm.export.exporting.fusion` has it too.
 PLACEHOLDER = b"keras_norm_lstm"
 ABSENT = -1
 

@@ -1,12 +1,12 @@
 """Scans over time as a `tf.while_loop`. Needs the TensorFlow backend."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from keras_norm.keras_internals import dynamic_update_slice, xla_compiles
-from keras_norm.ops.scan import Step
 
 # Timesteps in one turn of the loop of inference, whose turns cost as much as ten operations.
 STEPS = 8
@@ -17,7 +17,9 @@ SPLIT = 16
 BLOCK = 32
 
 
-def one_by_one(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tuple[Any, Any]:
+def one_by_one(
+    step: Callable[..., Any], xs: list[Any], carry: list[Any], like: list[Any]
+) -> tuple[Any, Any]:
     """Read and write TensorArrays: linear in time forward and backward, also under XLA.
 
     Arguments and results are those of `scan.scan`.
@@ -28,7 +30,11 @@ def one_by_one(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> 
 
 
 def in_blocks(
-    step: Step, xs: list[Any], carry: list[Any], like: list[Any], rows_alone: bool = False
+    step: Callable[..., Any],
+    xs: list[Any],
+    carry: list[Any],
+    like: list[Any],
+    rows_alone: bool = False,
 ) -> tuple[Any, Any]:
     """The same, `STEPS` timesteps a turn, and those that are left over in a loop of their own.
 
@@ -67,7 +73,9 @@ def in_blocks(
     return [tf.concat(of_both, axis=0) for of_both in after], _with_static_time(ys, xs)
 
 
-def portable(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tuple[Any, Any]:
+def portable(
+    step: Callable[..., Any], xs: list[Any], carry: list[Any], like: list[Any]
+) -> tuple[Any, Any]:
     """Read by gather and write by slice: all of it TFLite builtins. Arguments as for `one_by_one`.
 
     TFLite copies what a loop writes at every turn, as long as it is. So the ys of `BLOCK` steps are
@@ -101,7 +109,9 @@ def portable(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> tu
     return carry, _with_static_time(ys, xs)
 
 
-def _turns(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: Any) -> Any:
+def _turns(
+    step: Callable[..., Any], xs: list[Any], carry: list[Any], like: list[Any], time: Any
+) -> Any:
     """The last carry, and the ys of `time` steps, `STEPS` a turn; after them ys are zeros."""
     turns = time // STEPS
     whole = turns * STEPS
@@ -123,7 +133,12 @@ def _turns(step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: A
 
 
 def _loop(
-    step: Step, xs: list[Any], carry: list[Any], like: list[Any], time: Any, extra: int = 0
+    step: Callable[..., Any],
+    xs: list[Any],
+    carry: list[Any],
+    like: list[Any],
+    time: Any,
+    extra: int = 0,
 ) -> Any:
     """The last carry, and the stacked ys, of `time` turns.
 
@@ -160,7 +175,9 @@ def _reshaped(x: Any, sizes: list[Any], axes: int) -> Any:
     return tf.reshape(x, [*sizes, *rest])
 
 
-def _checked(step: Step, carry: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
+def _checked(
+    step: Callable[..., Any], carry: list[Any], xs: list[Any]
+) -> tuple[list[Any], list[Any]]:
     """One step, whose carry keeps the static shape that it came with."""
     new, ys = step(carry, xs)
     for after, before in zip(new, carry, strict=True):

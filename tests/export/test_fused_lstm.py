@@ -4,7 +4,7 @@ import flatbuffers
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from keras_norm.export.worker_process import FOLDER
+from keras_norm.export.runners.worker_process import FOLDER
 
 
 @pytest.fixture(scope="module")

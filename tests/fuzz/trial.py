@@ -11,15 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export import (
-    Report,
-    UnsupportedOpError,
-    check,
-    export_saved_model,
-    export_tflite,
-)
-from keras_norm.export.cases import read_samples
+from keras_norm.export import Report, UnsupportedOpError, check, export_saved_model, export_tflite
 from keras_norm.export.checking.plan import make_plan
+from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.results import Failure
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import input_specs

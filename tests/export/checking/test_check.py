@@ -5,7 +5,7 @@ from keras import ops
 
 import keras_norm
 from keras_norm.export import check
-from keras_norm.export.cases import masked_cases, read_samples
+from keras_norm.export.comparing.cases import masked_cases, read_samples
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import input_specs
 

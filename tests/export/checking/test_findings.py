@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.checking.findings import ADVICE, findings
-from keras_norm.export.compare import compare
+from keras_norm.export.comparing.compare import compare
 from keras_norm.export.report.page import MEANING
 from keras_norm.export.results import (
     ArtifactResult,

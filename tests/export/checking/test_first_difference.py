@@ -5,9 +5,9 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
-from keras_norm.export.cases import Case
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
-from keras_norm.export.compare import compare
+from keras_norm.export.comparing.cases import Case
+from keras_norm.export.comparing.compare import compare
 from keras_norm.export.errors import ConversionError
 from keras_norm.export.runners import KerasRunner
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import rich.console
 
-from keras_norm.export.checking.difference_profile import CELLS, profile
-from keras_norm.export.compare import compare
+from keras_norm.export.comparing.compare import compare
+from keras_norm.export.comparing.difference_profile import CELLS, profile
 from keras_norm.export.report import Report
 from keras_norm.export.report.page import percent, render, value_rows
 from keras_norm.export.report.terminal import breakable

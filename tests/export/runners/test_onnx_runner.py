@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export import RunnerError, open_runner
-from keras_norm.export.checking.properties import plain_ops
+from keras_norm.export.comparing.properties import plain_ops
 from keras_norm.export.runners import ONNXRunner
 
 onnx = pytest.importorskip("onnx")

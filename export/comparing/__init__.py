@@ -1,0 +1,1 @@
+"""Inputs to compare on, the comparison, and the properties that are compared."""

@@ -1,0 +1,82 @@
+"""The coarsest number format that a model's values pass through."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_norm.export.comparing.compare import coarsest
+from keras_norm.export.formats.tflite import read_tflite, tflite_schema
+from keras_norm.keras_internals import nodes_of
+from keras_norm.walk import named_layers
+
+
+def model_precision(model: Any, outputs: Mapping[str, np.ndarray]) -> str:
+    """Coarsest compute dtype of a Keras model's layers and of its outputs.
+
+    Args:
+        model: a built Keras model.
+        outputs: its outputs, by name.
+
+    Returns:
+        A key of `keras_norm.export.comparing.compare.TOLERANCES`.
+    """
+    layers = [layer for _, layer in named_layers(model)]
+    computed = (layer.compute_dtype for layer in layers)
+    received = (dtype for layer in layers for dtype in _computed_as_received(layer))
+    return coarsest([*computed, *received, *(value.dtype.name for value in outputs.values())])
+
+
+def _computed_as_received(layer: Any) -> list[str]:
+    """The dtypes of what a layer is given and does not cast, as Keras' LayerNormalization."""
+    if layer.autocast:
+        return []
+    return [tensor.dtype for node in nodes_of(layer) for tensor in node.input_tensors]
+
+
+def tflite_precision(path: str | os.PathLike[str]) -> str:
+    """Coarsest precision of the tensors stored in a TFLite file: "int8" when weights are quantized.
+
+    Args:
+        path: a .tflite file.
+
+    Returns:
+        A key of `keras_norm.export.comparing.compare.TOLERANCES`.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    model, schema = read_tflite(path), tflite_schema()
+    names = {
+        schema.TensorType.FLOAT64: "float64",
+        schema.TensorType.FLOAT32: "float32",
+        schema.TensorType.FLOAT16: "float16",
+        schema.TensorType.BFLOAT16: "bfloat16",
+    }
+    found = set()
+    for subgraph in model.subgraphs:
+        for tensor in subgraph.tensors:
+            scale = tensor.quantization.scale if tensor.quantization is not None else None
+            quantized = scale is not None and len(scale) > 0
+            found.add("int8" if quantized else names.get(tensor.type, ""))
+    return coarsest(found)
+
+
+def onnx_precision(path: str | os.PathLike[str]) -> str:
+    """Coarsest precision of the weights stored in an ONNX file: "int8" when they are quantized.
+
+    Args:
+        path: an .onnx file.
+
+    Returns:
+        A key of `keras_norm.export.comparing.compare.TOLERANCES`.
+
+    Raises:
+        ImportError: onnx is not installed.
+        ValueError: the file is damaged.
+    """
+    from keras_norm.export.workers import onnx_graph
+
+    return coarsest(onnx_graph.precisions(onnx_graph.read(pathlib.Path(path))))

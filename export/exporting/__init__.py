@@ -1,0 +1,1 @@
+"""Write a format: trace, convert, run, compare, and only then move into place."""

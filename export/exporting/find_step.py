@@ -1,0 +1,69 @@
+"""A model timestep by timestep, where it gives what it gives for whole sequences."""
+
+import logging
+
+import keras
+import tensorflow as tf
+
+from keras_norm.export.comparing.compare import TOLERANCES
+from keras_norm.export.comparing.precision import model_precision
+from keras_norm.export.comparing.verify import TOLERANCE, Cases, require_same, verification_cases
+from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
+from keras_norm.export.exporting.streaming import Step
+
+logger = logging.getLogger("keras_norm.export")
+
+MIXES_TIMESTEPS = (
+    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
+)
+
+
+def find_step(
+    model: keras.Model, wanted: bool | None = None, cases: Cases | None = None
+) -> Step | None:
+    """The model timestep by timestep, once it gave what the model gives for whole sequences.
+
+    Args:
+        model: a functional or a built sequential model.
+        wanted: whether there has to be one; None for wherever there is one.
+        cases: of `verification_cases`; None to make them.
+
+    Returns:
+        The step; None where it is not wanted, or there is none, and then the reason is logged.
+
+    Raises:
+        StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or gives
+            something else then.
+    """
+    if wanted is False:
+        return None
+    try:
+        return _verified_step(model, cases)
+    except StreamingError as error:
+        if wanted:
+            raise
+        logger.info('model "%s" has no signature step: %s', model.name, error)
+        return None
+
+
+def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
+    step = Step(model)
+    try:
+        specs = tensor_specs(step.inputs | step.states)
+        run = tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)
+        for inputs, expected in verification_cases(model) if cases is None else cases:
+            actual = step.over_time(run, inputs)
+            share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
+            for name, wanted in expected.items():
+                require_same(
+                    name, wanted, actual[name], inputs, None, "the step", MIXES_TIMESTEPS, share
+                )
+    except (StreamingError, VerificationError) as error:
+        raise StreamingError(str(error)) from error
+    # Whatever a layer raises at a length of one, which it may not take.
+    except Exception as error:
+        raise StreamingError(
+            f"the model does not run on one timestep: {one_line(error)}"
+        ) from error
+    return step

@@ -1,0 +1,92 @@
+"""Write a Keras model as an ONNX file, and run it before it is used."""
+
+import os
+import pathlib
+
+import keras
+
+from keras_norm.export.comparing.verify import verification_cases, verify_onnx
+from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.exporting.node_layers import layers_of
+from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text
+from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
+from keras_norm.export.exporting.staging import staged
+from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.runners import require_onnx
+from keras_norm.export.runners.worker_process import WorkerProcess
+from keras_norm.ops.scan import exported_loops
+
+CONVERSION_TIMEOUT = 1800.0
+
+
+def export_onnx(
+    model: keras.Model, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> pathlib.Path:
+    """Write `model` as an ONNX file, in inference mode.
+
+    It is converted by tf2onnx, as Keras' own exporter does it, with inputs and outputs named
+    (`keras_norm.export.signature`) as in the other formats. Batch, time and every other size that
+    the model leaves open stay open. The conversion is done in a child process, and the file moved
+    into place only after it ran in ONNX Runtime at two shapes, three times, and gave what the Keras
+    model gives.
+
+    Args:
+        model: a functional or a built sequential model.
+        path: file to write, ending in ".onnx"; missing parent folders are made.
+        overwrite: whether it takes the place of a file that stands there.
+
+    Returns:
+        The file written.
+
+    Raises:
+        FileExistsError: the file exists, and `overwrite` is False.
+        OSError: it cannot be written: no permission, a full disk.
+        UnsupportedOpError: an operation has no ONNX form; the message names it and its layers.
+        VerificationError: the file runs and computes something else than the model.
+        ConversionError: tf2onnx failed or died.
+        RunnerError: the file was converted and does not run.
+        ImportError: tf2onnx, onnx or onnxruntime is not installed.
+        ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
+            computes in float16 or bfloat16; `path` does not end in ".onnx".
+
+    Example:
+    ```python
+    inputs = keras.Input((None, 8), name="rows")  # any batch, any length
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(16)(inputs))
+    export_onnx(model, "digits.onnx")
+    ```
+    """
+    target = pathlib.Path(path)
+    if target.suffix != ".onnx":
+        raise ValueError(f'the file name must end in ".onnx"; received {target}')
+    require_onnx("tf2onnx")
+    refuse_text(model, "ONNX Runtime")
+    refuse_stateful(model)
+    # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
+    refuse_half_precision(model, "the ONNX converter")
+    cases = verification_cases(model)
+    model = with_twins(model, cases)
+    with staged(target, overwrite) as file:
+        saved_model = file.with_name("saved_model")
+        with exported_loops("onnx"):
+            write_saved_model(model, saved_model)
+        _convert(model, saved_model, file)
+        verify_onnx(file, cases)
+    return target
+
+
+def _convert(model: keras.Model, saved_model: pathlib.Path, file: pathlib.Path) -> None:
+    """Convert in a child process, which takes its memory and its logging with it."""
+    request = {"saved_model": str(saved_model), "path": str(file)}
+    try:
+        with WorkerProcess(
+            "convert_onnx.py", request, subject="conversion to ONNX", timeout=CONVERSION_TIMEOUT
+        ) as worker:
+            unknown = worker.info["unknown"]
+    except RunnerError as error:
+        raise ConversionError(str(error)) from error
+    if unknown:
+        listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in unknown.items())
+        raise UnsupportedOpError(
+            f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
+        )

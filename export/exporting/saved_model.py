@@ -1,0 +1,195 @@
+"""Write a Keras model as a SavedModel for TensorFlow Serving."""
+
+import os
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_norm.export import signature
+from keras_norm.export.errors import UnsupportedOpError
+from keras_norm.export.exporting.find_step import find_step
+from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
+from keras_norm.export.exporting.staging import staged
+from keras_norm.export.exporting.streaming import Step
+from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.exporting.warmup import warmup_requests, write_warmup
+from keras_norm.export.formats.saved_model import unservable_ops
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.ops.scan import exported_loops
+from keras_norm.walk import named_layers
+
+
+def export_saved_model(
+    model: keras.Model,
+    path: str | os.PathLike[str],
+    *,
+    version: int | None = None,
+    step: bool | None = None,
+    signatures: Mapping[str, Callable[..., Any]] | None = None,
+    warmup: Any = None,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Write `model` as a SavedModel, in inference mode.
+
+    Its signatures are `serving_default`, the model on whole sequences; `step`, one timestep of it
+    from given states (`keras_norm.export.Step`); and `signatures`.
+
+    Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
+    that the model leaves open stay open. Nothing in it needs Keras, this package, XLA, a GPU or a
+    custom op: recurrent layers of Keras' own are written as those of this package that compute the
+    same (`exporting.twins`). The folder appears in one step: a server that polls it never sees half
+    a model.
+
+    Args:
+        model: a functional or a built sequential model.
+        path: folder to write; missing parent folders are made.
+        version: write `path/<version>/`, the layout that TensorFlow Serving polls; at least 1.
+        step: whether there is a signature `step`, which is tested before it is written. None: where
+            the model runs forward in time; why one does not is logged, at the level INFO.
+        signatures: further ones, by name: functions from a dict of the model's inputs by name to a
+            dict of tensors; or a `tf.function` with an `input_signature` of its own.
+        warmup: real samples that TensorFlow Serving runs when it loads the model, so that the first
+            client need not wait: see `keras_norm.export.exporting.warmup.warmup_requests`.
+        overwrite: whether it takes the place of a SavedModel that stands there. A `version` never
+            does, as a server may hold it.
+
+    Returns:
+        The folder written: `path`, or `path/<version>`.
+
+    Raises:
+        FileExistsError: the folder exists, and `overwrite` is False; or it is no SavedModel, or a
+            version.
+        ImportError: there is a `warmup`, and tensorflow-serving-api is not installed.
+        OSError: it cannot be written: no permission, a full disk.
+        UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function, a custom op or one
+            that no CPU has, which a server may not have.
+        StreamingError: `step` is True, and the model cannot run timestep by timestep.
+        ValueError: the model has no fixed inputs, or a stateful layer, whose state all requests to
+            a server would share; `version` is no positive integer; `path` ends like a file; a name
+            of `signatures` is taken; the model does not take the samples of `warmup`.
+
+    Example:
+    ```python
+    export_saved_model(model, "served/digits", version=1)  # served/digits/1/saved_model.pb
+    ```
+    """
+    signature.input_specs(model)
+    refuse_stateful(model)
+    signatures = signatures or {}
+    taken = {SERVING_DEFAULT, STEP} & set(signatures)
+    if taken:
+        raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
+    target = _target(path, version)
+    if overwrite and target.exists():
+        _require_replaceable(target, version)
+    twin = with_twins(model)
+    stepper = find_step(twin, step)
+    requests = [] if warmup is None else warmup_requests(model, warmup, stepper)
+    with staged(target, overwrite) as folder, exported_loops("saved_model"):
+        write_saved_model(twin, folder, stepper, signatures, used=[model] if signatures else [])
+        _refuse_unservable(folder)
+        if requests:
+            write_warmup(folder, requests)
+    return target
+
+
+def write_saved_model(
+    model: keras.Model,
+    folder: pathlib.Path,
+    step: Step | None = None,
+    signatures: Mapping[str, Callable[..., Any]] | None = None,
+    call: Callable[..., dict[str, Any]] = signature.call,
+    used: Sequence[keras.Model] = (),
+) -> None:
+    """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
+
+    Args:
+        model: a functional or a built sequential model.
+        folder: where to.
+        step: the model timestep by timestep, for the signature `step`.
+        signatures: further ones, as for `export_saved_model`.
+        call: how `serving_default` calls the model.
+        used: other models, whose weights `signatures` may read.
+    """
+    specs = tensor_specs(signature.input_specs(model))
+    serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
+    traced = {SERVING_DEFAULT: _traced(serve, specs)}
+    if step is not None:
+        specs_of_step = tensor_specs(step.inputs | step.states)
+        traced[STEP] = _traced(with_named_outputs(step.joined), specs_of_step)
+    for name, function in (signatures or {}).items():
+        traced[name] = _traced(function, specs)
+    module = tf.Module()
+    module.read = [variable for function in traced.values() for variable in function.variables]
+    module.tables = _tables([model, *used])
+    try:
+        tf.saved_model.save(module, str(folder), signatures=traced)
+    except tf.errors.OpError as error:
+        # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
+        reason = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", "", error.message).strip()
+        raise OSError(f"the SavedModel cannot be written: {reason}") from error
+
+
+def _traced(function: Any, specs: Any) -> Any:
+    """The function as a graph. What is saved is this one: Keras' archive traces five times."""
+    if getattr(function, "input_signature", None) is None:
+        function = tf.function(function, input_signature=[specs], autograph=False)
+    return function.get_concrete_function()
+
+
+def _tables(models: Iterable[keras.Model]) -> list[Any]:
+    """What else than variables a graph reads: the lookup tables of layers."""
+    layers = [layer for model in models for _, layer in named_layers(model)]
+    held = [part for layer in layers for part in tf.train.TrackableView(layer).descendants()]
+    return [p for p in held if isinstance(p, tf.saved_model.experimental.TrackableResource)]
+
+
+def refuse_stateful(model: keras.Model) -> None:
+    """Raise ValueError if a layer of the model is stateful."""
+    for path, layer in named_layers(model):
+        if getattr(layer, "stateful", False):
+            raise ValueError(
+                f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
+                "would share its state. Build it with stateful=False; to carry state from call to "
+                "call make it an input (initial_state) and an output (return_state)"
+            )
+
+
+def _refuse_unservable(folder: pathlib.Path) -> None:
+    ops = unservable_ops(folder)
+    if ops:
+        listed = "; ".join(f"{op} in {', '.join(sorted(set(n)))}" for op, n in ops.items())
+        raise UnsupportedOpError(
+            f"the model needs what a TensorFlow server may not have: {listed}. Replace the layer, "
+            "or build it without jit_compile",
+            ops,
+        )
+
+
+def _require_replaceable(target: pathlib.Path, version: int | None) -> None:
+    if version is not None:
+        raise FileExistsError(
+            f"{target} exists, and a version that a server may hold is never overwritten: give a "
+            "higher version"
+        )
+    if not (target / "saved_model.pb").is_file():
+        raise FileExistsError(f"{target} is no SavedModel, and is not overwritten by one")
+
+
+def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
+    folder = pathlib.Path(path)
+    if folder.suffix in {".keras", ".h5", ".pb", ".tflite"}:
+        raise ValueError(f"a SavedModel is a folder; received the file name {folder}")
+    if version is None:
+        return folder
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise ValueError(f"version must be an integer of at least 1; received {version!r}")
+    if (folder / "saved_model.pb").exists():
+        raise FileExistsError(
+            f"{folder} is a SavedModel itself, so no version can stand in it: choose another folder"
+        )
+    return folder / str(version)

@@ -1,0 +1,242 @@
+"""Write a Keras model as a TFLite file of builtin operations, and run it before it is used."""
+
+import os
+import pathlib
+import re
+from typing import Any
+
+import keras
+
+from keras_norm.export import signature
+from keras_norm.export.comparing.cases import Samples
+from keras_norm.export.comparing.verify import verification_cases, verify_tflite
+from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.exporting import fusion
+from keras_norm.export.exporting.find_step import find_step
+from keras_norm.export.exporting.node_layers import layers_of
+from keras_norm.export.exporting.quantization import (
+    QUANTIZE,
+    read_representative,
+    verify_useful,
+    whole_batches,
+)
+from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text
+from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
+from keras_norm.export.exporting.staging import staged
+from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.formats.saved_model import saved_model_ops
+from keras_norm.export.runners import require_litert
+from keras_norm.export.runners.worker_process import WorkerProcess
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.workers import protocol
+from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.ops.scan import exported_loops
+from keras_norm.walk import named_layers
+
+LOOP_OPS = "TensorList"
+CONVERSION_TIMEOUT = 1800.0
+
+
+def export_tflite(
+    model: keras.Model,
+    path: str | os.PathLike[str],
+    *,
+    quantize: str | None = None,
+    representative: Any = None,
+    step: bool | None = None,
+    fused: bool = False,
+    overwrite: bool = False,
+) -> pathlib.Path:
+    """Write `model` as a TFLite file, in inference mode.
+
+    Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
+    it from given states (`keras_norm.export.Step`); both read the same weights.
+
+    The file needs TFLite's builtin operations only. Recurrent layers of Keras' own are written as
+    those of this package that compute the same (`exporting.twins`). Batch, time and every other
+    size that the model leaves open stay open. It is converted in a child process, and moved
+    into place only after it ran there at two shapes, three times, and gave what the Keras model
+    gives.
+
+    Args:
+        model: a functional or a built sequential model.
+        path: file to write, ending in ".tflite"; missing parent folders are made.
+        quantize: None keeps the weights in float32; "float16" stores them in half the size;
+            "dynamic" in 8 bits, with activations quantised as they come; "int8" computes in 8 bits
+            throughout, with inputs and outputs as in Keras, and takes recurrences with
+            `unroll=True` only. How far off 8 bits are depends on the model: on random inputs the
+            file has to give finite numbers, on `representative` what is of use
+            (`quantization.verify_useful`); `keras_norm.export.check` measures it.
+        representative: samples as they will come, which "int8" takes the scales of activations
+            from: arrays by input name, or one array for a model with one input; a few hundred
+            rows. "dynamic" is tested on them where they are given.
+        step: whether there is a signature `step`, as for `export_saved_model`. None leaves it out
+            of fused files, as it needs the weights a second time there; "int8" has none, as its
+            samples have no states.
+        fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
+            loop: plain ones, and those with LayerNormalization in the joint form.
+        overwrite: whether it takes the place of a file that stands there.
+
+    Returns:
+        The file written.
+
+    Raises:
+        FileExistsError: the file exists, and `overwrite` is False.
+        OSError: it cannot be written: no permission, a full disk.
+        UnsupportedOpError: TFLite lacks an operation; the message names it and the layers it is in.
+        VerificationError: the file runs and computes something else than the model.
+        ConversionError: TensorFlow's converter failed or died.
+        RunnerError: the file was converted and does not run.
+        StreamingError: `step` is True, and the model cannot run timestep by timestep.
+        ImportError: LiteRT is not installed.
+        ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
+            computes in float16 or bfloat16; "dynamic" comes without `representative` for a model
+            with statistics of every timestep; `fused` is True, and a recurrent layer is none that
+            TFLite can fuse; "int8" meets a loop; `quantize` is unknown, does not go with `fused`
+            or `step`, or with `representative` as given; `path` does not end in ".tflite".
+
+    Example:
+    ```python
+    inputs = keras.Input((None, 8), name="rows")  # any batch, any length
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(16)(inputs))
+    export_tflite(model, "digits.tflite")
+    ```
+    """
+    if quantize not in QUANTIZE:
+        raise ValueError(
+            f'quantize must be None, "float16", "dynamic" or "int8"; received {quantize!r}'
+        )
+    target = pathlib.Path(path)
+    if target.suffix != ".tflite":
+        raise ValueError(f'the file name must end in ".tflite"; received {target}')
+    require_litert()
+    refuse_text(model, "TFLite")
+    refuse_stateful(model)
+    _refuse_half_precision(model)
+    _refuse_combination(quantize, step, fused)
+    samples = read_representative(model, quantize, representative)
+    if quantize == "dynamic" and samples is None:
+        _refuse_untested_statistics(model)
+    lstms = len(fusion.fusible_layers(model)) if fused else 0
+    cases = verification_cases(model)
+    model = with_twins(model, cases)
+    with staged(target, overwrite) as file:
+        saved_model = file.with_name("saved_model")
+        with exported_loops("tflite"):
+            stepper = find_step(model, _wants_step(quantize, step, fused), cases)
+            call = fusion.call if fused else signature.call
+            write_saved_model(model, saved_model, stepper, call=call)
+        if quantize == "int8":
+            _refuse_loops(model, saved_model)
+        signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
+        _convert(model, saved_model, file, quantize, signatures, samples, fused)
+        over_time = None if stepper is None else stepper.over_time
+        verify_tflite(file, cases, quantize, over_time, lstms)
+        if samples is not None:
+            verify_useful(model, file, samples)
+    return target
+
+
+def _refuse_half_precision(model: keras.Model) -> None:
+    """TFLite's kernels compute in float32: most have no float16 form and none has bfloat16."""
+    stores_half = '; quantize="float16" stores them in half the size'
+    refuse_half_precision(model, "TFLite", stores_half)
+
+
+def _refuse_combination(quantize: str | None, step: bool | None, fused: bool) -> None:
+    if fused and quantize is not None:
+        raise ValueError(
+            f"fused LSTMs keep their weights in float32: received quantize={quantize!r} with "
+            "fused=True. Give one of the two"
+        )
+    if step and quantize == "int8":
+        raise ValueError(
+            'quantize="int8" needs samples of all inputs, and those of the signature step are '
+            'states too: export without step=True, or take quantize="dynamic"'
+        )
+
+
+def _wants_step(quantize: str | None, step: bool | None, fused: bool) -> bool | None:
+    """What `find_step` is to do: None for a step wherever there is one."""
+    return False if step is None and (fused or quantize == "int8") else step
+
+
+def _refuse_untested_statistics(model: keras.Model) -> None:
+    """The rows of a table of statistics share one scale in 8 bits, which few models survive."""
+    for path, layer in named_layers(model):
+        if isinstance(layer, TimestepBatchNormalization):
+            raise ValueError(
+                f'layer "{path}" keeps statistics of every timestep, which quantize="dynamic" '
+                "often leaves of no use: give representative={input name: array}, on which the "
+                'file is tested, or take quantize="float16"'
+            )
+
+
+def _refuse_loops(model: keras.Model, saved_model: pathlib.Path) -> None:
+    """TensorFlow's quantizer ends its process where it meets a loop."""
+    ops = saved_model_ops(saved_model)
+    loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
+    if loops:
+        raise ValueError(
+            f'quantize="int8" cannot convert the loop of {layers_of(model, loops)}: build it with '
+            "unroll=True and a fixed number of timesteps, keras.Input((timesteps, features)), or "
+            'take quantize="dynamic"'
+        )
+
+
+def _convert(
+    model: keras.Model,
+    saved_model: pathlib.Path,
+    file: pathlib.Path,
+    quantize: str | None,
+    signatures: list[str],
+    samples: Samples | None,
+    fused: bool,
+) -> None:
+    """Convert in a child process: some models make the converter end the process it is in."""
+    request: dict[str, Any] = {
+        "saved_model": str(saved_model),
+        "path": str(file),
+        "quantize": quantize,
+        "signatures": signatures,
+        "fused": fused,
+    }
+    if samples is not None:
+        calibration = file.with_name("calibration")
+        batch = samples.batch or 1
+        arrays = whole_batches(samples, batch)
+        calibration.write_bytes(protocol.pack_arrays(arrays))
+        request["calibration"] = {"path": str(calibration), "batch": batch}
+    try:
+        WorkerProcess(
+            "convert_tflite.py",
+            request,
+            subject="conversion to TFLite",
+            timeout=CONVERSION_TIMEOUT,
+        ).close()
+    except RunnerError as error:
+        places = _unsupported(error.detail, saved_model_ops(saved_model))
+        if not places:
+            raise ConversionError(str(error)) from error
+        listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())
+        advice = "Replace the layer"
+        if any(op.startswith(LOOP_OPS) for op in places):
+            advice = (
+                "Its loop is not of Keras' RNN family or of keras_norm: it converts only with a "
+                "fixed batch and time (keras.Input(batch_shape=...)), or with unroll=True"
+            )
+        raise UnsupportedOpError(
+            f"TFLite has no builtin operation for {listed}. {advice}", places
+        ) from error
+
+
+def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Operation -> nodes that the converter's report complains of."""
+    found = {}
+    for op in re.findall(r"(?:error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
+        nodes = ops.get(op, [])
+        # The report gives a node as "name@function", and an op can be wrong in one place only;
+        # but with the first op of a loop the converter stops looking.
+        blamed = [node for node in nodes if f'"{node}@' in report]
+        found[op] = nodes if op.startswith(LOOP_OPS) else blamed or nodes
+    return found

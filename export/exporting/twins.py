@@ -1,0 +1,117 @@
+"""A model with every recurrent layer of Keras' own as one that runs in any exported format.
+
+Keras writes the loops of its recurrent layers so that a TFLite file takes one batch and one length
+only, and on a GPU as an operation that no other device has. What computes the same, by the loops of
+this package, has neither fault.
+"""
+
+import inspect
+import logging
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.clone import rebuilt
+from keras_norm.export.comparing.verify import Cases, verify_twin
+from keras_norm.export.errors import VerificationError
+from keras_norm.ops.scan import scan
+from keras_norm.rnn.gru import NormGRU
+from keras_norm.rnn.lstm import NormLSTM
+from keras_norm.rnn.replaceable import ReplaceableRNN
+from keras_norm.rnn.simple_rnn import NormSimpleRNN
+from keras_norm.walk import named_layers
+
+logger = logging.getLogger(__name__)
+
+
+@keras.saving.register_keras_serializable(package="keras_norm.export")
+class CellLoop(ReplaceableRNN):
+    """`keras.layers.RNN` at inference: any cell, in a loop of `keras_norm.ops.scan`."""
+
+    def own_loop(
+        self, sequences: Any, initial_state: Any, mask: Any, training: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Run the loop, as `inner_loop` says."""
+        mask = mask[0] if isinstance(mask, list | tuple) else mask
+        xs = [sequences] if mask is None else [sequences, ops.expand_dims(mask, -1)]
+        xs = [ops.flip(x, axis=1) if self.go_backwards else x for x in xs]
+        xs = [ops.swapaxes(x, 0, 1) for x in xs]
+        takes_training = "training" in inspect.signature(self.cell.call).parameters
+        options = {"training": False} if takes_training else {}
+
+        def step(carry: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
+            x, *alive = xs
+            before = keras.tree.pack_sequence_as(initial_state, carry[1:])
+            output, after = self.cell(x, before, **options)
+            new = [output, *keras.tree.flatten(after)]
+            if alive:
+                still = [ops.zeros_like(output) if self.zero_output_for_mask else carry[0]]
+                kept = zip(new, still + carry[1:], strict=True)
+                new = [ops.where(alive[0], n, old) for n, old in kept]
+            return new, new[:1]
+
+        # The output of a masked step is the one before it, zeros at first.
+        first = _zeros(xs[0], self.cell.output_size, self.compute_dtype)
+        states = keras.tree.flatten(initial_state)
+        (last, *states), (path,) = scan(step, xs, [first, *states], [first], unroll=self.unroll)
+        return last, ops.swapaxes(path, 0, 1), keras.tree.pack_sequence_as(initial_state, states)
+
+
+TWINS = {
+    keras.layers.LSTM: NormLSTM,
+    keras.layers.GRU: NormGRU,
+    keras.layers.SimpleRNN: NormSimpleRNN,
+    keras.layers.RNN: CellLoop,
+}
+
+
+def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
+    """The model with every recurrent layer of Keras' own replaced by one of this package.
+
+    `keras.layers.LSTM`, GRU and SimpleRNN become `NormLSTM`, `NormGRU` and `NormSimpleRNN` with
+    `norm=None`, and `keras.layers.RNN` of any cell another loop over the same cell: alone, in
+    wrappers or in nested models, under the same names and with the same weights. Subclasses of
+    these, and other recurrent layers, stay as they are.
+
+    Args:
+        model: a functional or a built sequential model. It is not touched.
+        cases: of `verify.verification_cases`; None to make them.
+
+    Returns:
+        Another model, which gave what the model gives on random inputs; or the same, where nothing
+        is to be replaced, or it cannot be, and then the reason is logged.
+    """
+    if not any(type(layer) in TWINS for _, layer in named_layers(model)):
+        return model
+    try:
+        twin = rebuilt(model, _replaced)
+        verify_twin(model, twin, cases)
+    except (ValueError, VerificationError) as error:
+        logger.warning(
+            'model "%s" is exported with the recurrent layers of Keras: %s', model.name, error
+        )
+        return model
+    return twin
+
+
+def _replaced(config: Any) -> Any:
+    """A serialized model, or a part of one, with other classes."""
+    if isinstance(config, list | tuple):
+        return type(config)(map(_replaced, config))
+    if not isinstance(config, dict):
+        return config
+    config = {key: _replaced(value) for key, value in config.items()}
+    if config.get("module") == "keras.layers":
+        twins = {own.__name__: twin for own, twin in TWINS.items()}
+        twin = twins.get(config["class_name"])
+        if twin is not None:
+            config["module"], config["class_name"] = twin.__module__, twin.__name__
+            config["registered_name"] = keras.saving.get_registered_name(twin)
+    return config
+
+
+def _zeros(x: Any, size: Any, dtype: str) -> Any:
+    """Zeros (batch, ...) for x of (time, batch, ...)."""
+    sizes = (size,) if isinstance(size, int) else tuple(size)
+    return ops.zeros((ops.shape(x)[1], *sizes), dtype)

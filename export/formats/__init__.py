@@ -1,0 +1,1 @@
+"""What the files of an export hold, read without the runtimes."""

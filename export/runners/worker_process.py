@@ -1,0 +1,162 @@
+"""The runner's end of a worker process: start it, ask it, and survive whatever happens to it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.workers import protocol
+
+FOLDER = pathlib.Path(__file__).parents[1] / "workers"
+
+# What TensorFlow and LiteRT say in passing, as against what went wrong.
+CHATTER = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
+
+
+class WorkerProcess:
+    """A child process that runs one of the scripts in `workers/`.
+
+    The scripts are started by path, so that neither this package nor Keras is imported in them.
+
+    Args:
+        script: file name in `workers/`.
+        request: what to load; anything JSON can hold.
+        subject: what the worker works on, for error messages.
+        timeout: seconds that one answer may take before the worker is killed.
+
+    Attributes:
+        info: what the worker reported after loading.
+
+    Raises:
+        RunnerError: the worker could not load, died, or took too long.
+    """
+
+    def __init__(
+        self, script: str, request: Mapping[str, Any], *, subject: str, timeout: float
+    ) -> None:
+        self._subject = subject
+        self._timeout = timeout
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
+        self._process = start(FOLDER / script, self._stderr)
+        try:
+            self.info: Any = json.loads(self._ask(protocol.JSON, protocol.pack_json(request)))
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, arrays: Mapping[str, np.ndarray]) -> protocol.Arrays:
+        """Send inputs and return outputs."""
+        return protocol.unpack_arrays(self._ask(protocol.ARRAYS, protocol.pack_arrays(arrays)))
+
+    def run_at_once(
+        self, cases: Sequence[Mapping[str, np.ndarray]], threads: int, seconds: float
+    ) -> tuple[int, list[protocol.Arrays]]:
+        """See `protocol.run_at_once`: it runs in the worker."""
+        request = protocol.pack_cases({"threads": threads, "seconds": seconds}, cases)
+        header, spans = protocol.unpack_cases(self._ask(protocol.THREADS, request))
+        return header["calls"], spans
+
+    def modules(self) -> set[str]:
+        """Top-level modules that the worker has imported so far."""
+        return set(self._tell("modules"))
+
+    def state(self) -> dict[str, str]:
+        """A digest of each variable that the worker holds, by name; empty where it cannot tell."""
+        return dict(self._tell("state"))
+
+    def seconds(self) -> float:
+        """How long the last run took in the worker."""
+        return float(self._tell("seconds"))
+
+    def _tell(self, what: str) -> Any:
+        return json.loads(self._ask(protocol.JSON, protocol.pack_json(what)))
+
+    def close(self) -> None:
+        """End the worker. Closing twice is fine."""
+        with contextlib.suppress(BrokenPipeError):  # it is dead already
+            self._stdin.close()
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=5)
+        finally:
+            self._process.kill()  # nothing where it has ended; an interrupt may come here too
+            self._process.wait()
+        self._stdout.close()
+        self._stderr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, kind: bytes, payload: bytes) -> bytes:
+        if self._stdin.closed:
+            raise RunnerError(f"{self._subject}: the runner is closed")
+        expired = threading.Event()
+
+        def give_up() -> None:
+            expired.set()
+            self._process.kill()
+
+        timer = threading.Timer(self._timeout, give_up)
+        timer.start()
+        try:
+            with contextlib.suppress(BrokenPipeError):  # it died: reading finds that out
+                protocol.write_frame(self._stdin, kind, payload)
+            reply = protocol.read_frame(self._stdout)
+        finally:
+            timer.cancel()
+        if expired.is_set():
+            raise RunnerError(f"{self._subject}: no answer within {self._timeout:g} s")
+        if reply is None:
+            raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
+        if reply[0] == protocol.ERROR:
+            text = reply[1].decode()
+            raise RunnerError(f"{self._subject}: {_first_line(text)}", text)
+        return reply[1]
+
+    def _cause_of_death(self) -> str:
+        code = self._process.wait()
+        cause = f"ended with status {code}"
+        if code < 0:
+            cause = f"was killed by {signal.Signals(-code).name}"
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").splitlines()
+        telling = [line for line in lines if line.strip() and not CHATTER.match(line)]
+        return f"the process that ran it {cause}" + (f": {telling[-1]}" if telling else "")
+
+    @property
+    def _stdin(self) -> Any:
+        return self._process.stdin
+
+    @property
+    def _stdout(self) -> Any:
+        return self._process.stdout
+
+
+def start(script: pathlib.Path, stderr: Any) -> Any:
+    """Start a script as a process with pipes for its input and output."""
+    return subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        # A script's own folder, where the protocol stands, is on its path unless this is set.
+        env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
+    )
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown error")

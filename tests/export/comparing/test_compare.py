@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+
+from keras_norm.export.comparing.compare import coarsest, compare
+
+
+def one(expected, actual, rtol=0.0, atol=0.0):
+    (result,) = compare({"y": expected}, {"y": actual}, rtol, atol)
+    return result
+
+
+def sequences():
+    return np.arange(24, dtype="float32").reshape(2, 3, 4)
+
+
+def test_equal_arrays_pass_with_no_tolerance():
+    assert one(sequences(), sequences())
+
+
+def test_a_difference_beyond_the_tolerance_is_falsy():
+    assert not one(np.zeros(3), np.full(3, 0.2), atol=0.1)
+
+
+def test_a_difference_at_the_tolerance_passes():
+    assert one(np.array([2.0]), np.array([2.5]), rtol=0.25)
+
+
+def test_the_worst_element_is_named_by_sample_timestep_and_unit():
+    actual = sequences()
+    actual[1, 2, 3] += 1
+    assert one(sequences(), actual).where == (("sample", 1), ("timestep", 2), ("unit", 3))
+
+
+@pytest.mark.parametrize(
+    ("rank", "names"),
+    [
+        (1, ["sample"]),
+        (2, ["sample", "unit"]),
+        (4, ["sample", "axis 1", "axis 2", "unit"]),
+    ],
+)
+def test_axes_of_other_ranks_have_names(rank, names):
+    result = one(np.zeros((2,) * rank), np.ones((2,) * rank))
+    assert [axis for axis, _ in result.where] == names
+
+
+def test_the_element_shown_is_the_one_that_needs_the_widest_tolerance():
+    # The first difference is larger, and within 1 % of what was expected.
+    result = one(np.array([1000.0, 1.0]), np.array([1005.0, 2.0]), rtol=0.01)
+    assert (result.where, result.expected, result.actual) == ((("sample", 1),), 1.0, 2.0)
+
+
+def test_atol_needed_is_the_smallest_that_passes():
+    expected, actual = np.array([1.0, 4.0]), np.array([1.5, 4.25])
+    needed = one(expected, actual, rtol=0.125).atol_needed
+    assert one(expected, actual, rtol=0.125, atol=needed)
+    assert not one(expected, actual, rtol=0.125, atol=np.nextafter(needed, 0))
+
+
+def test_the_worst_absolute_and_relative_differences_are_reported():
+    result = one(np.array([10.0, 1.0]), np.array([12.0, 1.5]))
+    assert (result.max_abs, result.max_rel) == (2.0, 0.5)
+
+
+def test_a_relative_difference_from_zero_is_left_out():
+    assert one(np.array([0.0, 2.0]), np.array([1.0, 3.0])).max_rel == 0.5
+
+
+@pytest.mark.parametrize("side", ["expected", "actual", "both"])
+def test_nan_fails_at_any_tolerance(side):
+    clean, dirty = np.zeros(3), np.array([0.0, np.nan, 0.0])
+    result = one(
+        clean if side == "actual" else dirty, clean if side == "expected" else dirty, atol=1e9
+    )
+    assert not result
+    assert "NaN" in result.problem
+
+
+def test_the_place_of_a_nan_is_shown():
+    assert one(np.zeros(3), np.array([5.0, np.nan, 0.0])).where == (("sample", 1),)
+
+
+def test_an_infinity_where_a_number_is_expected_fails():
+    result = one(np.zeros(2), np.array([0.0, np.inf]), atol=1e9)
+    assert "infinity" in result.problem
+
+
+def test_equal_infinities_pass():
+    assert one(np.array([np.inf, -np.inf]), np.array([np.inf, -np.inf]))
+
+
+def test_a_missing_output_fails_and_the_others_are_compared():
+    missing, present = compare({"a": np.zeros(1), "b": np.zeros(1)}, {"b": np.zeros(1)}, 0, 0)
+    assert "missing" in missing.problem
+    assert present
+
+
+def test_an_extra_output_fails():
+    _, extra = compare({"a": np.zeros(1)}, {"a": np.zeros(1), "b": np.zeros(1)}, 0, 0)
+    assert (extra.output, extra.passed) == ("b", False)
+    assert "extra" in extra.problem
+
+
+def test_another_shape_fails_even_if_it_broadcasts():
+    result = one(np.zeros((2, 3)), np.zeros((1, 3)))
+    assert "(2, 3)" in result.problem
+    assert "(1, 3)" in result.problem
+
+
+def test_another_kind_of_dtype_fails():
+    assert "dtype" in one(np.zeros(2, "float32"), np.zeros(2, "int32")).problem
+
+
+def test_another_width_of_the_same_kind_passes():
+    assert one(np.zeros(2, "float32"), np.zeros(2, "float16"))
+
+
+def test_the_share_of_the_tolerance_that_is_used_is_one_at_the_limit():
+    expected = np.array([0.0, 100.0])
+    assert (
+        one(expected, expected + 1.0, rtol=0.01, atol=1.0).used == 1.0
+    )  # the first; 0.5 the other
+    assert one(expected, expected).used == 0.0
+    assert one(expected, expected + 1.0).used == np.inf
+    assert one(expected, np.array([0.0, np.nan]), rtol=0.01, atol=1.0).used == np.inf
+
+
+def test_integers_are_compared_exactly():
+    assert not one(np.array([100000]), np.array([100001]), rtol=0.1, atol=10.0)
+
+
+def test_an_empty_output_fails():
+    assert "empty" in one(np.zeros((0, 3)), np.zeros((0, 3))).problem
+
+
+@pytest.mark.parametrize(
+    ("precisions", "expected"),
+    [
+        (["float32", "float64"], "float32"),
+        (["float16", "float32"], "float16"),
+        (["int8", "float16"], "int8"),
+        (["int32"], "float64"),
+    ],
+)
+def test_the_coarsest_precision_sets_the_tolerance(precisions, expected):
+    assert coarsest(precisions) == expected

@@ -1,0 +1,249 @@
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import keras_norm
+from keras_norm.export import UnsupportedOpError, export_saved_model
+from keras_norm.export.exporting import saved_model
+from keras_norm.export.formats.saved_model import (
+    saved_model_ops,
+    saved_model_signature,
+    unservable_ops,
+)
+from keras_norm.export.runners import KerasRunner
+from tests.export import models
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    path = tmp_path_factory.mktemp("exported") / "a tagger"
+    return export_saved_model(models.tagger(), path)
+
+
+def test_the_signature_has_names_and_open_sizes(exported):
+    inputs, outputs = saved_model_signature(exported)
+    assert {n: (t.shape, t.dtype) for n, t in inputs.items()} == {
+        "features_of_it": ((None, None, 3), "float32"),
+        "file": ((None, None), "int32"),
+    }
+    assert {n: t.shape for n, t in outputs.items()} == {
+        "echo": (None, None, 3),
+        "mean": (None, 2),
+        "tags_all": (None, None, 2),
+    }
+
+
+def test_serving_default_is_the_only_signature(exported):
+    assert list(tf.saved_model.load(str(exported)).signatures) == ["serving_default"]
+
+
+def test_others_may_read_the_folder_as_the_umask_says(exported, tmp_path):
+    (tmp_path / "made by mkdir").mkdir()
+    assert exported.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
+
+
+def test_ops_inside_functions_are_listed_with_their_layers(exported):
+    (node,) = saved_model_ops(exported)["MatMul"]
+    assert "dense" in node
+
+
+def drawn_or_written(path):
+    """Nodes that draw numbers or write to a variable, but for those of the loader."""
+    return {
+        node
+        for op, nodes in saved_model_ops(path).items()
+        if "Random" in op or "Assign" in op
+        for node in nodes
+        if not re.fullmatch(r"(Variable(_\d+)?/)?Assign\w*", node)
+    }
+
+
+def test_only_the_inference_form_is_exported(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    hidden = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5)(inputs))
+    path = export_saved_model(keras.Model(inputs, hidden), tmp_path / "model")
+    assert drawn_or_written(path) == set()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormSimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
+        keras.layers.SimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
+    ],
+    ids=["ours", "Keras'"],
+)
+def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path):
+    model = keras.Sequential([keras.Input((None, 3)), layer])
+    assert drawn_or_written(export_saved_model(model, tmp_path / "model", step=False)) == set()
+
+
+def test_versions_stand_side_by_side(tmp_path):
+    path = tmp_path / "served" / "digits"
+    assert export_saved_model(models.dense(), path, version=1) == path / "1"
+    assert export_saved_model(models.dense(), path, version=2) == path / "2"
+    assert sorted(p.name for p in path.iterdir()) == ["1", "2"]
+    assert (path / "2" / "saved_model.pb").is_file()
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_what_exists_is_refused_and_kept(tmp_path, version):
+    target = tmp_path / "model" / "1" if version else tmp_path / "model"
+    target.mkdir(parents=True)
+    (target / "theirs").touch()
+    with pytest.raises(FileExistsError, match="choose another name"):
+        export_saved_model(models.dense(), tmp_path / "model", version=version)
+    assert [p.name for p in target.iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize(("version", "why"), [(None, "is no SavedModel"), (1, "a higher version")])
+def test_what_is_no_saved_model_or_a_version_is_never_overwritten(tmp_path, version, why):
+    target = tmp_path / "model" / "1" if version else tmp_path / "model"
+    target.mkdir(parents=True)
+    (target / "theirs").touch()
+    with pytest.raises(FileExistsError, match=why):
+        export_saved_model(models.dense(), tmp_path / "model", version=version, overwrite=True)
+    assert [p.name for p in target.iterdir()] == ["theirs"]
+
+
+def test_a_saved_model_is_overwritten_where_that_is_asked_for(tmp_path):
+    for model in (models.dense(), models.tagger()):
+        path = export_saved_model(model, tmp_path / "model", overwrite=True)
+    _, outputs = saved_model_signature(path)
+    assert set(outputs) == {"echo", "mean", "tags_all"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("version", [0, -1, True, 1.0, "1"])
+def test_a_version_is_a_positive_integer(tmp_path, version):
+    with pytest.raises(ValueError, match="version must be an integer of at least 1; received"):
+        export_saved_model(models.dense(), tmp_path / "model", version=version)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.tflite", "saved_model.pb"])
+def test_a_file_name_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"a SavedModel is a folder; received .*{name}"):
+        export_saved_model(models.dense(), tmp_path / name)
+
+
+def test_a_parent_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file is a file"):
+        export_saved_model(models.dense(), tmp_path / "file" / "model")
+
+
+def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(model, folder, *rest, **options):
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(saved_model, "write_saved_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export_saved_model(models.dense(), tmp_path / "new" / "model", version=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stateful_layer_is_refused_by_name(tmp_path):
+    inputs = keras.Input(batch_shape=(2, 5, 3))
+    inner = keras.Model(inputs, keras.layers.GRU(2, stateful=True, name="counter")(inputs))
+    outer = keras.Model(inputs, inner(inputs))
+    with pytest.raises(ValueError, match=r'counter" \(GRU\) is stateful: all requests .* share'):
+        export_saved_model(outer, tmp_path / "model")
+
+
+def test_a_compiled_function_is_refused(tmp_path):
+    model = models.with_function(tf.function(tf.nn.relu, jit_compile=True))
+    with pytest.raises(UnsupportedOpError, match="jit_compile in") as caught:
+        export_saved_model(model, tmp_path / "model")
+    assert list(caught.value.ops) == ["jit_compile"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_trained_with_jit_compile_is_exported(tmp_path):
+    model = models.dense()
+    model.compile(jit_compile=True)
+    assert unservable_ops(export_saved_model(model, tmp_path / "model")) == {}
+
+
+@pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp"])
+def test_xla_and_custom_ops_are_found(exported, tmp_path, op):
+    saved = saved_model_pb2.SavedModel.FromString((exported / "saved_model.pb").read_bytes())
+    function = saved.meta_graphs[0].graph_def.library.function[0]
+    function.node_def.add(name="model/odd/node", op=op)
+    (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    assert unservable_ops(tmp_path) == {op: ["model/odd/node"]}
+
+
+def test_a_damaged_file_is_no_saved_model(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 20)
+    with pytest.raises(ValueError, match="is not a SavedModel, or is damaged"):
+        saved_model_ops(tmp_path)
+
+
+def test_a_saved_model_without_serving_default_names_what_it_has(tmp_path):
+    module = tf.Module()
+    module.f = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"other": module.f})
+    with pytest.raises(ValueError, match="no signature serving_default; it has: other"):
+        saved_model_signature(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormLSTM(5, return_sequences=True),
+        keras.layers.Bidirectional(keras_norm.BatchNormSimpleRNN(4, max_timesteps=3)),
+        keras_norm.NormGRU(4),
+    ],
+    ids=["LN-LSTM", "Bidirectional BN-SimpleRNN", "GRU"],
+)
+def test_what_is_served_is_what_predict_and_evaluate_compute_bit_for_bit(layer, tmp_path):
+    model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
+    model.compile("sgd", "mae")
+    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model", step=False))
+    for batch, time in [(1, 9), (17, 16), (40, 21)]:
+        x = np.random.default_rng(time).normal(size=(batch, time, 3)).astype("float32")
+        predicted = model.predict(x, batch_size=batch, verbose=0)
+        (answer,) = served.signatures["serving_default"](x=x).values()
+        np.testing.assert_array_equal(answer, predicted)
+    assert model.evaluate(x, predicted, batch_size=batch, verbose=0) == 0
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "float16", "bfloat16", "float64"])
+def test_every_precision_is_exported_as_it_is(tmp_path, policy):
+    model = models.dense(dtype=policy)
+    expected = "float16" if policy == "mixed_float16" else policy
+    _, outputs = saved_model_signature(export_saved_model(model, tmp_path / "model"))
+    assert outputs["y"].dtype == expected
+
+
+def test_exporting_changes_no_output_of_the_model(tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
+    data = {"x": models.tagger_data(2, 4)["features_of_it"]}
+    before = KerasRunner(model)(data)
+    export_saved_model(model, tmp_path / "model")
+    models.assert_same(KerasRunner(model)(data), before, atol=0)
+
+
+def test_a_call_back_into_python_is_refused(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    twice = keras.layers.Lambda(
+        lambda z: tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [z], tf.float32), (None, 3)),
+        output_shape=(3,),
+    )
+    model = keras.Model(inputs, twice(inputs))
+    with pytest.raises(UnsupportedOpError, match="PyFunc"):
+        export_saved_model(model, tmp_path / "saved")
+
+
+def test_no_version_is_written_into_a_saved_model(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    folder = export_saved_model(model, tmp_path / "saved")
+    with pytest.raises(FileExistsError, match="is a SavedModel itself"):
+        export_saved_model(model, folder, version=1)

@@ -1,0 +1,97 @@
+import pytest
+
+from keras_norm.export.exporting.staging import replace_text, staged
+
+
+def test_the_target_appears_only_at_the_end(tmp_path):
+    target = tmp_path / "made" / "here" / "file"
+    with staged(target) as path:
+        path.write_text("whole")
+        assert not target.exists()
+    assert target.read_text() == "whole"
+    assert [p.name for p in target.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_leaves_nothing(tmp_path, error):
+    def build():
+        with staged(tmp_path / "made" / "here" / "folder") as path:
+            path.mkdir()
+            (path / "half").touch()
+            raise error
+
+    with pytest.raises(error):
+        build()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_keeps_folders_that_others_use(tmp_path):
+    def build():
+        with staged(tmp_path / "made" / "file"):
+            (tmp_path / "made" / "theirs").touch()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        build()
+    assert [p.name for p in (tmp_path / "made").iterdir()] == ["theirs"]
+
+
+def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
+    target = tmp_path / "file"
+
+    def build():
+        with staged(target) as path:
+            path.write_text("ours")
+            target.write_text("theirs")
+
+    with pytest.raises(FileExistsError, match="choose another name"):
+        build()
+    assert target.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_exists_gives_way_where_it_is_to_be_overwritten(tmp_path, kind):
+    target = tmp_path / "target"
+    write(target, kind, "old")
+    with staged(target, overwrite=True) as path:
+        write(path, kind, "new")
+        assert read(target) == "old"
+    assert read(target) == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_was_to_be_overwritten_stays_when_the_new_one_fails(tmp_path, kind):
+    target = tmp_path / "target"
+    write(target, kind, "old")
+
+    def build():
+        with staged(target, overwrite=True) as path:
+            write(path, kind, "new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        build()
+    assert read(target) == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def write(path, kind, text):
+    if kind == "folder":
+        path.mkdir()
+        path = path / "text"
+    path.write_text(text)
+
+
+def read(path):
+    return (path / "text" if path.is_dir() else path).read_text()
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    file = tmp_path / "file"
+    replace_text(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        replace_text(file, "\ud800")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
