@@ -64,6 +64,9 @@ TWINS = {
     keras.layers.SimpleRNN: NormSimpleRNN,
     keras.layers.RNN: CellLoop,
 }
+# Cells of Keras' that draw dropout masks at inference too, and use none: a served graph would write
+# to the variable that holds the seed.
+DROPPING = ("LSTMCell", "GRUCell", "SimpleRNNCell")
 
 
 def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
@@ -103,6 +106,8 @@ def _replaced(config: Any) -> Any:
         return config
     config = {key: _replaced(value) for key, value in config.items()}
     if config.get("module") == "keras.layers":
+        if config["class_name"] in DROPPING:
+            config["config"] |= {"dropout": 0.0, "recurrent_dropout": 0.0}
         twins = {own.__name__: twin for own, twin in TWINS.items()}
         twin = twins.get(config["class_name"])
         if twin is not None:

@@ -1,9 +1,6 @@
 """What all recurrent layers share: masks, directions, states, wrappers, models."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -470,33 +467,3 @@ def test_the_cells_arguments_cannot_be_set_on_the_layer(kind):
     assert layer.dropout == 0.0
     with pytest.raises(AttributeError):
         layer.dropout = 0.5
-
-
-STRATEGY = """
-import numpy as np, tensorflow as tf
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-import keras, keras_norm
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-x = np.random.default_rng(0).normal(size=(8, 3, 3)).astype("float32")
-with strategy.scope():
-    layer = keras_norm.BatchNormSimpleRNN(4, max_timesteps=3, return_sequences=True)
-    rnn = keras.layers.RNN(keras_norm.BatchNormSimpleRNNCell(4, max_timesteps=3))
-    model = keras.Sequential([keras.Input((3, 3)), layer, rnn, keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-model.fit(x, np.zeros((8, 1)), batch_size=4, verbose=0)
-counts = [w for w in model.non_trainable_weights if w.path.endswith("update_count")]
-assert len(counts) == 4, counts
-assert all((np.array(count)[1:] == 2).all() for count in counts), counts
-"""
-
-
-def test_replicas_of_a_strategy_train_together():
-    done = subprocess.run(
-        [sys.executable, "-c", STRATEGY],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

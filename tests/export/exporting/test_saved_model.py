@@ -74,8 +74,9 @@ def test_only_the_inference_form_is_exported(tmp_path):
     [
         keras_norm.LayerNormSimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
         keras.layers.SimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
+        keras.layers.RNN(keras.layers.SimpleRNNCell(2, dropout=0.5, recurrent_dropout=0.5)),
     ],
-    ids=["ours", "Keras'"],
+    ids=["ours", "Keras'", "of Keras' cell"],
 )
 def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path):
     model = keras.Sequential([keras.Input((None, 3)), layer])
