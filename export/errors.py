@@ -1,5 +1,10 @@
 """What can go wrong when a model is exported or an exported file is run."""
 
+import re
+
+# How TensorFlow names nodes of its own graphs within what it says.
+NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
+
 
 class UnsupportedOpError(ValueError):
     """The model needs an operation that the format's runtimes do not have.
@@ -45,5 +50,10 @@ class UsageError(ValueError):
 
 def one_line(error: Exception) -> str:
     """The first line of what an error says, or its kind where it says nothing."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return first_line(str(error)) or type(error).__name__
+
+
+def first_line(text: str) -> str:
+    """The first line that says something, without the names of TensorFlow's nodes; or ""."""
+    lines = (line.strip() for line in NODES.sub("", text).splitlines())
+    return next(filter(None, lines), "")

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.errors import UnsupportedOpError
+from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.exporting.staging import staged
@@ -130,8 +129,7 @@ def write_saved_model(
         tf.saved_model.save(module, str(folder), signatures=traced)
     except tf.errors.OpError as error:
         # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
-        reason = re.sub(r"\{\{.*?\}\}|\[Op:.*?\]", "", error.message).strip()
-        raise OSError(f"the SavedModel cannot be written: {reason}") from error
+        raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
 
 
 def _traced(function: Any, specs: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_norm.export.errors import RunnerError
+from keras_norm.export.errors import RunnerError, first_line
 from keras_norm.export.workers import protocol
 
 FOLDER = pathlib.Path(__file__).parents[1] / "workers"
@@ -124,7 +124,7 @@ class WorkerProcess:
             raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
         if reply[0] == protocol.ERROR:
             text = reply[1].decode()
-            raise RunnerError(f"{self._subject}: {_first_line(text)}", text)
+            raise RunnerError(f"{self._subject}: {first_line(text) or 'unknown error'}", text)
         return reply[1]
 
     def _cause_of_death(self) -> str:
@@ -156,7 +156,3 @@ def start(script: pathlib.Path, stderr: Any) -> Any:
         # A script's own folder, where the protocol stands, is on its path unless this is set.
         env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
     )
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "unknown error")

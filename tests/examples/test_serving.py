@@ -23,7 +23,7 @@ PAGE = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
 
 @pytest.fixture(scope="module")
 def model():
-    return models.layer_norm_lstm()
+    return models.recurrent()
 
 
 @pytest.fixture(scope="module")
