@@ -15,20 +15,12 @@ from examples import common
 from keras_norm import export
 
 ROOT = pathlib.Path(__file__).parents[1]
-MODULES = [
+MODULES = {
     name
-    for package in (
-        keras_norm,
-        keras_norm.compat,
-        keras_norm.layers,
-        keras_norm.ops,
-        keras_norm.rnn,
-        export,
-        common,
-    )
-    for _, name, _ in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
-    if name.startswith(("keras_norm.", "examples.")) and not name.endswith(("__main__", "workers"))
-]
+    for package in (keras_norm, export, common)
+    for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not name.endswith("__main__") and ".workers" not in name
+}
 
 
 def examples(module_name: str) -> list[doctest.DocTest]:
@@ -39,7 +31,7 @@ def examples(module_name: str) -> list[doctest.DocTest]:
     return [test for test in found if test.examples]
 
 
-@pytest.mark.parametrize("module_name", sorted(set(MODULES)))
+@pytest.mark.parametrize("module_name", [name for name in sorted(MODULES) if examples(name)])
 def test_docstring_examples_run(module_name: str) -> None:
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in examples(module_name):
