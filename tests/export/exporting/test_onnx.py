@@ -17,12 +17,13 @@ pytest.importorskip("tf2onnx")
 
 @pytest.fixture(scope="module")
 def model():
-    """Masked ids and features, both directions, a recurrence of either kind, outputs by key."""
+    """Ids and features, both masked; both directions, a recurrence of either kind, outputs by key."""
     keras.utils.set_random_seed(0)
     features = keras.Input((None, 3), name="features of it")
     ids = keras.Input((None,), dtype="int32", name="file")
     h = keras.layers.Embedding(7, 3, mask_zero=True)(ids)
-    h = keras.layers.Add()([h, keras_norm.BatchNormalization()(features)])
+    masked = keras.layers.Masking()(features)
+    h = keras.layers.Add()([h, keras_norm.BatchNormalization()(masked)])
     h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
     last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)
     outputs = {"tags/all": keras.layers.Dense(2)(h), "last": last, "echo": features}
@@ -36,7 +37,8 @@ def path(model, tmp_path_factory):
 
 def padded(batch, time):
     data = models.tagger_data(batch, time)
-    data["file"][:, time // 2 + 1 :] = 0
+    for name in data:
+        data[name][:, time // 2 + 1 :] = 0
     return data
 
 

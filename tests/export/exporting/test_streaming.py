@@ -31,14 +31,16 @@ def randomized(model):
 
 
 def stacked():
-    """Masked ids beside features, two kinds of layer, an output with time and one without.
+    """Masked ids and masked features, two kinds of layer, an output with time and one without.
+
+    Both are masked: a merge of one mask and none has no mask.
 
     Recurrences of one product, as every further one takes seconds more to trace.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     features = keras.Input((None, 2), name="features")
     x = keras.layers.Embedding(7, 2, mask_zero=True)(ids)
-    x = keras.layers.Add()([x, features])
+    x = keras.layers.Add()([x, keras.layers.Masking()(features)])
     x = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="lower")(x)
     tags = keras.layers.Dense(2, name="tags")(x)
     last = keras_norm.BatchNormSimpleRNN(3, max_timesteps=4, name="upper")(x)
@@ -49,7 +51,8 @@ def stacked_data():
     rng = np.random.default_rng(0)
     ids = rng.integers(1, 7, (BATCH, TIME)).astype("int32")
     ids[0, 4:] = ids[1, :2] = ids[2, 2] = 0
-    return {"ids": ids, "features": rng.normal(size=(BATCH, TIME, 2)).astype("float32")}
+    features = rng.normal(size=(BATCH, TIME, 2)) * (ids > 0)[..., None]
+    return {"ids": ids, "features": features.astype("float32")}
 
 
 @pytest.fixture(scope="module")
