@@ -20,7 +20,7 @@ from typing import NoReturn
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 INSISTENCE = 0.1  # seconds until an interrupt that was swallowed is raised again
-PATIENCE = 10.0  # seconds that an exception may be handled before it is raised there too
+PATIENCE = 5.0  # seconds that an exception may be handled before it is raised there too
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,14 +84,20 @@ def interruptible() -> Iterator[None]:
         nonlocal interrupted
         if ended:
             return
-        signal.setitimer(signal.ITIMER_REAL, INSISTENCE)
+        again(INSISTENCE)
         now = time.monotonic()
         if not sys.exception() or now >= interrupted + PATIENCE:
             interrupted = now
             raise KeyboardInterrupt
 
+    def again(seconds: float) -> None:
+        if timed:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    timed = hasattr(signal, "setitimer")  # as it is but on Windows
     wanted = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in (*wanted, signal.SIGALRM)}
+    wanted += [signal.SIGALRM] if timed else []
+    before = {number: signal.signal(number, interrupt) for number in wanted}
     try:
         yield
     except Exception as error:
@@ -100,7 +106,7 @@ def interruptible() -> Iterator[None]:
         raise
     finally:
         ended = True
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        again(0.0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

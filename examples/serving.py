@@ -13,7 +13,6 @@ import keras
 import numpy as np
 import requests
 import tensorflow as tf
-from sklearn.datasets import load_digits
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 import keras_norm
@@ -41,7 +40,7 @@ def rest(url, model, outputs, signature="serving_default"):
         body = {"signature_name": signature, "inputs": columns}
         answer = requests.post(f"{url}/v1/models/{model}:predict", json=body, timeout=TIMEOUT)
         if not answer.ok:
-            raise RuntimeError(f"{url}: {answer.json()['error']}")
+            raise RuntimeError(f"{url}: {answer.text}")
         found = answer.json()["outputs"]
         found = dict.fromkeys(outputs, found) if len(outputs) == 1 else found
         return {name: np.asarray(found[name], dtype) for name, dtype in outputs.items()}
@@ -76,7 +75,9 @@ def main(argv=None):
     parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
     parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
     args = parser.parse_args(argv)
-    digits = load_digits()
+    import sklearn.datasets  # not at the top: the two functions alone need none
+
+    digits = sklearn.datasets.load_digits()
     x = digits.images.astype("float32") / 16.0
     if args.command == "export":
         keras.utils.set_random_seed(0)

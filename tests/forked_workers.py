@@ -1,7 +1,7 @@
 """Worker processes forked from one that has imported what they need.
 
 Importing TensorFlow takes 4 s, and the tests start hundreds of workers. From `load` on, a forked
-worker does what one does that is started by itself (`tests/export/test_worker_process.py`).
+worker does what one does that is started by itself (`tests/export/runners/test_worker_process.py`).
 """
 
 import contextlib

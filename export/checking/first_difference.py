@@ -52,7 +52,8 @@ def explained_by_rounding(
     except Exception:
         return None
     failed = [c for c in comparisons if not c]
-    if any(c.max_abs is None or c.max_abs > MAGNIFIED * floor[c.output] for c in failed):
+    within = (c.max_abs is not None and c.max_abs <= MAGNIFIED * floor[c.output] for c in failed)
+    if not all(within):  # a NaN is not
         return None
     worst = max(failed, key=lambda c: c.max_abs or 0.0)
     reason = (

@@ -69,7 +69,8 @@ def export_saved_model(
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, or a stateful layer, whose state all requests to
             a server would share; `version` is no positive integer; `path` ends like a file; a name
-            of `signatures` is taken; the model does not take the samples of `warmup`.
+            of `signatures` is taken; the model does not take the samples of `warmup`; what is
+            written reads a table that no layer holds.
 
     Example:
     ```python
@@ -130,6 +131,11 @@ def write_saved_model(
     except tf.errors.OpError as error:
         # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
+    except AssertionError as error:
+        raise ValueError(
+            "the model or one of `signatures` reads a table, or another resource, that no layer of "
+            "the model holds, so it cannot be saved: make it an attribute of a layer"
+        ) from error
 
 
 def _traced(function: Any, specs: Any) -> Any:
@@ -140,10 +146,24 @@ def _traced(function: Any, specs: Any) -> Any:
 
 
 def _tables(models: Iterable[keras.Model]) -> list[Any]:
-    """What else than variables a graph reads: the lookup tables of layers."""
-    layers = [layer for model in models for _, layer in named_layers(model)]
-    held = [part for layer in layers for part in tf.train.TrackableView(layer).descendants()]
-    return [p for p in held if isinstance(p, tf.saved_model.experimental.TrackableResource)]
+    """What else than variables a graph reads: lookup tables, held by layers in whatever form."""
+    resource = tf.saved_model.experimental.TrackableResource
+    found: dict[int, Any] = {}
+    todo: list[Any] = list(models)
+    while todo:
+        part = todo.pop()
+        if id(part) in found:
+            continue
+        if isinstance(part, Mapping):
+            todo += part.values()
+        elif isinstance(part, list | tuple | set):
+            todo += part
+        elif isinstance(part, keras.layers.Layer | tf.Module):
+            todo += vars(part).values()
+        elif not isinstance(part, resource):
+            continue
+        found[id(part)] = part
+    return [part for part in found.values() if isinstance(part, resource)]
 
 
 def refuse_stateful(model: keras.Model) -> None:

@@ -58,7 +58,7 @@ class Step:
 
     Raises:
         StreamingError: no input has open time, or there is no recurrent layer, or one that runs
-            backward, is stateful, starts from other states than zeros, or has a loop of its own.
+            backward, is stateful, starts from other states than zeros, or keeps the loop of Keras.
         ValueError: as `signature.input_specs`.
 
     Example:
@@ -291,8 +291,10 @@ def _recurrent_layers(model: keras.Model) -> dict[str, ReplaceableRNN]:
             )
         if not isinstance(layer, ReplaceableRNN):
             raise StreamingError(
-                f'layer "{path}" ({type(layer).__name__}) has a loop of its own, which cannot be '
-                "left after one timestep: use keras.layers.RNN(cell)"
+                f'layer "{path}" ({type(layer).__name__}) runs the loop of Keras, as subclasses of '
+                "its recurrent layers do, ConvLSTM, and models that cannot be rebuilt from their "
+                "config: nothing can stand in for it. Use keras.layers.LSTM, GRU, SimpleRNN or "
+                "RNN(cell) themselves, or a layer of keras_norm"
             )
         (name,) = signature.unique([layer.name], found)
         found[name] = layer

@@ -49,7 +49,9 @@ class Report(Outcome):
         """
         try:
             report: Report = from_plain(cls, json.loads(text))
-        except (KeyError, TypeError) as error:
+        except KeyError as error:
+            raise ValueError(f"the text is no report of check: it has no {error}") from None
+        except (TypeError, ValueError) as error:
             raise ValueError(f"the text is no report of check: {error}") from None
         return report
 

@@ -47,20 +47,26 @@ def from_plain(kind: Any, plain: Any) -> Any:
         plain: what `to_plain` gave.
 
     Raises:
-        KeyError, TypeError: it is something else.
+        KeyError, TypeError, ValueError: it is something else.
     """
-    if plain is None:
-        return None
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is types.UnionType:  # of "... | None"
+        return None if plain is None else from_plain(arguments[0], plain)
     if dataclasses.is_dataclass(kind):
         kinds = typing.get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
-        return typing.cast(type, kind)(**{n: from_plain(kinds[n], plain[n]) for n in names})
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is types.UnionType:
-        return from_plain(arguments[0], plain)  # of "... | None"
+        given = {name: from_plain(kinds[name], _of(dict, plain)[name]) for name in names}
+        return typing.cast(type, kind)(**given)
     if typing.get_origin(kind) is tuple:
-        items = arguments if arguments[-1] is not Ellipsis else arguments[:1] * len(plain)
-        return tuple(from_plain(k, item) for k, item in zip(items, plain, strict=True))
-    if kind is Any and isinstance(plain, list):
-        return tuple(from_plain(Any, item) for item in plain)
-    return float(plain) if kind is float or (kind is Any and plain in NOT_FINITE) else plain
+        items = _of(list, plain)
+        each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
+        return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
+    if kind is Any:  # numbers, or lists of them
+        return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
+    return float(plain) if kind is float else _of(kind, plain)
+
+
+def _of(kind: type, plain: Any) -> Any:
+    if not isinstance(plain, kind):
+        raise TypeError(f"{plain!r:.40} is no {kind.__name__}")
+    return plain

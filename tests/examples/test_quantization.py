@@ -1,4 +1,4 @@
-"""The example's parts; its exports are those of tests/export/test_quantization.py."""
+"""The example's parts; its exports are those of tests/export/exporting/test_quantization.py."""
 
 import keras
 import numpy as np

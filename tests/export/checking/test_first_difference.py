@@ -187,3 +187,7 @@ def test_a_model_that_does_not_compute_in_float64_has_no_floor():
     inputs = keras.Input((None, 3), name="x")
     outputs = keras.layers.Lambda(lambda x: tf.cast(x, "float32") + tf.ones(3))(inputs)
     assert compared(keras.Model(inputs, outputs), 1e-9) is None
+
+
+def test_a_nan_is_no_rounding():
+    assert compared(flat(), np.nan) is None

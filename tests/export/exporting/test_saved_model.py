@@ -248,3 +248,45 @@ def test_no_version_is_written_into_a_saved_model(tmp_path):
     folder = export_saved_model(model, tmp_path / "saved")
     with pytest.raises(FileExistsError, match="is a SavedModel itself"):
         export_saved_model(model, folder, version=1)
+
+
+def table():
+    """0 and 1 become 10 and 11."""
+    keys = tf.constant([0, 1], tf.int64)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys + 10), -1)
+
+
+@keras.saving.register_keras_serializable()
+class Looked(keras.layers.Layer):
+    """Holds a table in a list, in a dict or in a module."""
+
+    def __init__(self, held, **kwargs):
+        super().__init__(**kwargs)
+        self.held = {"list": [table()], "dict": {"a": table()}, "module": tf.Module()}[held]
+        if held == "module":
+            self.held.table = table()
+
+    def call(self, x):
+        if isinstance(self.held, tf.Module):
+            return self.held.table.lookup(x)
+        return next(iter(self.held.values() if "a" in self.held else self.held)).lookup(x)
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, "int64")
+
+
+@pytest.mark.parametrize("held", ["list", "dict", "module"])
+def test_a_table_is_saved_however_a_layer_holds_it(held, tmp_path):
+    inputs = keras.Input((), dtype="int64", name="x")
+    model = keras.Model(inputs, Looked(held, name="y")(inputs))
+    path = export_saved_model(model, tmp_path / "model")
+    served = tf.saved_model.load(str(path)).signatures["serving_default"]
+    assert served(x=tf.constant([1, 0, 5], tf.int64))["y"].numpy().tolist() == [11, 10, -1]
+
+
+def test_a_table_that_no_layer_holds_is_refused_in_words(tmp_path):
+    model, elsewhere = models.dense(), table()
+    reads = {"other": lambda inputs: {"y": elsewhere.lookup(tf.cast(inputs["x"], tf.int64))}}
+    with pytest.raises(ValueError, match="make it an attribute of a layer"):
+        export_saved_model(model, tmp_path / "model", signatures=reads)
+    assert list(tmp_path.iterdir()) == []

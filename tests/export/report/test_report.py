@@ -163,9 +163,18 @@ def test_a_report_comes_back_from_its_json(failing):
     assert again.artifacts[0].outputs == failing.artifacts[0].outputs
 
 
-def test_json_of_something_else_is_refused():
-    with pytest.raises(ValueError, match="is no report of check"):
-        Report.from_json('{"model": 1}')
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no JSON", "Expecting value"),
+        ("null", "None is no dict"),
+        ("{}", "it has no 'model'"),
+        ('{"model": 1}', "1 is no str"),
+    ],
+)
+def test_text_of_something_else_is_refused(text, why):
+    with pytest.raises(ValueError, match=f"is no report of check: {why}"):
+        Report.from_json(text)
 
 
 @pytest.mark.parametrize("width", [80, 120])
