@@ -103,15 +103,16 @@ def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
     table.add_row(*(Text(c) if isinstance(c, str) else c for c in cells), style=style)
 
 
-def breakable(path: str, width: int = 38) -> str:
+def breakable(path: str, width: int = 38, after: str = "/") -> str:
     """A layer's path with line breaks after its slashes, so that no name is cut in two.
 
     Args:
         path: names joined by slashes.
         width: most characters in a line; a longer name has a line to itself.
+        after: the characters that a line may end with.
     """
     lines = [""]
-    for part in re.findall(r"[^/]*/?", path):
+    for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", path):
         if lines[-1] and len(lines[-1]) + len(part) > width:
             lines.append("")
         lines[-1] += part
@@ -121,21 +122,22 @@ def breakable(path: str, width: int = 38) -> str:
 def _values(report: Outcome) -> Iterator[Any]:
     table = new_table("Values, against the Keras model in inference mode")
     table.add_column("", no_wrap=True, width=4)
-    table.add_column("artefact", overflow="fold", max_width=20)
+    table.add_column("artefact", overflow="fold", max_width=17)
     table.add_column("output", overflow="fold", max_width=14)
     for name in ("worst abs", "worst rel", "needs atol"):
         table.add_column(name, justify="right", width=7)
     table.add_column("where", overflow="fold")
     for result in report.artifacts:
         if result.error is not None:
-            add_row(table, word("fail"), result.name, "", "", "", "", result.error)
+            name = breakable(result.name, 16, "/_. ")
+            add_row(table, word("fail"), name, "", "", "", "", result.error)
         for output in result.outputs:
             worst = output.comparisons[output.worst_case]
             add_row(
                 table,
                 word("pass" if output.passed else "fail"),
-                result.name,
-                output.output,
+                breakable(result.name, 16, "/_. "),
+                breakable(output.output, 14, "/_. "),
                 number(output.max_abs),
                 number(output.max_rel),
                 rounded_up(worst.atol_needed),
