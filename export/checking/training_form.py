@@ -49,9 +49,9 @@ def training_form(
             if isinstance(layer, NormRNN) and not batch_norms(layer):
                 run = functools.partial(_run_both, layer, found.setdefault(path, []))
                 loops[layer] = Loop(layer.own_initial_state, run)
-        with replaced_loops(loops):
-            if found:
-                inputs = [case.inputs[name] for name in signature.input_specs(model)]
+        if loops:
+            inputs = [case.inputs[name] for name in signature.input_specs(model)]
+            with replaced_loops(loops):
                 call_clone(clone, inputs, training=False)
     # Whatever a layer's own code raises in a copy, the files can be compared.
     except Exception as error:

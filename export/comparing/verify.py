@@ -184,10 +184,10 @@ def require_same(
     (result,) = compare({name: wanted}, received, 0.0, atol)
     if not result:
         shapes = ", ".join(str(array.shape) for array in inputs.values())
+        allowed = "" if result.problem else f", and {atol:.2g} is allowed"
         raise VerificationError(
             f"{who} gives something else than the Keras model for inputs of shape {shapes}: "
-            f"{difference(result)}, and {atol:.2g} is allowed. Either the model is random in "
-            f"inference, or {suspect}"
+            f"{difference(result)}{allowed}. Either the model is random in inference, or {suspect}"
         )
 
 

@@ -132,6 +132,8 @@ def write_saved_model(
         # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
     except AssertionError as error:
+        if "untracked" not in str(error):
+            raise
         raise ValueError(
             "the model or one of `signatures` reads a table, or another resource, that no layer of "
             "the model holds, so it cannot be saved: make it an attribute of a layer"
@@ -139,7 +141,7 @@ def write_saved_model(
 
 
 def _traced(function: Any, specs: Any) -> Any:
-    """The function as a graph. What is saved is this one: Keras' archive traces five times."""
+    """The function as a graph. What is saved is this one: Keras' archive traces four times."""
     if getattr(function, "input_signature", None) is None:
         function = tf.function(function, input_signature=[specs], autograph=False)
     return function.get_concrete_function()

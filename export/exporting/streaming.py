@@ -71,7 +71,6 @@ class Step:
     """
 
     def __init__(self, model: keras.Model) -> None:
-        self.model = model = with_twins(model)
         whole = signature.input_specs(model)
         self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
@@ -80,7 +79,18 @@ class Step:
             raise StreamingError(
                 "no input has open time: build the model with keras.Input((None, ...))"
             )
-        self._layers = _recurrent_layers(model)
+        _recurrent_layers(model)  # what it refuses need not be copied
+        self.model = with_twins(model)
+        self._layers = _recurrent_layers(self.model)
+        for name, layer in self._layers.items():
+            if not isinstance(layer, ReplaceableRNN):
+                raise StreamingError(
+                    f'layer "{name}" ({type(layer).__name__}) runs the loop of Keras, as '
+                    "subclasses of its recurrent layers do, ConvLSTM, and models that cannot be "
+                    "rebuilt from their config: nothing can stand in for it. Use "
+                    "keras.layers.LSTM, GRU, SimpleRNN or RNN(cell) themselves, or a layer of "
+                    "keras_norm"
+                )
         self._structures = {name: _zeros(name, layer) for name, layer in self._layers.items()}
         self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
@@ -201,7 +211,7 @@ class Step:
         return ops.squeeze(tensor, axis=1)
 
 
-def _one_timestep(name: str, layer: ReplaceableRNN, before: Any, new: dict[str, Any]) -> Loop:
+def _one_timestep(name: str, layer: keras.layers.RNN, before: Any, new: dict[str, Any]) -> Loop:
     """A layer's cell run once, from given states; the new ones are left in `new`."""
     asked = False
 
@@ -273,9 +283,9 @@ def _where_alive(
     return ops.where(alive, output, still), keras.tree.pack_sequence_as(before, kept)
 
 
-def _recurrent_layers(model: keras.Model) -> dict[str, ReplaceableRNN]:
+def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
     """The recurrent layers by names that are unique, refused where one cannot run forward."""
-    found: dict[str, ReplaceableRNN] = {}
+    found: dict[str, keras.layers.RNN] = {}
     for path, layer in named_layers(model):
         if not isinstance(layer, keras.layers.RNN):
             continue
@@ -288,13 +298,6 @@ def _recurrent_layers(model: keras.Model) -> dict[str, ReplaceableRNN]:
             raise StreamingError(
                 f'layer "{path}" is stateful, but the states of a stream are its client\'s: build '
                 "it with stateful=False"
-            )
-        if not isinstance(layer, ReplaceableRNN):
-            raise StreamingError(
-                f'layer "{path}" ({type(layer).__name__}) runs the loop of Keras, as subclasses of '
-                "its recurrent layers do, ConvLSTM, and models that cannot be rebuilt from their "
-                "config: nothing can stand in for it. Use keras.layers.LSTM, GRU, SimpleRNN or "
-                "RNN(cell) themselves, or a layer of keras_norm"
             )
         (name,) = signature.unique([layer.name], found)
         found[name] = layer

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import keras_norm
@@ -391,6 +392,24 @@ def assert_gradients_follow_oracle(
         gradients(layer, x, states, mask=mask, training=training),
         reference_gradients(layer.cell, x, states, run),
     )
+
+
+# Options of Keras' gated layers, each tried in one of the two modes at least.
+options_of_gates = pytest.mark.parametrize(
+    ("options", "training"),
+    [
+        ({}, False),
+        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, False),
+        ({"go_backwards": True}, False),
+        ({"use_bias": False}, True),
+        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, True),
+        ({"unroll": True}, True),
+        ({"dropout": 0.4, "seed": 7}, True),
+        ({"recurrent_dropout": 0.4, "seed": 7}, True),
+        ({"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7}, True),
+    ],
+    ids=str,
+)
 
 
 def assert_equals_keras(

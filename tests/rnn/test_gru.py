@@ -69,21 +69,7 @@ def test_regularizers_and_constraints_reach_the_weights_under_a_norm():
     assert len(layer.losses) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "training"),
-    [
-        ({}, False),
-        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, False),
-        ({"go_backwards": True}, False),
-        ({"use_bias": False}, True),
-        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, True),
-        ({"unroll": True}, True),
-        ({"dropout": 0.4, "seed": 7}, True),
-        ({"recurrent_dropout": 0.4, "seed": 7}, True),
-        ({"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7}, True),
-    ],
-    ids=str,
-)
+@kinds.options_of_gates
 def test_without_norm_it_is_keras_gru(options, training):
     kinds.assert_equals_keras(GRU, options, training=training)
 

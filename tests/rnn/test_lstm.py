@@ -58,21 +58,7 @@ def test_without_bias():
     )
 
 
-@pytest.mark.parametrize(
-    ("options", "training"),
-    [
-        ({}, False),
-        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, False),
-        ({"go_backwards": True}, False),
-        ({"use_bias": False}, True),
-        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, True),
-        ({"unroll": True}, True),
-        ({"dropout": 0.4, "seed": 7}, True),
-        ({"recurrent_dropout": 0.4, "seed": 7}, True),
-        ({"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7}, True),
-    ],
-    ids=str,
-)
+@kinds.options_of_gates
 def test_without_norm_it_is_keras_lstm(options, training):
     kinds.assert_equals_keras(LSTM, options, training=training)
 
