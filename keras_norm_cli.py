@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and what there is to say of a refusal."""
+    if args.command == "verify":  # needs neither Keras nor this package
+        with interruptible():
+            return _verify(args)
     with interruptible():
         from keras_norm.export import commands, errors
     try:
@@ -65,6 +68,15 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         OSError,
         ValueError,
     ) as error:
+        return WRONG_USE, str(error)
+
+
+def _verify(args: argparse.Namespace) -> tuple[int, str]:
+    import keras_norm_verify
+
+    try:
+        return keras_norm_verify.report(args.file, args.proof), ""
+    except keras_norm_verify.ProofError as error:
         return WRONG_USE, str(error)
 
 
@@ -192,7 +204,16 @@ def _parser() -> argparse.ArgumentParser:
         help="insist on a signature step, or leave it out; else it is where the model streams",
     )
     export.add_argument(
-        "--warmup", type=pathlib.Path, metavar="FILE.npz", help="samples that warm a server up"
+        "--samples",
+        type=pathlib.Path,
+        metavar="FILE.npz",
+        help="arrays by input name, which the files are run on; else random ones",
+    )
+    export.add_argument(
+        "--no-proof", dest="proof", action="store_false", help="write no cases for verify"
+    )
+    export.add_argument(
+        "--warmup", action="store_true", help="let a server run the same cases when it loads"
     )
     export.add_argument(
         "--tflite", action="store_true", help="write DIR/model.tflite (model-VERSION.tflite) too"
@@ -226,6 +247,14 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
     check.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
     check.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+
+    verify = commands.add_parser(
+        "verify",
+        help="run an exported file on the cases that came with it",
+        description="Run an exported file on the cases that came with it, without Keras.",
+    )
+    verify.add_argument("file", metavar="ARTEFACT", help="SavedModel or .tflite")
+    verify.add_argument("--proof", metavar="FILE.npz", help="where its cases are, if elsewhere")
 
     recalibrate = command("recalibrate", "recompute moving statistics from data")
     recalibrate.add_argument(

@@ -25,14 +25,15 @@ from keras_norm.export.report.page import render, require_report_extra
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
 from keras_norm.recalibrate import recalibrate as recalibrate_model
+from keras_norm_verify import BESIDE
 
 
 def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `quantize`, `representative`,
-            `fused` and `force` of the command line.
+        args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `quantize`,
+            `representative`, `fused` and `force` of the command line.
 
     Returns:
         True.
@@ -54,8 +55,8 @@ def export(args: argparse.Namespace) -> bool:
     for path in (target, *([tflite] if args.tflite else [])):
         if path.exists() and not args.force:
             raise UsageError(f"{path} exists; choose another --to, or --force.")
-    warmup = _load_data(args.warmup) if args.warmup else None
-    samples = _load_data(args.representative) if args.representative else None
+    samples = _load_data(args.samples) if args.samples else None
+    representative = _load_data(args.representative) if args.representative else None
     model = _load_model(args.model)
     is_new, replaces = not folder.exists(), tflite.exists()
     written: list[pathlib.Path] = []
@@ -67,9 +68,10 @@ def export(args: argparse.Namespace) -> bool:
                     model,
                     tflite,
                     quantize=args.quantize,
-                    representative=samples,
+                    representative=representative,
                     step=args.step,
                     fused=args.fused,
+                    proof=args.proof,
                     overwrite=args.force,
                 )
             )
@@ -79,7 +81,9 @@ def export(args: argparse.Namespace) -> bool:
                 saved_model,
                 version=args.version,
                 step=args.step,
-                warmup=warmup,
+                samples=samples,
+                proof=args.proof,
+                warmup=args.warmup,
                 overwrite=args.force,
             )
         )
@@ -87,6 +91,7 @@ def export(args: argparse.Namespace) -> bool:
         for path in written:
             if not replaces:  # the old file is gone, and a new one is better than none
                 path.unlink()
+                path.with_name(path.name + BESIDE).unlink(missing_ok=True)
         if is_new:
             with contextlib.suppress(OSError):
                 folder.rmdir()

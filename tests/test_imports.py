@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import pathlib
+import sys
 
 import pytest
 
@@ -10,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # The floors of export, the lowest first; what stands in none of these folders is under or above.
 FLOORS = ["formats", "runners", "comparing", "exporting", "report", "checking"]
-UNDER = {"errors", "signature", "results"}
+UNDER = {"errors", "signature", "results", "versions"}
 
 # What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
@@ -47,7 +48,7 @@ MODULES = {
     for folder in ("keras_norm", "export", "examples", "benchmarks")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
-MODULES["keras_norm_cli"] = ROOT / "keras_norm_cli.py"
+MODULES |= {name: ROOT / f"{name}.py" for name in ("keras_norm_cli", "keras_norm_verify")}
 
 
 def rank(module):
@@ -57,6 +58,8 @@ def rank(module):
         return ORDER.index("examples and benchmarks")
     if first == "keras_norm_cli" or (first == "keras_norm" and rest[-1:] == ["__main__"]):
         return ORDER.index("cli")
+    if first == "keras_norm_verify":
+        return ORDER.index("export")
     if first != "keras_norm" or not rest or rest == ["export"]:
         return None
     if rest[0] == "keras_internals":
@@ -83,6 +86,11 @@ def imported(module):
             # `from a import b` imports a, and b where that is a module.
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def test_what_a_device_gets_a_copy_of_imports_no_package_but_numpy_and_the_runtimes():
+    others = {name.split(".")[0] for name in imported("keras_norm_verify")}
+    assert others - set(sys.stdlib_module_names) == {"numpy", "ai_edge_litert", "tensorflow"}
 
 
 def within(name, *packages):

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import importlib.metadata
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -36,6 +35,7 @@ from keras_norm.export.results import (
 )
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import STEP
+from keras_norm.export.versions import versions
 
 
 def check(
@@ -148,7 +148,7 @@ def check(
         results,
         gap,
         (*plan.notes, *unread, *unstreamed),
-        _versions(),
+        tuple(versions().items()),
         findings(own, results, gap, samples.count, samples.length),
         plan.layers,
         plan.timesteps,
@@ -317,16 +317,3 @@ def _own_properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Propert
     rows, repeat = _properties(run, plan, tolerance)
     sides = (properties.padding, properties.left_padding)
     return (rows, *(side(run, plan.samples, plan.padding, tolerance) for side in sides), repeat)
-
-
-def _versions() -> tuple[tuple[str, str], ...]:
-    packages = ("keras", "tensorflow", "ai-edge-litert", "openvino", "onnxruntime", "numpy")
-    installed = {d for d in packages if _version(d)}
-    return tuple((name, _version(name)) for name in packages if name in installed)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""

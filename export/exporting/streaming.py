@@ -24,6 +24,7 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.replaceable import Loop, ReplaceableRNN, replaced_loops
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import named_layers
+from keras_norm_verify import over_time
 
 # What the states of Keras' cells, and of ours, are called.
 STATE_NAMES = {
@@ -185,21 +186,11 @@ class Step:
             What the model gives for the whole: outputs of all timesteps, (batch, time, ...), for
             every name in `sequence_outputs`, the last output for every other.
         """
-        now: Mapping[str, Any] = self.initial_states(next(iter(inputs.values())).shape[0])
-        answers = []
         lengths = {inputs[name].shape[1] for name in self.sequences}
         if len(lengths) > 1:
             raise ValueError(f"the inputs of a stream have one length; received {sorted(lengths)}")
-        for t in range(*lengths):
-            at_t = {n: a[:, t] if n in self.sequences else a for n, a in inputs.items()}
-            now = run(at_t | {name: now[name] for name in self.states})
-            answers.append({n: np.asarray(now[n]) for n in now if n not in self.states})
-        return {
-            name: np.stack([answer[name] for answer in answers], axis=1)
-            if name in self.sequence_outputs
-            else answers[-1][name]
-            for name in answers[0]
-        }
+        states = self.initial_states(next(iter(inputs.values())).shape[0])
+        return over_time(run, inputs, states, self.sequences, self.sequence_outputs)
 
     def _without_time(self, name: str, tensor: Any) -> Any:
         if name not in self.sequence_outputs:

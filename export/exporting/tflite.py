@@ -9,11 +9,13 @@ import keras
 
 from keras_norm.export import signature
 from keras_norm.export.comparing.cases import Samples
-from keras_norm.export.comparing.verify import verification_cases, verify_tflite
+from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.verify import verify_tflite
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting import fusion
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.node_layers import layers_of
+from keras_norm.export.exporting.proof import make_proof, write_proof
 from keras_norm.export.exporting.quantization import (
     QUANTIZE,
     read_representative,
@@ -32,6 +34,7 @@ from keras_norm.export.workers import protocol
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
+from keras_norm_verify import BESIDE
 
 LOOP_OPS = "TensorList"
 CONVERSION_TIMEOUT = 1800.0
@@ -45,6 +48,7 @@ def export_tflite(
     representative: Any = None,
     step: bool | None = None,
     fused: bool = False,
+    proof: bool | str = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file, in inference mode.
@@ -55,8 +59,8 @@ def export_tflite(
     The file needs TFLite's builtin operations only. Recurrent layers of Keras' own are written as
     those of this package that compute the same (`exporting.twins`). Batch, time and every other
     size that the model leaves open stay open. It is converted in a child process, and moved
-    into place only after it ran there at two shapes, three times, and gave what the Keras model
-    gives.
+    into place only after it ran there, at two batch sizes and lengths at least, and gave what the
+    Keras model gives.
 
     Args:
         model: a functional or a built sequential model.
@@ -75,6 +79,9 @@ def export_tflite(
             samples have no states.
         fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
             loop: plain ones, and those with LayerNormalization in the joint form.
+        proof: whether the cases that it was run on go along for `keras-norm verify`, in a file
+            beside it of the same name and ".proof.npz"; or "inside" it, at its end, where readers
+            of the format pass over them.
         overwrite: whether it takes the place of a file that stands there.
 
     Returns:
@@ -93,7 +100,8 @@ def export_tflite(
             computes in float16 or bfloat16; "dynamic" comes without `representative` for a model
             with statistics of every timestep; `fused` is True, and a recurrent layer is none that
             TFLite can fuse; "int8" meets a loop; `quantize` is unknown, does not go with `fused`
-            or `step`, or with `representative` as given; `path` does not end in ".tflite".
+            or `step`, or with `representative` as given; `proof` is no such word; `path` does not
+            end in ".tflite".
 
     Example:
     ```python
@@ -106,6 +114,8 @@ def export_tflite(
         raise ValueError(
             f'quantize must be None, "float16", "dynamic" or "int8"; received {quantize!r}'
         )
+    if proof not in (True, False, "inside"):
+        raise ValueError(f'proof must be True, False or "inside"; received {proof!r}')
     target = pathlib.Path(path)
     if target.suffix != ".tflite":
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
@@ -118,9 +128,9 @@ def export_tflite(
     if quantize == "dynamic" and samples is None:
         _refuse_untested_statistics(model)
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    cases = verification_cases(model)
+    cases = verification_cases(model, representative)
     model = with_twins(model, cases)
-    with staged(target, overwrite) as file:
+    with staged(target, overwrite, beside=target.name + BESIDE) as file:
         saved_model = file.with_name("saved_model")
         with exported_loops("tflite"):
             stepper = find_step(model, _wants_step(quantize, step, fused), cases)
@@ -131,9 +141,12 @@ def export_tflite(
         signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
         _convert(model, saved_model, file, quantize, signatures, samples, fused)
         over_time = None if stepper is None else stepper.over_time
-        verify_tflite(file, cases, quantize, over_time, lstms)
+        answers = verify_tflite(file, cases, quantize, over_time, lstms)
         if samples is not None:
             verify_useful(model, file, samples)
+        if proof:
+            known = make_proof(model, cases, stepper, quantize, answers)
+            write_proof(file, known, inside=proof == "inside")
     return target
 
 

@@ -13,7 +13,8 @@ import keras
 from keras import ops
 
 from keras_norm.clone import rebuilt
-from keras_norm.export.comparing.verify import Cases, verify_twin
+from keras_norm.export.comparing.verification_cases import Cases
+from keras_norm.export.comparing.verify import verify_twin
 from keras_norm.export.errors import VerificationError
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
@@ -79,7 +80,7 @@ def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
 
     Args:
         model: a functional or a built sequential model. It is not touched.
-        cases: of `verify.verification_cases`; None to make them.
+        cases: of `verification_cases`; None to make them.
 
     Returns:
         Another model, which gave what the model gives on random inputs; or the same, where nothing

@@ -120,8 +120,10 @@ def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
 def test_export_takes_samples_for_the_warmup(run, tmp_path):
     pytest.importorskip("tensorflow_serving")
     to = tmp_path / "served"
-    status, _, err = run("export", "{}/model.keras", "--to", to, "--warmup", "{}/data.npz")
+    options = ("--warmup", "--samples", "{}/data.npz", "--no-proof")
+    status, _, err = run("export", "{}/model.keras", "--to", to, *options)
     assert (status, err) == (0, "")
+    assert not (to / "saved_model" / "assets.extra" / "proof.npz").exists()
     assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
 
 
