@@ -354,8 +354,7 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
         assert run("export", "{}/model.keras", *versioned)[0] == 0
     assert {p.name for p in (tmp_path / "versions").iterdir()} == {
         "saved_model",
-        "model-1.tflite",
-        "model-2.tflite",
+        *(f"model-{version}.tflite{part}" for version in (1, 2) for part in ("", ".proof.npz")),
     }
 
 
