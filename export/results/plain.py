@@ -6,6 +6,8 @@ import types
 import typing
 from typing import Any
 
+import numpy as np
+
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 # Properties that readers of the JSON want, and need not compute.
 DERIVED = (
@@ -23,7 +25,7 @@ DERIVED = (
 
 
 def to_plain(node: Any) -> Any:
-    """Dataclasses as dicts, with their verdicts; tuples as lists; NaN and infinity as text.
+    """Dataclasses as dicts, with their verdicts; arrays as lists; NaN and infinity as text.
 
     Args:
         node: a dataclass, or what one holds.
@@ -32,6 +34,8 @@ def to_plain(node: Any) -> Any:
         plain = {f.name: to_plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
         present = [name for name in DERIVED if hasattr(node, name) and name not in plain]
         return {**plain, **{name: to_plain(getattr(node, name)) for name in present}}
+    if isinstance(node, np.ndarray):
+        node = node.tolist()
     if isinstance(node, tuple | list):
         return [to_plain(item) for item in node]
     if isinstance(node, float) and not math.isfinite(node):
@@ -61,6 +65,8 @@ def from_plain(kind: Any, plain: Any) -> Any:
         items = _of(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
+    if kind is np.ndarray:
+        return np.array(_of(list, plain), "float64")
     if kind is Any:  # numbers, or lists of them
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _of(kind, plain)
