@@ -106,8 +106,8 @@ def check(
         if value is not None and not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be finite, and 0 or more. Received: {name}={value}.")
     parts = Data(signature.input_specs(model), data, labels)
-    first = parts.first()
-    if first.samples.count < 2:
+    samples, first = parts.first()
+    if samples.count < 2:
         raise ValueError(
             "The check needs at least 2 samples, so that a row can be seen with other companions. "
             "Received 1."
@@ -115,7 +115,7 @@ def check(
     found = sources(artifacts)
     with left_as_it_was(model):
         weights = [ops.convert_to_numpy(weight) for weight in model.weights]
-        plan = make_plan(model, first.samples, batch_sizes, lengths)
+        plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
             _, case = next(first.samples.batches(plan.batch))
             known = with_rows(case, plan.run(case.inputs))

@@ -50,8 +50,10 @@ class GapMeter:
             copies = [copy for _, copy in batch_norms(self.clone)]
             self.counts = [count_positions(self.clone, copy) for copy in copies]
             self.pairs = [
-                (*own, copy, count)
-                for own, copy, count in zip(batch_norms(model), copies, self.counts, strict=True)
+                (own, copy, count)
+                for (_, own), copy, count in zip(
+                    batch_norms(model), copies, self.counts, strict=True
+                )
             ]
         # Whatever a layer's own code raises in a copy, the files can be compared.
         except Exception as error:
@@ -77,12 +79,15 @@ class GapMeter:
             inference = self.run(inputs)
             for count in self.counts:
                 count.assign(ops.zeros_like(count))
-            updates = [as_array(getattr(pair[2], "update_count", -1)) for pair in self.pairs]
+            updates = [as_array(getattr(copy, "update_count", -1)) for _, copy, _ in self.pairs]
             outputs = call_clone(self.clone, ordered, training=True)
         except Exception as error:
             self.error = one_line(error)
             return PartialGap(error=self.error)
-        layers = (_statistics(*pair, seen) for pair, seen in zip(self.pairs, updates, strict=True))
+        layers = (
+            _statistics(place, *pair, seen)
+            for place, (pair, seen) in enumerate(zip(self.pairs, updates, strict=True))
+        )
         training = dict(zip(self.outputs, outputs, strict=True))
         rows = len(ordered[0])
         return PartialGap(
@@ -124,8 +129,8 @@ def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> Tr
         if 2 * seen.rows >= most:
             outputs.setdefault(seen.output, []).append(seen)
     gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
-    own = dict(batch_norms(model))
-    layers = tuple(layer_statistics(own[seen.path], seen) for seen in found.layers)
+    norms = batch_norms(model)
+    layers = tuple(layer_statistics(*norms[seen.place], seen) for seen in found.layers)
     verdict, reason = _verdict(gaps, layers)
     metrics = tuple(
         MetricGap(inference.output, inference.name, inference.value, training.value)
@@ -156,10 +161,11 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return mean, variance, reached
 
 
-def layer_statistics(layer: Any, seen: BatchStatistics) -> LayerStatistics:
+def layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
     """Compare a layer's moving statistics with those of the data.
 
     Args:
+        path: path of the layer.
         layer: the layer, as trained.
         seen: the batch statistics of all batches.
     """
@@ -170,14 +176,14 @@ def layer_statistics(layer: Any, seen: BatchStatistics) -> LayerStatistics:
     updates, started = _updates(layer)
     known = (int(trained.sum()), int(reached.sum()), note, updates, started)
     if not compared.any():
-        return LayerStatistics(seen.path, None, None, (None,) * len(mean), *known)
+        return LayerStatistics(path, None, None, (None,) * len(mean), *known)
     n = np.maximum(seen.positions, 1.0)[:, None]
     offset = seen.first / n
     spread = seen.second / n - np.square(offset)
     distance = (np.abs(offset) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
     ratio = np.abs(np.log((spread + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
-        seen.path,
+        path,
         _rounded(distance[compared].mean()),
         _rounded(ratio[compared].mean()),
         tuple(_rounded(d) if c else None for d, c in zip(distance, compared, strict=True)),
@@ -186,7 +192,7 @@ def layer_statistics(layer: Any, seen: BatchStatistics) -> LayerStatistics:
 
 
 def _statistics(
-    path: str, layer: Any, copy: Any, count: Any, updates: np.ndarray
+    place: int, layer: Any, copy: Any, count: Any, updates: np.ndarray
 ) -> BatchStatistics:
     """What one call left in the statistics of a measuring clone's layer, around the model's own."""
     mean, variance, _ = moving_statistics(copy)
@@ -195,7 +201,7 @@ def _statistics(
         n = np.where(np.atleast_1d(as_array(copy.update_count) > updates), n, 0.0)
     offset = mean - moving_statistics(layer)[0]
     weights = n[:, None]
-    return BatchStatistics(path, n, weights * offset, weights * (variance + np.square(offset)))
+    return BatchStatistics(place, n, weights * offset, weights * (variance + np.square(offset)))
 
 
 def _rounded(value: Any) -> float:

@@ -72,14 +72,14 @@ class Answers:
 
 
 @contextlib.contextmanager
-def opened(sources: Sequence[Source], first: Arrays) -> Iterator[tuple[Opened, ...]]:
-    """Open every artefact and call it once.
+def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[tuple[Opened, ...]]:
+    """Open every artefact, and call it once.
 
     Whatever one raises is a finding, and the others are still to be run.
 
     Args:
         sources: the artefacts.
-        first: inputs of the first call.
+        first: inputs of the first call; None for none.
     """
     with contextlib.ExitStack() as stack:
         found = []
@@ -88,7 +88,7 @@ def opened(sources: Sequence[Source], first: Arrays) -> Iterator[tuple[Opened, .
             try:
                 one.run = stack.enter_context(source.open())
                 one.state = weights_state(one.run)
-                one.first = one.run(first)
+                one.first = one.run(first) if first is not None else {}
             except Exception as error:
                 one.run, one.error = None, one_line(error)
             found.append(one)

@@ -49,14 +49,17 @@ class Data:
             arrays by name, or several; or a `tf.data.Dataset` or `keras.utils.PyDataset` of
             batches x, (x, y) or (x, y, weights): the labels are y, and no weights are used.
         labels: of arrays: arrays by output name, or one for one output. Of files: as many files.
+        by_file: whether samples are counted in their file where there is only one too.
 
     Raises:
         ValueError: labels beside batches, which have their own; another number of files; batches
             without an end; and, when it is gone through, as `read_samples`.
     """
 
-    def __init__(self, specs: Mapping[str, Any], data: Any, labels: Any = None) -> None:
-        self.specs, self.data, self.labels = specs, data, labels
+    def __init__(
+        self, specs: Mapping[str, Any], data: Any, labels: Any = None, *, by_file: bool = False
+    ) -> None:
+        self.specs, self.data, self.labels, self.by_file = specs, data, labels, by_file
         self.files = _files(data)
         if self.files is not None:
             self.of_files = None if labels is None else _files(labels)
@@ -83,8 +86,8 @@ class Data:
                 count += part.samples.count
                 yield part
 
-    def first(self) -> Part:
-        """The first samples: the first part, or as many of one shape as make `FIRST`."""
+    def first(self) -> tuple[Samples, Part]:
+        """The first samples, as many parts of one shape as make `FIRST`, and the first part."""
         found: list[Part] = []
         for part in self:
             if found and _shapes(part) != _shapes(found[0]):
@@ -98,12 +101,12 @@ class Data:
             name: np.concatenate([part.samples.arrays[name] for part in found])
             for name in self.specs
         }
-        samples = dataclasses.replace(found[0].samples, arrays=joined, count=len(_any(joined)))
-        return dataclasses.replace(found[0], samples=samples)
+        count = sum(part.samples.count for part in found)
+        return dataclasses.replace(found[0].samples, arrays=joined, count=count), found[0]
 
     def _read(self) -> Iterator[tuple[str, Any, Any]]:
         if self.files is not None:
-            several = len(self.files) > 1
+            several = self.by_file or len(self.files) > 1
             for k, file in enumerate(self.files):
                 y = None if self.of_files is None else read_npz(self.of_files[k])
                 yield file.name if several else "", read_npz(file), y
@@ -196,7 +199,3 @@ def _rows(labels: Any, rows: slice) -> Any:
 
 def _shapes(part: Part) -> dict[str, tuple[int, ...]]:
     return {name: array.shape[1:] for name, array in part.samples.arrays.items()}
-
-
-def _any(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-    return next(iter(arrays.values()))

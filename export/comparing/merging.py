@@ -56,7 +56,7 @@ def _measured(one: Measured, other: Measured) -> Measured:
 def _gap(one: PartialGap, other: PartialGap) -> PartialGap:
     return PartialGap(
         outputs=_joined((*one.outputs, *other.outputs), lambda d: (d.output, d.rows), _modes),
-        layers=_joined((*one.layers, *other.layers), lambda s: s.path, _statistics),
+        layers=_joined((*one.layers, *other.layers), lambda s: s.place, _statistics),
         inference=_tallies(one.inference, other.inference),
         training=_tallies(one.training, other.training),
         error=_error(one.error, other.error),
@@ -76,7 +76,7 @@ def _modes(one: ModeDifference, other: ModeDifference) -> ModeDifference:
 
 def _statistics(one: BatchStatistics, other: BatchStatistics) -> BatchStatistics:
     return BatchStatistics(
-        one.path,
+        one.place,
         one.positions + other.positions,
         one.first + other.first,
         one.second + other.second,

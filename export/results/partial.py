@@ -1,11 +1,13 @@
 """What was measured on a part of the data: parts merge, in any order, to what the whole gives."""
 
 import dataclasses
+import json
 
 import numpy as np
 
 from keras_norm.export.results.artifact import Tally
 from keras_norm.export.results.comparison import Measurement
+from keras_norm.export.results.plain import read_json, to_plain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,13 +53,14 @@ class BatchStatistics:
     """Sums over batches of one BatchNorm's batch statistics, each around its moving mean.
 
     Attributes:
-        path: path of the layer.
+        place: of the layer among the model's batch normalizations: their paths may have numbers
+            that are another process' own.
         positions: (rows,), n: number of values that each row of statistics is taken over.
         first: (rows, features), sum of n (batch mean - moving mean).
         second: (rows, features), sum of n (batch variance + (batch mean - moving mean)^2).
     """
 
-    path: str
+    place: int
     positions: np.ndarray
     first: np.ndarray
     second: np.ndarray
@@ -101,3 +104,20 @@ class Partial:
     tallies: tuple[Tally, ...] = ()
     artifacts: tuple[Measured, ...] = ()
     gap: PartialGap = PartialGap()
+
+    def to_json(self) -> str:
+        """All of it as one line of JSON."""
+        return json.dumps(to_plain(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Partial":
+        """What `to_json` wrote.
+
+        Args:
+            text: what it wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        partial: Partial = read_json(cls, text, "partial result")
+        return partial

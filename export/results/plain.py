@@ -1,6 +1,7 @@
 """Frozen dataclasses as what JSON can hold, and back."""
 
 import dataclasses
+import json
 import math
 import types
 import typing
@@ -70,6 +71,25 @@ def from_plain(kind: Any, plain: Any) -> Any:
     if kind is Any:  # numbers, or lists of them
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _of(kind, plain)
+
+
+def read_json(kind: Any, text: str, name: str) -> Any:
+    """What `to_plain` made it from, from its JSON.
+
+    Args:
+        kind: a dataclass.
+        text: what `json.dumps` made of what `to_plain` gave.
+        name: of what it should be, for the message.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        return from_plain(kind, json.loads(text))
+    except KeyError as error:
+        raise ValueError(f"the text is no {name} of check: it has no {error}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the text is no {name} of check: {error}") from None
 
 
 def _of(kind: type, plain: Any) -> Any:
