@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
-from keras_norm.export.comparing.properties import Run
 from keras_norm.export.formats.saved_model import saved_model_folder, saved_model_signature
 from keras_norm.export.formats.tflite import is_tflite
 from keras_norm.export.runners import (
     CApiRunner,
     ONNXRunner,
     OpenVINORunner,
+    Run,
     SavedModelRunner,
     TFLiteRunner,
     openvino_is_installed,

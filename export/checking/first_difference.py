@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.comparing.cases import Case
-from keras_norm.export.comparing.compare import largest
+from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.precision import tflite_precision
 from keras_norm.export.comparing.rounding import rounding
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line

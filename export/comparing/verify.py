@@ -8,7 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export.comparing.compare import TOLERANCES, compare, largest
+from keras_norm.export.comparing.compare import TOLERANCES, compare
+from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
 from keras_norm.export.errors import VerificationError

@@ -8,7 +8,8 @@ from typing import Any
 
 import keras
 
-from keras_norm.export.comparing.compare import TOLERANCES, largest
+from keras_norm.export.comparing.compare import TOLERANCES
+from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
 from keras_norm.export.comparing.verify import (
     CONVERTS_WRONGLY,

@@ -8,9 +8,12 @@ from keras_norm.export.results.artifact import (
     FirstDifference,
     Metric,
     Property,
+    Tally,
 )
 from keras_norm.export.results.comparison import (
     DifferenceProfile,
+    Element,
+    Measurement,
     OutputComparison,
     OutputResult,
     difference,
@@ -25,24 +28,39 @@ from keras_norm.export.results.gap import (
     TrainInferenceGap,
 )
 from keras_norm.export.results.outcome import Outcome
+from keras_norm.export.results.partial import (
+    BatchStatistics,
+    Measured,
+    ModeDifference,
+    Partial,
+    PartialGap,
+)
 
 __all__ = [
     "LARGE_DISTANCE",
     "LARGE_LOG_RATIO",
     "ArtifactResult",
+    "BatchStatistics",
     "Cost",
     "DifferenceProfile",
+    "Element",
     "Failure",
     "Finding",
     "FirstDifference",
     "LayerStatistics",
+    "Measured",
+    "Measurement",
     "Metric",
     "MetricGap",
+    "ModeDifference",
     "Outcome",
     "OutputComparison",
     "OutputGap",
     "OutputResult",
+    "Partial",
+    "PartialGap",
     "Property",
+    "Tally",
     "TrainInferenceGap",
     "difference",
     "largest_known",

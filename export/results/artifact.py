@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from keras_norm.export.results.comparison import OutputResult
 
 
@@ -34,6 +36,43 @@ class Metric:
     output: str
     name: str
     value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """What a metric is a mean of; those of several parts of the data add up.
+
+    Attributes:
+        output: name of the output.
+        name: "accuracy" or "mean squared error".
+        count: number of values.
+        total: sum over them; of an accuracy by a threshold, with the threshold 0.5.
+        signed: the same with the threshold 0.
+        shares: whether the Keras model's outputs are all between 0 and 1, so that the threshold is
+            0.5.
+    """
+
+    output: str
+    name: str
+    count: float
+    total: float
+    signed: float
+    shares: bool
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return dataclasses.replace(
+            self,
+            count=self.count + other.count,
+            total=self.total + other.total,
+            signed=self.signed + other.signed,
+            shares=self.shares and other.shares,
+        )
+
+    @property
+    def metric(self) -> Metric:
+        """The mean, in float32, in which the order of adding does not show."""
+        total = self.total if self.shares else self.signed
+        return Metric(self.output, self.name, float(np.float32(total / (self.count or 1.0))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,9 @@ class OutputComparison:
         max_abs: worst |actual - expected|.
         max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
         atol_needed: smallest atol that passes with this rtol.
-        used: worst |actual - expected| / (atol + rtol |expected|): the share of the tolerance that
-            is used, up to 1 where it passes.
+        used: |actual - expected| / (atol + rtol |expected|), the share of the tolerance that is
+            used, up to 1 where it passes: of the element that needs `atol_needed`, or of the one
+            that differs most, whichever uses more.
         where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
         expected: value expected there.
         actual: value found there.
@@ -69,6 +70,81 @@ class DifferenceProfile:
     def equal(self) -> bool:
         """Whether no element differs at all."""
         return self.counts[0] == sum(self.counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Element:
+    """One value of an output.
+
+    Attributes:
+        where: its named index, as (axis, index) pairs.
+        expected: value expected there.
+        actual: value found there.
+    """
+
+    where: tuple[tuple[str, int], ...]
+    expected: float
+    actual: float
+
+    @property
+    def difference(self) -> float:
+        """|actual - expected|; infinite where one is NaN, 0 for the same infinity."""
+        if self.actual == self.expected:
+            return 0.0
+        found = abs(self.actual - self.expected)
+        return math.inf if math.isnan(found) else found
+
+    def excess(self, rtol: float) -> float:
+        """The atol that it needs with this rtol; below 0 where it needs none."""
+        found = self.difference
+        return found - rtol * abs(self.expected) if 0.0 < found < math.inf else found
+
+    def used(self, rtol: float, atol: float) -> float:
+        """The share of a tolerance that it uses."""
+        found, allowed = self.difference, atol + rtol * abs(self.expected)
+        if found in (0.0, math.inf):
+            return found
+        return found / allowed if allowed else math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """How far one output is from what was expected, before any absolute tolerance is set.
+
+    Those of several parts of the data merge, in any order
+    (`keras_norm.export.comparing.compare.merge`).
+
+    Attributes:
+        output: name of the output.
+        rtol: relative tolerance that `worst` was found with.
+        problem: why elements could not be compared, or None.
+        exact: whether the values are whole numbers, which must be equal.
+        count: number of elements.
+        scale: the largest finite |expected|.
+        max_abs: worst |actual - expected|.
+        max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
+        worst: the element that needs the widest atol.
+        widest: the element that differs most.
+        nan_expected: how often NaN was expected.
+        nan_actual: how often NaN was found.
+        infinite: how often one side alone was infinite.
+        profile: the spread of the differences.
+    """
+
+    output: str
+    rtol: float
+    problem: str | None = None
+    exact: bool = False
+    count: int = 0
+    scale: float = 0.0
+    max_abs: float | None = None
+    max_rel: float | None = None
+    worst: Element | None = None
+    widest: Element | None = None
+    nan_expected: int = 0
+    nan_actual: int = 0
+    infinite: int = 0
+    profile: DifferenceProfile | None = None
 
 
 @dataclasses.dataclass(frozen=True)

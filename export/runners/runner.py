@@ -2,7 +2,7 @@
 
 import abc
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from keras_norm.export import signature
 from keras_norm.export.signature import TensorSpec
 
 Arrays = dict[str, np.ndarray]
+Run = Callable[[Arrays], Arrays]
 
 
 class Runner(abc.ABC):

@@ -1,0 +1,148 @@
+"""What models answered, judged: no model runs here."""
+
+import dataclasses
+import functools
+
+from keras_norm.export.checking.artifacts import Source
+from keras_norm.export.checking.plan import Plan
+from keras_norm.export.checking.running import Answers
+from keras_norm.export.comparing import properties
+from keras_norm.export.comparing.compare import TOLERANCES, coarsest, judge, measure
+from keras_norm.export.comparing.difference_profile import merged
+from keras_norm.export.comparing.properties import Tolerance
+from keras_norm.export.results import (
+    ArtifactResult,
+    Measured,
+    Measurement,
+    OutputResult,
+    Partial,
+    Property,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Judge:
+    """Holds answers against the Keras model's.
+
+    Attributes:
+        plan: what was asked.
+        measured: what all data gave.
+        rtol: relative tolerance that the user asked for, or None.
+        atol: absolute tolerance that the user asked for, or None.
+    """
+
+    plan: Plan
+    measured: Partial
+    rtol: float | None
+    atol: float | None
+
+    @property
+    def timesteps(self) -> int:
+        """Most timesteps that a recurrent layer ran; 1 without one."""
+        recurrent = self.plan.timesteps > 1
+        return max(self.plan.timesteps, self.measured.timesteps) if recurrent else 1
+
+    def share(self, precision: str) -> float:
+        """The default tolerance of values of this precision, over all data."""
+        return self.plan.share(precision, self.timesteps)
+
+    def tolerance(self, precision: str) -> Tolerance:
+        """How far values of this precision may differ.
+
+        By default rtol is the precision's own, and atol a share of an output's largest value in all
+        data and cases, whatever that value is.
+        """
+        share, scales = self.share(precision), dict(self.measured.scales)
+        return Tolerance(
+            TOLERANCES[precision] if self.rtol is None else self.rtol,
+            {
+                name: share * (max(scale, scales.get(name, 0.0)) or 1.0)
+                if self.atol is None
+                else self.atol
+                for name, scale in self.plan.scales.items()
+            },
+        )
+
+    def artifact(self, source: Source, answers: Answers) -> ArtifactResult:
+        """All that is to be said of one artefact, but why its values differ."""
+        precision = coarsest([source.precision, self.plan.precision])
+        tolerance = self.tolerance(precision)
+        seen = next((m for m in self.measured.artifacts if m.name == source.name), None)
+        if seen is None:
+            names = ", ".join(repr(m.name) for m in self.measured.artifacts) or "none"
+            raise ValueError(f"The data were measured for {names}, and not for {source.name!r}.")
+        error = seen.error or answers.error
+        done = answers.ops is not None
+        return ArtifactResult(
+            source.name,
+            source.path,
+            precision,
+            tolerance.rtol,
+            self.atol,
+            () if seen.error else self._values(seen, answers, tolerance),
+            self._properties(answers, tolerance),
+            error,
+            self.share(precision),
+            tuple(tally.metric for tally in seen.tallies) if done else (),
+            cost=answers.cost if done else None,
+        )
+
+    def calls(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, Property]:
+        """Whether rows are independent, and a call gives the same again."""
+        first, last = self.plan.cases[0], self.plan.cases[-1]
+        before, after = answers.cases[-1], answers.again[1]
+        return (
+            properties.row_independence(self.plan.companions, answers.companions, tolerance),
+            properties.repeat(last, first, before, after, tolerance),
+        )
+
+    def _properties(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, ...]:
+        if answers.ops is None:
+            return ()
+        cases, first = self.plan.cases, self.plan.cases[0]
+        picked = [cases[k] for k in answers.picked]
+        alone = [answers.cases[k] for k in answers.picked]
+        before, after = answers.first, answers.again[0]
+        streamed = () if answers.streamed is None else (self._streaming(answers, tolerance),)
+        return (
+            *self.calls(answers, tolerance),
+            *streamed,
+            properties.concurrency(picked, alone, answers.at_once, tolerance),
+            properties.unchanged(answers.changed, first, before, after, tolerance),
+            properties.plain_ops(*answers.ops),
+        )
+
+    def _streaming(self, answers: Answers, tolerance: Tolerance) -> Property:
+        stream, actual = self.plan.stream(), answers.streamed
+        assert actual is not None
+        expected, length = (
+            (stream, 0) if isinstance(stream, str) else (stream.expected, stream.length)
+        )
+        return properties.streaming(expected, actual, length, tolerance)
+
+    def _values(
+        self, seen: Measured, answers: Answers, tolerance: Tolerance
+    ) -> tuple[OutputResult, ...]:
+        """Every case, and all data, against the Keras model's answers, output by output."""
+        found: dict[str, list[tuple[str, Measurement]]] = {}
+        for case, expected, actual in zip(
+            self.plan.cases, self.plan.expected, answers.cases, strict=False
+        ):
+            for result in measure(expected, actual, tolerance.rtol, case.rows):
+                found.setdefault(result.output, []).append((case.name, result))
+        for result in seen.outputs:
+            name = f"all {self.measured.samples} samples"
+            found.setdefault(result.output, []).append((name, result))
+        return tuple(
+            _output(name, results, tolerance.atol.get(name, 0.0)) for name, results in found.items()
+        )
+
+
+def _output(name: str, results: list[tuple[str, Measurement]], atol: float) -> OutputResult:
+    profiles = [found.profile for _, found in results if found.profile is not None]
+    return OutputResult(
+        name,
+        tuple(case for case, _ in results),
+        tuple(judge(found, atol) for _, found in results),
+        functools.reduce(merged, profiles) if profiles else None,
+    )
