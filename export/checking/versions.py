@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_norm.export.checking.artifacts import Artifact
 from keras_norm.export.checking.plan import with_rows
+from keras_norm.export.checking.running import left_as_it_was
 from keras_norm.export.comparing.cases import LARGE_BATCH
 from keras_norm.export.comparing.changes import changes, threshold
 from keras_norm.export.comparing.data import Data
@@ -95,6 +96,7 @@ def compare_versions(
 def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
     """A version's name, and its runner."""
     if isinstance(version, keras.Model):
+        stack.enter_context(left_as_it_was(version))
         return version.name, KerasRunner(version)
     if callable(version):
         return str(getattr(version, "name", getattr(version, "__name__", "function"))), version
