@@ -195,6 +195,25 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("model", type=pathlib.Path, metavar="MODEL.keras")
         return sub
 
+    def data_and_reports(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument(
+            "--data",
+            required=True,
+            type=pathlib.Path,
+            nargs="+",
+            metavar="FILE.npz",
+            help="arrays by input name; several are read one at a time",
+        )
+        sub.add_argument(
+            "--labels",
+            type=pathlib.Path,
+            nargs="+",
+            metavar="FILE.npz",
+            help="labels by output name, for metrics: a file for each of the data",
+        )
+        sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report too")
+        sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+
     export = command("export", "write a model as SavedModel and TFLite")
     export.add_argument("--to", required=True, metavar="DIR", help="folder to write in")
     export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
@@ -234,19 +253,18 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel, .tflite, .onnx"
     )
-    check.add_argument(
-        "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
-    )
-    check.add_argument(
-        "--labels", type=pathlib.Path, metavar="FILE.npz", help="labels by output name, for metrics"
-    )
+    data_and_reports(check)
     check.add_argument("--rtol", type=float, help="relative tolerance, else by dtype and depth")
     check.add_argument("--atol", type=float, help="absolute tolerance, else as the relative one")
     check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
     check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
-    check.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
-    check.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+
+    compare = command("compare", "say what another version predicts differently, and for whom")
+    compare.add_argument(
+        "versions", nargs="+", metavar="VERSION", help=".keras, SavedModel, .tflite, .onnx"
+    )
+    data_and_reports(compare)
 
     verify = commands.add_parser(
         "verify",

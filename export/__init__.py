@@ -3,6 +3,7 @@
 from keras_norm.export.checking.assert_consistent import assert_consistent
 from keras_norm.export.checking.check import check
 from keras_norm.export.checking.measure import Measure
+from keras_norm.export.checking.versions import compare_versions
 from keras_norm.export.comparing.merging import merge
 from keras_norm.export.errors import (
     ConversionError,
@@ -31,6 +32,7 @@ __all__ = [
     "VerificationError",
     "assert_consistent",
     "check",
+    "compare_versions",
     "export_onnx",
     "export_saved_model",
     "export_tflite",

@@ -17,6 +17,10 @@ UNDER = {"errors", "signature", "results", "versions"}
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
 ORDER += ["examples and benchmarks"]
 
+# What compares, without what runs.
+ANSWERS_ALONE = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
+ANSWERS_ALONE += ["properties"]
+
 # Modules below export that need TensorFlow itself, whatever the backend.
 TENSORFLOW = {
     "keras_norm.keras_internals",
@@ -140,6 +144,13 @@ def test_export_is_imported_under_one_name(module):
 def test_tensorflow_is_imported_where_it_is_named(module):
     uses = any(within(name, "tensorflow") for name in imported(module))
     assert uses == (module in TENSORFLOW)
+
+
+@pytest.mark.parametrize("name", ANSWERS_ALONE)
+def test_answers_are_judged_without_a_model(name):
+    """Comparing is functions of arrays and of plain data: neither a model nor a runner is there."""
+    found = imported(f"keras_norm.export.comparing.{name}")
+    assert not [n for n in found if within(n, "keras", "tensorflow", "keras_norm.export.runners")]
 
 
 def test_reader_sees_imports_inside_functions():

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,13 @@ from keras_norm.export.checking.first_difference import explained_by_rounding, f
 from keras_norm.export.checking.gap import judge_gap
 from keras_norm.export.checking.judging import Judge
 from keras_norm.export.checking.plan import Plan, make_plan, with_rows
-from keras_norm.export.checking.running import Opened, answers_of, answers_to_padding, opened
+from keras_norm.export.checking.running import (
+    Opened,
+    answers_of,
+    answers_to_padding,
+    left_as_it_was,
+    opened,
+)
 from keras_norm.export.checking.sweep import Sweep
 from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.comparing import properties
@@ -186,17 +192,6 @@ def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> Art
     )
 
 
-@contextlib.contextmanager
-def left_as_it_was(model: Any) -> Iterator[None]:
-    """Give the model's variables, seeds and metrics among them, what they held before."""
-    before = [ops.convert_to_numpy(variable) for variable in model.variables]
-    try:
-        yield
-    finally:
-        for variable, value in zip(model.variables, before, strict=True):
-            variable.assign(value)
-
-
 def _of_use(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
@@ -238,36 +233,39 @@ def _explained(
     known: dict[str, FirstDifference] = {}
     explained = []
     for result in results:
-        key = result.path or result.name
-        if key not in known and (why := _why(model, result, plan, sweep)) is not None:
-            known[key] = why
-        failed = not all(output.passed for output in result.outputs)
-        first = known.get(key) if failed else None
-        explained.append(dataclasses.replace(result, first_difference=first))
+        if (name := _smallest_failed(result, plan)) is not None:
+            key = result.path or result.name
+            known[key] = known.get(key) or _why(model, result, name, plan, sweep)
+            result = dataclasses.replace(result, first_difference=known[key])
+        explained.append(result)
     return tuple(explained)
 
 
-def _why(model: Any, result: ArtifactResult, plan: Plan, sweep: Sweep) -> FirstDifference | None:
-    """Where an artefact's values leave the model's, seen in the smallest case in which they do."""
+def _smallest_failed(result: ArtifactResult, plan: Plan) -> str | None:
+    """The case with the fewest values in which numbers differ, all samples last; or None."""
     failed = {
-        k
+        name
         for output in result.outputs
-        for k, comparison in enumerate(output.comparisons)
+        for name, comparison in zip(output.cases, output.comparisons, strict=True)
         if not comparison and comparison.max_abs is not None
     }
-    sizes = [sum(array.size for array in case.inputs.values()) for case in plan.cases]
-    planned = [k for k in failed if k < len(sizes)]
-    if planned:
-        k = min(planned, key=lambda k: sizes[k])
-        case, expected = plan.cases[k], plan.expected[k]
-    elif failed and result.name in sweep.worst:
-        k = failed.pop()
-        _, case, expected = sweep.worst[result.name]
-    elif failed:
+    sizes = {case.name: sum(array.size for array in case.inputs.values()) for case in plan.cases}
+    return min(failed, key=lambda name: sizes.get(name, math.inf), default=None)
+
+
+def _why(
+    model: Any, result: ArtifactResult, name: str, plan: Plan, sweep: Sweep
+) -> FirstDifference:
+    asked = {case.name: (case, y) for case, y in zip(plan.cases, plan.expected, strict=True)}
+    seen = asked.get(name) or sweep.worst.get(result.name)
+    if seen is None:
         return FirstDifference(None, "the batch that differs was measured elsewhere")
-    else:
-        return None
-    comparisons = [output.comparisons[k] for output in result.outputs]
+    case, expected = seen
+    comparisons = [
+        output.comparisons[output.cases.index(name)]
+        for output in result.outputs
+        if name in output.cases
+    ]
     share = max(result.share, result.rtol)
     explained = explained_by_rounding(model, case, expected, comparisons)
     return explained or first_difference(model, result.path, case.inputs, share)

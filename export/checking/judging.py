@@ -131,6 +131,11 @@ class Judge:
             for result in measure(expected, actual, tolerance.rtol, case.rows):
                 found.setdefault(result.output, []).append((case.name, result))
         for result in seen.outputs:
+            if result.rtol != tolerance.rtol:
+                raise ValueError(
+                    f"The data were measured with rtol={result.rtol}: give the same to check. "
+                    f"Received: rtol={tolerance.rtol}."
+                )
             name = f"all {self.measured.samples} samples"
             found.setdefault(result.output, []).append((name, result))
         return tuple(

@@ -9,7 +9,7 @@ from typing import Any, Self
 import keras
 
 from keras_norm.export.checking.artifacts import Artifact, sources
-from keras_norm.export.checking.running import opened
+from keras_norm.export.checking.running import left_as_it_was, opened
 from keras_norm.export.checking.sweep import Sweep
 from keras_norm.export.comparing.cases import LARGE_BATCH
 from keras_norm.export.comparing.data import Data
@@ -74,6 +74,7 @@ class Measure:
         model = self.model
         if not isinstance(model, keras.Model):
             model = keras.saving.load_model(pathlib.Path(model), compile=False)
+        self._stack.enter_context(left_as_it_was(model))
         runs = self._stack.enter_context(opened(sources(self.artifacts)))
         return Sweep(model, KerasRunner(model), runs, self.rtol, self.batch_size)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from keras import ops as tensors
 
 from keras_norm.export.checking.artifacts import Source
 from keras_norm.export.checking.plan import Plan, Stream
@@ -93,6 +94,17 @@ def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[t
                 one.run, one.error = None, one_line(error)
             found.append(one)
         yield tuple(found)
+
+
+@contextlib.contextmanager
+def left_as_it_was(model: Any) -> Iterator[None]:
+    """Give the model's variables, seeds and metrics among them, what they held before."""
+    before = [tensors.convert_to_numpy(variable) for variable in model.variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(model.variables, before, strict=True):
+            variable.assign(value)
 
 
 def answers_of(artifact: Opened, plan: Plan, size: int | None = None) -> Answers:

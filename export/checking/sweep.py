@@ -44,7 +44,8 @@ class Sweep:
         self.model, self.run, self.artifacts = model, run, artifacts
         self.rtol, self.batch = rtol, batch
         self.gap = GapMeter(model, run)
-        self.worst: dict[str, tuple[float, Case, Arrays]] = {}
+        self.worst: dict[str, tuple[Case, Arrays]] = {}
+        self._off: dict[str, float] = {}
 
     def __call__(self, part: Part) -> Partial:
         """Run one part in batches, and in training mode as one batch."""
@@ -83,8 +84,8 @@ class Sweep:
             rtol = TOLERANCES[coarsest([artifact.source.precision, own])]
         outputs = measure(batch.expected, actual, rtol, batch.case.rows, batch.source)
         off = max((_share(found) for found in outputs), default=-1.0)
-        if off > self.worst.get(name, (0.0,))[0]:
-            self.worst[name] = (off, batch.case, batch.expected)
+        if off > self._off.get(name, 0.0):
+            self._off[name], self.worst[name] = off, (batch.case, batch.expected)
         return Measured(name, outputs, batch.tally(actual))
 
 

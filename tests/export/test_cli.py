@@ -91,6 +91,28 @@ def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
     assert out.startswith("PASS")
 
 
+def test_check_takes_data_in_several_files(run, folder, tmp_path):
+    data, labels = np.load(folder / "data.npz")["x"], np.load(folder / "labels.npz")["y"]
+    for k in range(2):
+        np.savez(tmp_path / f"x{k}.npz", x=data[4 * k : 4 * k + 4])
+        np.savez(tmp_path / f"y{k}.npz", y=labels[4 * k : 4 * k + 4])
+    files = [[tmp_path / f"{name}{k}.npz" for k in range(2)] for name in "xy"]
+    arguments = ("check", "{}/model.keras", "{}/right", "--data", *files[0], "--labels", *files[1])
+    status, out, _ = run(*arguments)
+    assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
+    assert "as many files of labels" in refused(run(*arguments[:-1]))
+
+
+def test_compare_says_what_changed_and_fails_nothing(run, tmp_path):
+    arguments = ("compare", "{}/model.keras", "{}/wrong", "{}/right", "--data", "{}/data.npz")
+    reports = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    status, out, _ = run(*arguments, "--labels", "{}/labels.npz", *reports)
+    assert status == 0
+    assert "wrong: y: " in out
+    assert "right: y: 0 of 8 predictions change" in out
+    assert {path.name for path in tmp_path.iterdir()} == {"r.json", "r.html"}
+
+
 def test_check_measures_the_accuracy_on_labels(run, tmp_path):
     status, out, _ = run(*CHECK, "--labels", "{}/labels.npz", "--json", tmp_path / "r.json")
     report = json.loads((tmp_path / "r.json").read_text())

@@ -147,7 +147,25 @@ def test_parts_measured_apart_make_the_report_of_the_whole(model, folder):
     assert apart.gap.outputs == whole.gap.outputs
 
 
+def test_what_was_measured_with_another_tolerance_is_refused(model):
+    run = KerasRunner(model)
+    with Measure(model, run, rtol=0.5) as measure:
+        found = measure(X)
+    with pytest.raises(ValueError, match=r"measured with rtol=0\.5: give the same to check"):
+        check(model, run, X, measured=found)
+    assert check(model, run, X, measured=found, rtol=0.5)
+
+
 def test_what_was_measured_of_other_artefacts_is_refused(model, folder):
     other = Partial(samples=9)
     with pytest.raises(ValueError, match=r"measured for none, and not for 'model\.tflite'"):
         check(model, folder / "model.tflite", X, measured=other)
+
+
+def test_where_the_batch_that_differs_was_elsewhere_its_first_layer_is_not_known(model):
+    wrong = off_at(model, 77)
+    with Measure(model, wrong) as measure:
+        found = measure(X)
+    report = check(model, wrong, X[:30], measured=found, lengths=[6])
+    assert [failure.check for failure in report.failures] == ["values"]
+    assert "measured elsewhere" in report.artifacts[0].first_difference.reason
