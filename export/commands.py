@@ -31,8 +31,8 @@ def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `quantize`, `representative`,
-            `fused` and `force` of the command line.
+        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `signature`, `quantize`,
+            `representative`, `fused` and `force` of the command line.
 
     Returns:
         True.
@@ -46,7 +46,7 @@ def export(args: argparse.Namespace) -> bool:
     target = saved_model
     if args.version is not None:
         target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
-    for option in ("quantize", "representative", "fused"):
+    for option in ("signature", "quantize", "representative", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     if args.version is not None and target.exists():
@@ -66,9 +66,11 @@ def export(args: argparse.Namespace) -> bool:
                 export_tflite(
                     model,
                     tflite,
+                    signature=args.signature,
                     quantize=args.quantize,
                     representative=samples,
-                    step=args.step,
+                    # A file of the step alone has it, whatever the SavedModel has.
+                    step=None if args.signature else args.step,
                     fused=args.fused,
                     overwrite=args.force,
                 )

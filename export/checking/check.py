@@ -17,12 +17,14 @@ from keras_norm.export.checking.findings import findings
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.checking.gap import measure_gap
 from keras_norm.export.checking.plan import Plan, make_plan
+from keras_norm.export.checking.streamed import Streams
 from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.compare import coarsest
 from keras_norm.export.comparing.cost import measure_cost
 from keras_norm.export.comparing.difference_profile import merged, profile
+from keras_norm.export.comparing.eight_bits import Useful, judge
 from keras_norm.export.comparing.properties import Arrays, Run, Tolerance
 from keras_norm.export.errors import one_line
 from keras_norm.export.exporting.find_step import find_step
@@ -64,7 +66,9 @@ def check(
     The inputs are made once and kept. SavedModels run in TensorFlow without Keras, and through the
     C API, which loads as TensorFlow Serving does; and SavedModels and TFLite files in OpenVINO,
     where it is installed, which shares no code with TensorFlow: what it cannot run is noted and is
-    no failure. ONNX files run in ONNX Runtime. The model is left as it was found.
+    no failure. A TFLite file of the step alone runs whole sequences as streams, and those in
+    TensorFlow Lite Micro too, where it is installed. ONNX files run in ONNX Runtime. The model is
+    left as it was found.
 
     Args:
         model: a functional or Sequential model.
@@ -133,7 +137,8 @@ def check(
         metrics=plan.metrics(plan.expected),
         cost=cost,
     )
-    checked = [(source, _check_source(source, plan, rtol, atol)) for source in found]
+    streams = Streams(model, samples)
+    checked = [(s, _check_source(streams.source(s), plan, rtol, atol, streams)) for s in found]
     results, unread = _of_use(checked)
     with _left_as_it_was(model):
         results = _explained(model, results, plan)
@@ -240,10 +245,13 @@ def _why(model: Any, result: ArtifactResult, plan: Plan, k: int) -> FirstDiffere
 
 
 def _check_source(
-    source: Source, plan: Plan, rtol: float | None, atol: float | None
+    source: Source, plan: Plan, rtol: float | None, atol: float | None, streams: Streams
 ) -> ArtifactResult:
     precision = coarsest([source.precision, plan.precision])
     tolerance = plan.tolerance(precision, rtol, atol)
+    # What a file in eight bits gives is judged as its exporter does, what it repeats as any other.
+    by_rms = precision == "int8" and rtol is None and atol is None
+    rule = plan.useful() if by_rms else tolerance
     result = ArtifactResult(
         source.name, source.path, precision, tolerance.rtol, atol, share=plan.share(precision)
     )
@@ -255,14 +263,16 @@ def _check_source(
             state = properties.weights_state(run)
             before = run(first.inputs)
             answers = tuple(run(case.inputs) for case in plan.cases)
-            outputs = _values(answers, plan, tolerance)
+            outputs = _values(answers, plan, rule)
             metrics = plan.metrics(answers)
             tested = _properties(run, plan, tolerance)
             at_once = properties.concurrency(run, plan.cases, answers, tolerance)
             cost = measure_cost(run, plan.samples, plan.batch)
             if source.path and STEP in run.signatures():
                 with source.open(STEP) as step:
-                    tested = (*tested, properties.streaming(step, plan.stream(), tolerance))
+                    tested = (*tested, properties.streaming(step, plan.stream(), rule))
+            if source.alone:
+                tested = (*tested, streams.compare(run, rule))
             weights = properties.unchanged_answer(run, first, before, state, tolerance)
             ops = properties.plain_ops(run)
     # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
@@ -280,7 +290,7 @@ def _check_source(
 
 
 def _values(
-    answers: Sequence[Arrays], plan: Plan, tolerance: Tolerance
+    answers: Sequence[Arrays], plan: Plan, tolerance: Tolerance | Useful
 ) -> tuple[OutputResult, ...]:
     """Compare every case with the Keras model's answer to it, output by output."""
     found: dict[str, list[Any]] = {}
@@ -294,7 +304,7 @@ def _values(
             if spread is not None:
                 known = profiles.get(result.output)
                 profiles[result.output] = spread if known is None else merged(known, spread)
-    return tuple(
+    outputs = tuple(
         OutputResult(
             name,
             tuple(case for case, _ in results),
@@ -303,6 +313,9 @@ def _values(
         )
         for name, results in found.items()
     )
+    if isinstance(tolerance, Useful):
+        return judge(outputs, plan.cases, plan.expected, answers, tolerance)
+    return outputs
 
 
 def _properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Property, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_norm.export.comparing.cases import MASKED_BATCH, Case, Samples, make_cases, masked_cases
 from keras_norm.export.comparing.compare import largest
+from keras_norm.export.comparing.eight_bits import Useful, useful
 from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.comparing.metrics import Labels, read_labels
 from keras_norm.export.comparing.precision import model_precision
@@ -69,6 +70,10 @@ class Plan:
         )
         alike = {n: a for n, a in outputs.items() if n in expected and a.shape == expected[n].shape}
         return self.labels.metrics(alike, np.arange(self.samples.count))
+
+    def useful(self) -> Useful:
+        """The rule for files in eight bits: by how much the model's outputs vary over the data."""
+        return useful(_on_all_samples(self.samples, self.cases, self.expected))
 
     def share(self, precision: str) -> float:
         """The default tolerance of values of this precision, see `default_share`."""

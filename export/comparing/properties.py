@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_norm.export.comparing.cases import Case, Samples
 from keras_norm.export.comparing.compare import compare
+from keras_norm.export.comparing.eight_bits import Useful
 from keras_norm.export.formats.saved_model import unservable_ops
 from keras_norm.export.results import OutputComparison, Property, difference
 
@@ -163,7 +164,7 @@ def _padding(
     return Property(name, "pass", f"{PADDING} masked steps on the {side} change nothing")
 
 
-def streaming(run: Run, stream: Stream | str, tolerance: Tolerance) -> Property:
+def streaming(run: Run, stream: Stream | str, tolerance: Tolerance | Useful) -> Property:
     """Whether the signature `step` gives timestep by timestep what the model gives for the whole.
 
     Args:

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.comparing.compare import TOLERANCES, compare, largest
+from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.masking import mask_fills
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.errors import VerificationError
@@ -37,7 +38,6 @@ def verify_tflite(
     file: pathlib.Path,
     cases: Cases,
     quantize: str | None = None,
-    over_time: OverTime | None = None,
     lstms: int = 0,
 ) -> None:
     """Invoke the file at two shapes and at the first again, in a worker process.
@@ -50,7 +50,6 @@ def verify_tflite(
         cases: of the model that it was made from.
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, in 8 bits it has to give finite numbers where the model does.
-        over_time: `Step.over_time` of the model, where the file has a signature `step`.
         lstms: how many fused LSTMs the file has at least.
 
     Raises:
@@ -62,8 +61,22 @@ def verify_tflite(
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
         _run_thrice(run, cases, quantize)
-    if over_time is None:
-        return
+
+
+def verify_tflite_step(
+    file: pathlib.Path, cases: Cases, over_time: OverTime, quantize: str | None = None
+) -> None:
+    """Run whole sequences through the file's signature `step`, timestep by timestep.
+
+    Args:
+        file: a TFLite file.
+        cases: of the model that it was made from.
+        over_time: `Step.over_time` of the model.
+        quantize: as for `verify_tflite`.
+
+    Raises:
+        VerificationError, RunnerError: as `verify_tflite`.
+    """
     with TFLiteRunner(file, STEP) as run:
         for inputs, expected in cases:
             actual = over_time(run, inputs)
@@ -174,7 +187,7 @@ def require_same(
     if quantize is not None and wanted.dtype.kind != "f" and got is not None:
         return  # a rounded weight may turn an argmax or a comparison
     atol = math.inf  # in 8 bits numbers have to be finite, and what they are worth is known later
-    if quantize not in ("dynamic", "int8"):
+    if quantize not in EIGHT_BITS:
         atol = (TOLERANCE[quantize] if share is None else share) * largest([wanted])
     received = {} if got is None else {name: got}
     if got is not None and got.shape == wanted.shape and wanted.dtype.kind == "f":

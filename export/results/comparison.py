@@ -25,6 +25,8 @@ class OutputComparison:
         where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
         expected: value expected there.
         actual: value found there.
+        rms: root mean square of the differences, where it is what judges, as of files in eight
+            bits: `atol` is then the largest that passes, and `used` its share of that.
     """
 
     output: str
@@ -39,6 +41,7 @@ class OutputComparison:
     where: tuple[tuple[str, int], ...] = ()
     expected: float | None = None
     actual: float | None = None
+    rms: float | None = None
 
     def __bool__(self) -> bool:
         return self.passed
@@ -118,6 +121,12 @@ def difference(result: OutputComparison) -> str:
     if result.problem:
         return f"output {result.output!r}: {result.problem}"
     where = ", ".join(f"{axis} {index}" for axis, index in result.where)
+    if result.rms is not None:
+        return (
+            f"output {result.output!r} is off by {result.rms:.3g} (root mean square), of which "
+            f"{result.atol:.2g} is allowed, and by up to {result.max_abs:.3g} ({where}: "
+            f"{result.actual:.6g} for {result.expected:.6g})"
+        )
     return (
         f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
         f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"
