@@ -238,13 +238,18 @@ def _parser() -> argparse.ArgumentParser:
         "--tflite", action="store_true", help="write DIR/model.tflite (model-VERSION.tflite) too"
     )
     export.add_argument(
-        "--quantize", choices=("float16", "dynamic", "int8"), help="how TFLite's weights are stored"
+        "--quantize",
+        choices=("float16", "dynamic", "int8", "int16x8"),
+        help="how TFLite's weights are stored",
+    )
+    export.add_argument(
+        "--signature", choices=("step",), help="the TFLite file as one timestep alone, for streams"
     )
     export.add_argument(
         "--representative",
         type=pathlib.Path,
         metavar="FILE.npz",
-        help="arrays by input name, which int8 takes its scales from",
+        help="arrays by input name, which int8 and int16x8 take their scales from",
     )
     export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
     export.add_argument("--force", action="store_true", help="replace files that exist")

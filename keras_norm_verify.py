@@ -11,7 +11,6 @@ Exit status: 0 the file computes what was proven, 1 it does not, or was changed,
 """
 
 import dataclasses
-import functools
 import hashlib
 import io
 import json
@@ -75,42 +74,18 @@ class ProvenCase:
         if not self.sequences:
             return dict(run(self.signature, self.inputs))
         states = {name: self.inputs[name] for name in self.states}
-        inputs = {name: array for name, array in self.inputs.items() if name not in states}
-        step = functools.partial(run, self.signature)
-        return over_time(step, inputs, states, self.sequences, self.sequence_outputs)
-
-
-def over_time(
-    step: Callable[[Arrays], Mapping[str, Any]],
-    inputs: Mapping[str, np.ndarray],
-    states: Mapping[str, np.ndarray],
-    sequences: Sequence[str],
-    sequence_outputs: Sequence[str],
-) -> Arrays:
-    """Run whole sequences timestep by timestep.
-
-    Args:
-        step: from the inputs of one timestep and the states to the outputs and the new states.
-        inputs: arrays by name, (batch, time, ...) for those of `sequences`.
-        states: before the first timestep.
-        sequences: names of the inputs that are cut into timesteps.
-        sequence_outputs: names of the outputs of all timesteps.
-
-    Returns:
-        (batch, time, ...) for every name in `sequence_outputs`, the last output for every other.
-    """
-    now: Mapping[str, Any] = states
-    answers = []
-    for t in range(inputs[sequences[0]].shape[1]):
-        at_t = {name: a[:, t] if name in sequences else a for name, a in inputs.items()}
-        now = step(at_t | {name: now[name] for name in states})
-        answers.append({name: np.asarray(now[name]) for name in now if name not in states})
-    return {
-        name: np.stack([answer[name] for answer in answers], axis=1)
-        if name in sequence_outputs
-        else answers[-1][name]
-        for name in answers[-1]
-    }
+        answers = []
+        for t in range(self.inputs[self.sequences[0]].shape[1]):
+            at_t = {n: a[:, t] if n in self.sequences else a for n, a in self.inputs.items()}
+            outputs = dict(run(self.signature, at_t | states))
+            states = {name: outputs.pop(name) for name in self.states}
+            answers.append(outputs)
+        return {
+            name: np.stack([answer[name] for answer in answers], axis=1)
+            if name in self.sequence_outputs
+            else answers[-1][name]
+            for name in answers[-1]
+        }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,7 +33,8 @@ def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `quantize`,
+        args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `signature`,
+            `quantize`,
             `representative`, `fused` and `force` of the command line.
 
     Returns:
@@ -48,7 +49,7 @@ def export(args: argparse.Namespace) -> bool:
     target = saved_model
     if args.version is not None:
         target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
-    for option in ("quantize", "representative", "fused"):
+    for option in ("signature", "quantize", "representative", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     if args.version is not None and target.exists():
@@ -68,9 +69,11 @@ def export(args: argparse.Namespace) -> bool:
                 export_tflite(
                     model,
                     tflite,
+                    signature=args.signature,
                     quantize=args.quantize,
                     representative=representative,
-                    step=args.step,
+                    # A file of the step alone has it, whatever the SavedModel has.
+                    step=None if args.signature else args.step,
                     fused=args.fused,
                     proof=args.proof,
                     overwrite=args.force,

@@ -118,7 +118,7 @@ def check(
             "The check needs at least 2 samples, so that a row can be seen with other companions. "
             "Received 1."
         )
-    found = sources(artifacts)
+    found = sources(artifacts, model)
     with left_as_it_was(model):
         weights = [ops.convert_to_numpy(weight) for weight in model.weights]
         plan = make_plan(model, samples, batch_sizes, lengths)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from keras_norm.export.checking.artifacts import Source
 from keras_norm.export.checking.plan import Plan
@@ -9,11 +11,14 @@ from keras_norm.export.checking.running import Answers
 from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.compare import TOLERANCES, coarsest, judge, measure
 from keras_norm.export.comparing.difference_profile import merged
+from keras_norm.export.comparing.eight_bits import Useful, useful
 from keras_norm.export.comparing.properties import Tolerance
 from keras_norm.export.results import (
     ArtifactResult,
+    DifferenceProfile,
     Measured,
     Measurement,
+    OutputComparison,
     OutputResult,
     Partial,
     Property,
@@ -71,6 +76,9 @@ class Judge:
         if seen is None:
             names = ", ".join(repr(m.name) for m in self.measured.artifacts) or "none"
             raise ValueError(f"The data were measured for {names}, and not for {source.name!r}.")
+        # What a file in eight bits gives is judged as its exporter does, what it repeats as any.
+        by_rms = precision == "int8" and self.rtol is None and self.atol is None
+        rule = useful(self.measured.spreads) if by_rms else tolerance
         error = seen.error or answers.error
         done = answers.ops is not None
         return ArtifactResult(
@@ -79,8 +87,8 @@ class Judge:
             precision,
             tolerance.rtol,
             self.atol,
-            () if seen.error else self._values(seen, answers, tolerance),
-            self._properties(answers, tolerance),
+            () if seen.error else self._values(seen, answers, tolerance, rule),
+            self._properties(source, answers, tolerance, rule),
             error,
             self.share(precision),
             tuple(tally.metric for tally in seen.tallies) if done else (),
@@ -96,14 +104,16 @@ class Judge:
             properties.repeat(last, first, before, after, tolerance),
         )
 
-    def _properties(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, ...]:
+    def _properties(
+        self, source: Source, answers: Answers, tolerance: Tolerance, rule: Tolerance | Useful
+    ) -> tuple[Property, ...]:
         if answers.ops is None:
             return ()
         cases, first = self.plan.cases, self.plan.cases[0]
         picked = [cases[k] for k in answers.picked]
         alone = [answers.cases[k] for k in answers.picked]
         before, after = answers.first, answers.again[0]
-        streamed = () if answers.streamed is None else (self._streaming(answers, tolerance),)
+        streamed = () if answers.streamed is None else (self._streaming(source, answers, rule),)
         return (
             *self.calls(answers, tolerance),
             *streamed,
@@ -112,19 +122,22 @@ class Judge:
             properties.plain_ops(*answers.ops),
         )
 
-    def _streaming(self, answers: Answers, tolerance: Tolerance) -> Property:
-        stream, actual = self.plan.stream(), answers.streamed
+    def _streaming(self, source: Source, answers: Answers, rule: Tolerance | Useful) -> Property:
+        stream = self.plan.long_stream() if source.alone else self.plan.stream()
+        actual = answers.streamed
         assert actual is not None
         expected, length = (
             (stream, 0) if isinstance(stream, str) else (stream.expected, stream.length)
         )
-        return properties.streaming(expected, actual, length, tolerance)
+        return properties.streaming(expected, actual, length, rule)
 
     def _values(
-        self, seen: Measured, answers: Answers, tolerance: Tolerance
+        self, seen: Measured, answers: Answers, tolerance: Tolerance, rule: Tolerance | Useful
     ) -> tuple[OutputResult, ...]:
         """Every case, and all data, against the Keras model's answers, output by output."""
         found: dict[str, list[tuple[str, Measurement]]] = {}
+        # In eight bits all samples of a length are judged together, masked or not.
+        alike = {case.name: (case.length, case.masked) for case in self.plan.cases}
         for case, expected, actual in zip(
             self.plan.cases, self.plan.expected, answers.cases, strict=False
         ):
@@ -139,15 +152,36 @@ class Judge:
             name = f"all {self.measured.samples} samples"
             found.setdefault(result.output, []).append((name, result))
         return tuple(
-            _output(name, results, tolerance.atol.get(name, 0.0)) for name, results in found.items()
+            OutputResult(
+                name,
+                tuple(case for case, _ in results),
+                tuple(
+                    _judged_in_groups(rule, results, alike)
+                    if isinstance(rule, Useful)
+                    else (judge(m, rule.atol.get(name, 0.0)) for _, m in results)
+                ),
+                _profile([m.profile for _, m in results if m.profile is not None]),
+            )
+            for name, results in found.items()
         )
 
 
-def _output(name: str, results: list[tuple[str, Measurement]], atol: float) -> OutputResult:
-    profiles = [found.profile for _, found in results if found.profile is not None]
-    return OutputResult(
-        name,
-        tuple(case for case, _ in results),
-        tuple(judge(found, atol) for _, found in results),
-        functools.reduce(merged, profiles) if profiles else None,
-    )
+def _judged_in_groups(
+    rule: Useful, results: list[tuple[str, Measurement]], groups: Mapping[str, Any]
+) -> Iterator[OutputComparison]:
+    """A comparison for each case, of one verdict with those of its group."""
+    together: dict[Any, list[int]] = {}
+    for k, (case, _) in enumerate(results):
+        together.setdefault(groups.get(case, case), []).append(k)
+    judged = {
+        k: comparison
+        for group in together.values()
+        for k, comparison in zip(
+            group, rule.judge_together([results[k][1] for k in group]), strict=True
+        )
+    }
+    return (judged[k] for k in range(len(results)))
+
+
+def _profile(profiles: list[DifferenceProfile]) -> DifferenceProfile | None:
+    return functools.reduce(merged, profiles) if profiles else None

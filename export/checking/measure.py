@@ -75,7 +75,7 @@ class Measure:
         if not isinstance(model, keras.Model):
             model = keras.saving.load_model(pathlib.Path(model), compile=False)
         self._stack.enter_context(left_as_it_was(model))
-        runs = self._stack.enter_context(opened(sources(self.artifacts)))
+        runs = self._stack.enter_context(opened(sources(self.artifacts, model)))
         return Sweep(model, KerasRunner(model), runs, self.rtol, self.batch_size)
 
     def close(self) -> None:

@@ -21,11 +21,14 @@ from keras_norm.export.comparing.masking import mask_fills, masked_later, why_no
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.rounding import default_share, is_recurrent, layers_in_series
 from keras_norm.export.errors import StreamingError, one_line
+from keras_norm.export.exporting.find_step import traced
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.runners import KerasRunner, Run
 
 # Sequences, and timesteps of them, that run through the signature `step`, one call for each.
 STREAMS, LONGEST_STREAM = 2, 64
+# Timesteps, of all streams together, that a file of the step alone is asked for.
+TIMESTEPS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +37,10 @@ class Stream:
 
     Attributes:
         takes: names of what a step is given, states among them.
-        over_time: from a step and whole sequences to what the model gives for them
-            (`Step.over_time`).
+        over_time: from a step and whole sequences to what is compared (`Step.over_time`, or
+            `Step.every_timestep`).
         inputs: whole sequences by name.
-        expected: what the model gives for them.
+        expected: what the model gives.
         length: number of timesteps.
     """
 
@@ -61,6 +64,7 @@ class Plan:
         padding: the value that masks a timestep, by input name; or why none can be added.
         precision: the coarsest that the Keras model's values pass through.
         stream: gives sequences for the signature `step`, or why the model has none.
+        long_stream: the same for a file of the step alone, compared after every timestep.
         notes: which cases were left out, and why.
         layers: number of layers with weights in a row.
         timesteps: most timesteps that a recurrent layer runs in any case; 1 without one.
@@ -74,6 +78,7 @@ class Plan:
     padding: dict[str, float] | str
     precision: str
     stream: Callable[[], Stream | str]
+    long_stream: Callable[[], Stream | str]
     notes: tuple[str, ...]
     layers: int
     timesteps: int
@@ -154,6 +159,7 @@ def make_plan(
         padding=why_not_padded(fills, samples) or fills,
         precision=model_precision(model, answers[0]),
         stream=functools.cache(functools.partial(_stream, model, samples, run)),
+        long_stream=functools.cache(functools.partial(_long_stream, model, samples)),
         notes=tuple(notes),
         layers=layers_in_series(model),
         timesteps=max(longest(case.inputs) for case in kept) if is_recurrent(model) else 1,
@@ -181,3 +187,21 @@ def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
     inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
     takes = frozenset(step.inputs | step.states)
     return Stream(takes, step.over_time, inputs, run(inputs), steps)
+
+
+def _long_stream(model: Any, samples: Samples) -> Stream | str:
+    """Many timesteps, compared one by one: the samples again and again, each from states of zero.
+
+    What the model has at the end alone is compared after every timestep too.
+    """
+    try:
+        step = Step(model)
+    except StreamingError as error:
+        return str(error)
+    steps, size = min(samples.longest, TIMESTEPS), samples.batch or 1
+    rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
+    inputs = samples.take([row % samples.count for row in range(rows)])
+    inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
+    expected = step.every_timestep(traced(step), inputs)
+    takes = frozenset(step.inputs | step.states)
+    return Stream(takes, step.every_timestep, inputs, expected, rows * steps)

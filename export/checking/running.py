@@ -145,7 +145,9 @@ def _ask(
     found["again"] = tuple(run(plan.cases[k].inputs) for k in (0, -1))
     found["changed"] = changed_weights(state, weights_state(run))
     found["ops"] = ops(run)
-    if source.path and STEP in run.signatures():
+    if source.alone:
+        found["streamed"] = _streamed(run.run, plan.long_stream())
+    elif source.path and STEP in run.signatures():
         with source.open(STEP) as step:
             found["streamed"] = _streamed(step, plan.stream())
 

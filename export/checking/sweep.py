@@ -10,6 +10,7 @@ from keras_norm.export.checking.running import Opened
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.compare import TOLERANCES, coarsest, measure
 from keras_norm.export.comparing.data import Part
+from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.merging import merge
 from keras_norm.export.comparing.metrics import read_labels, tally
@@ -62,6 +63,7 @@ class Sweep:
                     samples=batch.count,
                     timesteps=longest(case.inputs),
                     scales=tuple((name, magnitude(y)) for name, y in expected.items()),
+                    spreads=spreads({n: y[: batch.count] for n, y in batch.with_rows.items()}),
                     tallies=batch.tally(expected),
                     artifacts=tuple(self._measured(artifact, batch) for artifact in self.artifacts),
                 )
@@ -103,9 +105,14 @@ class _Batch:
     def count(self) -> int:
         return self.rows.stop - self.rows.start
 
+    @property
+    def with_rows(self) -> Arrays:
+        """The Keras model's outputs that have a row for each of the batch's."""
+        return with_rows(self.case, self.expected)
+
     def tally(self, outputs: Arrays) -> tuple[Tally, ...]:
         """The metrics of those outputs that have the Keras model's shape."""
-        own = with_rows(self.case, self.expected)
+        own = self.with_rows
         alike = {
             n: y[: self.count] for n, y in outputs.items() if n in own and y.shape == own[n].shape
         }

@@ -137,6 +137,7 @@ def merge(one: Measurement, other: Measurement) -> Measurement:
         nan_expected=one.nan_expected + other.nan_expected,
         nan_actual=one.nan_actual + other.nan_actual,
         infinite=one.infinite + other.infinite,
+        squared=one.squared + other.squared,
         profile=functools.reduce(difference_profile.merged, profiles) if profiles else None,
     )
 
@@ -205,6 +206,7 @@ def _measure_values(
         nan_expected=int(np.isnan(e).sum()),
         nan_actual=int(np.isnan(a).sum()),
         infinite=int(one_sided.sum()),
+        squared=0.0 if exact else float(np.square(difference).sum()),
         profile=spread,
     )
 

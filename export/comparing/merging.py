@@ -11,6 +11,7 @@ from keras_norm.export.results import (
     ModeDifference,
     Partial,
     PartialGap,
+    Spread,
     Tally,
     largest_known,
 )
@@ -37,6 +38,9 @@ def _merge(one: Partial, other: Partial) -> Partial:
         samples=one.samples + other.samples,
         timesteps=max(one.timesteps, other.timesteps),
         scales=_joined((*one.scales, *other.scales), lambda pair: pair[0], max),
+        spreads=_joined(
+            (*one.spreads, *other.spreads), lambda s: (s.output, s.total.shape), _spread
+        ),
         tallies=_tallies(one.tallies, other.tallies),
         artifacts=_joined((*one.artifacts, *other.artifacts), lambda m: m.name, _measured),
         gap=_gap(one.gap, other.gap),
@@ -50,6 +54,15 @@ def _measured(one: Measured, other: Measured) -> Measured:
         _joined(outputs, lambda m: m.output, compare.merge),
         _tallies(one.tallies, other.tallies),
         _error(one.error, other.error),
+    )
+
+
+def _spread(one: Spread, other: Spread) -> Spread:
+    return Spread(
+        one.output,
+        one.samples + other.samples,
+        one.total + other.total,
+        one.squares + other.squares,
     )
 
 

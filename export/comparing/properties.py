@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_norm.export.comparing.cases import PADDING, Case, Companion
 from keras_norm.export.comparing.compare import compare
+from keras_norm.export.comparing.eight_bits import Useful
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.results import OutputComparison, Property, difference
 
@@ -91,14 +92,14 @@ def padding(
 
 
 def streaming(
-    expected: Arrays | str, actual: Arrays | str, length: int, tolerance: Tolerance
+    expected: Arrays | str, actual: Arrays | str, length: int, tolerance: Tolerance | Useful
 ) -> Property:
     """Whether the signature `step` gives timestep by timestep what the model gives for the whole.
 
     Args:
         expected: what the model gives for whole sequences; or why it has no step.
         actual: what the steps gave, one after the other; or how the signature is another's.
-        length: number of timesteps.
+        length: number of timesteps, of all streams.
         tolerance: how far the outputs may differ.
     """
     name = "streaming"
@@ -109,7 +110,7 @@ def streaming(
     worst = tolerance.failed(expected, actual)
     if worst is not None:
         return Property(name, "fail", difference(worst))
-    return Property(name, "pass", f"{length} timesteps, one call for each")
+    return Property(name, "pass", f"{length:,} timesteps, one call for each")
 
 
 def repeat(

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.comparing.compare import TOLERANCES, compare
+from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
@@ -16,14 +17,13 @@ from keras_norm.export.errors import VerificationError
 from keras_norm.export.formats.tflite import FUSED_LSTM
 from keras_norm.export.results import difference
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
-from keras_norm.export.signature import SERVING_DEFAULT, STEP, input_specs
+from keras_norm.export.signature import STEP, input_specs
 
 OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
 
 CONVERTS_WRONGLY = "one of its layers converts wrongly"
 TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
-EIGHT_BITS = ("dynamic", "int8")
 # Largest difference, as a share of the largest output. Every layer's weights are off by 2**-11 in
 # float16.
 TOLERANCE = {None: 1e-4, "float16": 5e-2}
@@ -33,9 +33,8 @@ def verify_tflite(
     file: pathlib.Path,
     cases: Cases,
     quantize: str | None = None,
-    over_time: OverTime | None = None,
     lstms: int = 0,
-) -> dict[str, list[Arrays]]:
+) -> list[Arrays]:
     """Invoke the file on all cases and on the first again, in a worker process.
 
     A file can convert, load and allocate, and still fail or be wrong when it runs, or when it
@@ -46,11 +45,10 @@ def verify_tflite(
         cases: of the model that it was made from.
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, in 8 bits it has to give finite numbers where the model does.
-        over_time: `Step.over_time` of the model, where the file has a signature `step`.
         lstms: how many fused LSTMs the file has at least.
 
     Returns:
-        What each signature gives for the cases.
+        What the file gives for the cases.
 
     Raises:
         VerificationError: an output is missing, has another shape, or differs.
@@ -60,12 +58,30 @@ def verify_tflite(
         found = len(run.ops().get(FUSED_LSTM, []))
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
-        answers = {SERVING_DEFAULT: _run_all(run, cases, quantize)}
-    if over_time is not None:
-        with TFLiteRunner(file, STEP) as run:
-            answers[STEP] = [over_time(run, case.inputs) for case, _ in cases]
-        for (case, expected), actual in zip(cases, answers[STEP], strict=True):
-            require_all(expected, actual, case.inputs, quantize, "TFLite's step")
+        return _run_all(run, cases, quantize)
+
+
+def verify_tflite_step(
+    file: pathlib.Path, cases: Cases, over_time: OverTime, quantize: str | None = None
+) -> list[Arrays]:
+    """Run whole sequences through the file's signature `step`, timestep by timestep.
+
+    Args:
+        file: a TFLite file.
+        cases: of the model that it was made from.
+        over_time: `Step.over_time` of the model.
+        quantize: as for `verify_tflite`.
+
+    Returns:
+        What the file gives for the cases.
+
+    Raises:
+        VerificationError, RunnerError: as `verify_tflite`.
+    """
+    with TFLiteRunner(file, STEP) as run:
+        answers = [over_time(run, case.inputs) for case, _ in cases]
+    for (case, expected), actual in zip(cases, answers, strict=True):
+        require_all(expected, actual, case.inputs, quantize, "TFLite's step")
     return answers
 
 

@@ -1,6 +1,8 @@
 """A model timestep by timestep, where it gives what it gives for whole sequences."""
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -49,8 +51,7 @@ def find_step(
 def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
     step = Step(model)
     try:
-        specs = tensor_specs(step.inputs | step.states)
-        run = tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)
+        run = traced(step)
         for case, expected in verification_cases(model) if cases is None else cases:
             share = allowed_share(model, expected)
             actual = step.over_time(run, case.inputs)
@@ -63,3 +64,9 @@ def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
             f"the model does not run on one timestep: {one_line(error)}"
         ) from error
     return step
+
+
+def traced(step: Step) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """`step.joined` as TensorFlow runs it fast: a function of one graph."""
+    specs = tensor_specs(step.inputs | step.states)
+    return tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)

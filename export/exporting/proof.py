@@ -4,19 +4,16 @@ import dataclasses
 import logging
 import pathlib
 import zipfile
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 
 from keras_norm.export.comparing.compare import TOLERANCES
+from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
-from keras_norm.export.comparing.verify import (
-    CONVERTS_WRONGLY,
-    EIGHT_BITS,
-    TOLERANCE,
-    allowed_share,
-)
+from keras_norm.export.comparing.verify import CONVERTS_WRONGLY, TOLERANCE, allowed_share
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.runners import Arrays, KerasRunner
@@ -40,8 +37,10 @@ def make_proof(
     model: keras.Model,
     cases: Cases,
     step: Step | None = None,
+    *,
+    alone: bool = False,
     quantize: str | None = None,
-    answers: dict[str, list[Arrays]] | None = None,
+    answers: Mapping[str, Sequence[Arrays]] | None = None,
 ) -> Proof:
     """The cases that a file was verified on, with the outputs that it is to give anywhere.
 
@@ -53,35 +52,42 @@ def make_proof(
         cases: of `verification_cases`.
         step: the model timestep by timestep, where the file has a signature `step`; one case is run
             so too.
+        alone: whether the file has no other signature: then all cases are, in the batch that it
+            has.
         quantize: how the file is quantised, as for `export_tflite`.
-        answers: what the signatures of the file gave for the cases, as `verify_tflite` returns it.
+        answers: what each signature of the file gave for the cases.
     """
-    reference = f'what the Keras model "{model.name}" does'
-    if quantize in EIGHT_BITS:
-        reference = "what it did where it was written"
+    own = answers if quantize in EIGHT_BITS else None
 
     def proven(k: int, signature: str) -> ProvenCase:
         case, expected = cases[k]
-        if quantize in EIGHT_BITS and answers is not None:
-            expected, share = answers[signature][k], TOLERANCES["int8"]
+        if own is not None:
+            expected, share = own[signature][k], TOLERANCES["int8"]
         else:
             share = TOLERANCE[quantize] if quantize else allowed_share(model, expected)
         atol = {name: share * largest([array]) for name, array in expected.items()}
         return ProvenCase(case.name, signature, case.inputs, expected, atol)
 
-    proven_cases = [proven(k, SERVING_DEFAULT) for k in range(len(cases))]
-    if step is not None:
-        stream = proven(1, STEP)
-        proven_cases.append(
-            dataclasses.replace(
-                stream,
-                name=f"{stream.name}, timestep by timestep",
-                inputs=stream.inputs | step.initial_states(len(cases[1][0].rows)),
-                sequences=tuple(step.sequences),
-                states=tuple(step.states),
-                sequence_outputs=tuple(step.sequence_outputs),
-            )
+    def streamed(k: int, stream: Step) -> ProvenCase:
+        whole, count = proven(k, STEP), len(cases[k][0].rows)
+        size = len(cases[0][0].rows) if alone else count
+        return dataclasses.replace(
+            whole,
+            name=f"{whole.name}, timestep by timestep" + f", row 0 of {count}" * (size < count),
+            inputs={n: a[:size] for n, a in whole.inputs.items()} | stream.initial_states(size),
+            expected={n: a[:size] for n, a in whole.expected.items()},
+            sequences=tuple(stream.sequences),
+            states=tuple(stream.states),
+            sequence_outputs=tuple(stream.sequence_outputs),
         )
+
+    every = range(len(cases))
+    proven_cases = [] if alone else [proven(k, SERVING_DEFAULT) for k in every]
+    if step is not None:
+        proven_cases += [streamed(k, step) for k in (every if alone else [1])]
+    reference = f'what the Keras model "{model.name}" does'
+    if own is not None:
+        reference = "what it did where it was written"
     return Proof(model.name, reference, versions(), {}, tuple(proven_cases))
 
 

@@ -1,5 +1,6 @@
 """Write a Keras model as a SavedModel for TensorFlow Serving."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
 from keras_norm.export.exporting.warmup import require_serving_api, write_warmup
 from keras_norm.export.formats.saved_model import unservable_ops
-from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
 
@@ -123,6 +124,7 @@ def write_saved_model(
     signatures: Mapping[str, Callable[..., Any]] | None = None,
     call: Callable[..., dict[str, Any]] = signature.call,
     used: Sequence[keras.Model] = (),
+    alone: bool = False,
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
 
@@ -133,13 +135,16 @@ def write_saved_model(
         signatures: further ones, as for `export_saved_model`.
         call: how `serving_default` calls the model.
         used: other models, whose weights `signatures` may read.
+        alone: whether `step` is all that there is, of one stream at a time where the model's batch
+            is open: a microcontroller has no open sizes.
     """
     specs = tensor_specs(signature.input_specs(model))
     serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
-    traced = {SERVING_DEFAULT: _traced(serve, specs)}
+    traced = {} if alone else {SERVING_DEFAULT: _traced(serve, specs)}
     if step is not None:
-        specs_of_step = tensor_specs(step.inputs | step.states)
-        traced[STEP] = _traced(with_named_outputs(step.joined), specs_of_step)
+        ends = step.inputs | step.states
+        ends = _with_one_batch(ends) if alone else ends
+        traced[STEP] = _traced(with_named_outputs(step.joined), tensor_specs(ends))
     for name, function in (signatures or {}).items():
         traced[name] = _traced(function, specs)
     module = tf.Module()
@@ -157,6 +162,15 @@ def write_saved_model(
             "the model or one of `signatures` reads a table, or another resource, that no layer of "
             "the model holds, so it cannot be saved: make it an attribute of a layer"
         ) from error
+
+
+def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+    """The same for the batch that one of them has, or else for a batch of 1."""
+    batch = next(filter(None, (spec.shape[0] for spec in specs.values())), 1)
+    return {
+        name: dataclasses.replace(spec, shape=(batch, *spec.shape[1:]))
+        for name, spec in specs.items()
+    }
 
 
 def _traced(function: Any, specs: Any) -> Any:

@@ -34,6 +34,7 @@ from keras_norm.export.results.partial import (
     ModeDifference,
     Partial,
     PartialGap,
+    Spread,
 )
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Partial",
     "PartialGap",
     "Property",
+    "Spread",
     "Tally",
     "TrainInferenceGap",
     "difference",

@@ -85,12 +85,15 @@ class Cost:
         latency: (batch size, milliseconds) pairs: the median of some calls at batch 1 and at the
             largest batch that was checked, of the data's length. It is taken around the model,
             inside the process that runs it: what passes between processes is not counted.
+            Of a file of the step alone, a call is a timestep.
         ops: (operation, how many of them stand in the file) pairs, the most frequent first.
+        arena: bytes of the memory that TensorFlow Lite Micro runs the file in; None elsewhere.
     """
 
     size: int | None
     latency: tuple[tuple[int, float], ...]
     ops: tuple[tuple[str, int], ...]
+    arena: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +157,11 @@ class ArtifactResult:
         if not compared or any(c.problem is not None for c in compared):
             return None
         return max(c.atol_needed or 0.0 for c in compared)
+
+    @property
+    def by_rms(self) -> bool:
+        """Whether the root mean square of an output's differences judges it, as in eight bits."""
+        return any(c.rms is not None for output in self.outputs for c in output.comparisons)
 
     @property
     def passed(self) -> bool:

@@ -26,6 +26,8 @@ class OutputComparison:
         where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
         expected: value expected there.
         actual: value found there.
+        rms: root mean square of the differences, where it is what judges, as of files in eight
+            bits: `atol` is then the largest that passes, and `used` its share of that.
     """
 
     output: str
@@ -40,6 +42,7 @@ class OutputComparison:
     where: tuple[tuple[str, int], ...] = ()
     expected: float | None = None
     actual: float | None = None
+    rms: float | None = None
 
     def __bool__(self) -> bool:
         return self.passed
@@ -128,6 +131,7 @@ class Measurement:
         nan_expected: how often NaN was expected.
         nan_actual: how often NaN was found.
         infinite: how often one side alone was infinite.
+        squared: the sum of (actual - expected)^2, of real numbers.
         profile: the spread of the differences.
     """
 
@@ -144,6 +148,7 @@ class Measurement:
     nan_expected: int = 0
     nan_actual: int = 0
     infinite: int = 0
+    squared: float = 0.0
     profile: DifferenceProfile | None = None
 
 
@@ -194,6 +199,12 @@ def difference(result: OutputComparison) -> str:
     if result.problem:
         return f"output {result.output!r}: {result.problem}"
     where = ", ".join(f"{axis} {index}" for axis, index in result.where)
+    if result.rms is not None:
+        return (
+            f"output {result.output!r} is off by {result.rms:.3g} (root mean square), of which "
+            f"{result.atol:.2g} is allowed, and by up to {result.max_abs:.3g} ({where}: "
+            f"{result.actual:.6g} for {result.expected:.6g})"
+        )
     return (
         f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
         f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"

@@ -27,6 +27,23 @@ class Measured:
     error: str | None = None
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spread:
+    """How one output of the Keras model varies over samples whose rows have one shape.
+
+    Attributes:
+        output: name of the output.
+        samples: number of samples, n.
+        total: (shape of a row), sum over the samples of y.
+        squares: sum over all elements of y^2.
+    """
+
+    output: str
+    samples: int
+    total: np.ndarray
+    squares: float
+
+
 @dataclasses.dataclass(frozen=True)
 class ModeDifference:
     """|training output - inference output| of one output, over batches of so many rows.
@@ -93,7 +110,8 @@ class Partial:
         samples: number of samples.
         timesteps: the longest time dimension of any input.
         scales: (output, largest absolute value that the Keras model gives) pairs.
-        tallies: what the Keras model's metrics are means of.
+        spreads: how its outputs vary.
+        tallies: what its metrics are means of.
         artifacts: one entry for every artefact and runner.
         gap: training mode against inference mode.
     """
@@ -101,6 +119,7 @@ class Partial:
     samples: int = 0
     timesteps: int = 0
     scales: tuple[tuple[str, float], ...] = ()
+    spreads: tuple[Spread, ...] = ()
     tallies: tuple[Tally, ...] = ()
     artifacts: tuple[Measured, ...] = ()
     gap: PartialGap = PartialGap()

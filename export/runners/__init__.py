@@ -2,6 +2,7 @@
 
 from keras_norm.export.runners.c_api_runner import CApiRunner
 from keras_norm.export.runners.keras_runner import KerasRunner
+from keras_norm.export.runners.micro_runner import MicroRunner, micro_is_installed
 from keras_norm.export.runners.onnx_runner import ONNXRunner, require_onnx
 from keras_norm.export.runners.open import open_runner
 from keras_norm.export.runners.openvino_runner import OpenVINORunner, openvino_is_installed
@@ -15,6 +16,7 @@ __all__ = [
     "Arrays",
     "CApiRunner",
     "KerasRunner",
+    "MicroRunner",
     "ONNXRunner",
     "OpenVINORunner",
     "Run",
@@ -23,6 +25,7 @@ __all__ = [
     "TFLiteRunner",
     "WorkerRunner",
     "fixed_specs",
+    "micro_is_installed",
     "open_runner",
     "openvino_is_installed",
     "require_litert",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.comparing.compare import judge, measure, merge
+from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.merging import merge as merge_parts
 from keras_norm.export.comparing.metrics import tally
 from keras_norm.export.results import BatchStatistics, Measured, ModeDifference, Partial, PartialGap
@@ -51,6 +52,17 @@ def in_any_tree(items, add, rng):
     return items[0]
 
 
+def sums(plain):
+    """Takes sums of floats out of a result: their last digits follow the order of adding."""
+    if isinstance(plain, list):
+        return [total for item in plain for total in sums(item)]
+    if not isinstance(plain, dict):
+        return []
+    found = [plain.pop(name) for name in ("squared", "squares") if name in plain]
+    numbers = [float(total) for total in found]  # "Infinity" and "NaN" are words
+    return numbers + [total for item in plain.values() for total in sums(item)]
+
+
 @pytest.mark.parametrize("kind", ["close", "proportional", "equal errors", "not finite"])
 @pytest.mark.parametrize("seed", range(5))
 def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
@@ -58,7 +70,9 @@ def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
     expected, actual = arrays(seed, kind)
     whole = measured(expected, actual, np.arange(60))
     parts = [measured(expected, actual, rows) for rows in parts_of(rng)]
-    assert json.dumps(to_plain(in_any_tree(parts, merge, rng))) == json.dumps(to_plain(whole))
+    found, wanted = to_plain(in_any_tree(parts, merge, rng)), to_plain(whole)
+    np.testing.assert_allclose(*(sums(plain) for plain in (found, wanted)), rtol=1e-12)
+    assert json.dumps(found) == json.dumps(wanted)
 
 
 def test_a_merged_measurement_is_judged_by_what_is_largest_in_all_parts():
@@ -103,6 +117,7 @@ def partial(expected, actual, rows, rng):
         samples=len(rows),
         timesteps=int(rows[-1]),
         scales=(("y", float(np.abs(expected[rows]).max())),),
+        spreads=spreads({"y": expected[rows]}),
         tallies=tallies[0],
         artifacts=(Measured("file", outputs, tallies[1]), Measured("lost", error=f"at {rows[0]}")),
         gap=PartialGap((mode,), (layer,), *tallies),
@@ -112,6 +127,10 @@ def partial(expected, actual, rows, rng):
 def assert_same(one, other):
     """Equal but for the last digits of sums."""
     one, other = to_plain(one), to_plain(other)
+    np.testing.assert_allclose(sums(one), sums(other), rtol=1e-12)
+    spread = [plain.pop("spreads")[0] for plain in (one, other)]
+    np.testing.assert_allclose(*(part["total"] for part in spread), rtol=1e-12, atol=1e-12)
+    assert spread[0]["samples"] == spread[1]["samples"]
     for gap in (one["gap"], other["gap"]):
         gap["outputs"].sort(key=lambda seen: seen["rows"])
     (a, b), (c, d) = (
