@@ -21,7 +21,6 @@ from keras_norm.export.results import (
     TrainInferenceGap,
     largest_known,
 )
-from keras_norm.export.runners import KerasRunner
 from keras_norm.recalibrate import count_positions
 from keras_norm.walk import batch_norms, named_layers
 
@@ -34,27 +33,20 @@ class GapMeter:
 
     Args:
         model: a built Keras model.
-        run: its runner.
     """
 
-    def __init__(self, model: Any, run: KerasRunner) -> None:
-        self.run = run
+    def __init__(self, model: Any) -> None:
         # A clone may name its inputs and outputs anew; their order stays.
-        self.inputs, self.outputs = (
-            list(signature.input_specs(model)),
-            signature.output_names(model),
-        )
+        self.inputs = list(signature.input_specs(model))
+        self.outputs = signature.output_names(model)
         self.error: str | None = None
         try:
             self.clone = measuring_clone(model)
-            copies = [copy for _, copy in batch_norms(self.clone)]
+            norms = [layer for _, layer in batch_norms(model)]
+            copies = [layer for _, layer in batch_norms(self.clone)]
             self.counts = [count_positions(self.clone, copy) for copy in copies]
-            self.pairs = [
-                (own, copy, count)
-                for (_, own), copy, count in zip(
-                    batch_norms(model), copies, self.counts, strict=True
-                )
-            ]
+            self.norms = list(zip(norms, copies, self.counts, strict=True))
+            self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
         # Whatever a layer's own code raises in a copy, the files can be compared.
         except Exception as error:
             self.error = one_line(error)
@@ -76,23 +68,20 @@ class GapMeter:
             return PartialGap(error=self.error)
         ordered = [inputs[name] for name in self.inputs]
         try:
-            inference = self.run(inputs)
+            # The batch before left its own statistics.
+            for variable, value in self.state:
+                variable.assign(value)
             for count in self.counts:
                 count.assign(ops.zeros_like(count))
-            updates = [as_array(getattr(copy, "update_count", -1)) for _, copy, _ in self.pairs]
-            outputs = call_clone(self.clone, ordered, training=True)
+            both = [call_clone(self.clone, ordered, training) for training in (False, True)]
         except Exception as error:
             self.error = one_line(error)
             return PartialGap(error=self.error)
-        layers = (
-            _statistics(place, *pair, seen)
-            for place, (pair, seen) in enumerate(zip(self.pairs, updates, strict=True))
-        )
-        training = dict(zip(self.outputs, outputs, strict=True))
+        inference, training = (dict(zip(self.outputs, values, strict=True)) for values in both)
         rows = len(ordered[0])
         return PartialGap(
             tuple(_mode_difference(n, rows, inference[n], training[n]) for n in self.outputs),
-            tuple(layers),
+            tuple(_statistics(place, *norm) for place, norm in enumerate(self.norms)),
             tally(labels or {}, inference, inference),
             tally(labels or {}, training, inference),
         )
@@ -191,14 +180,13 @@ def layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStati
     )
 
 
-def _statistics(
-    place: int, layer: Any, copy: Any, count: Any, updates: np.ndarray
-) -> BatchStatistics:
+def _statistics(place: int, layer: Any, copy: Any, count: Any) -> BatchStatistics:
     """What one call left in the statistics of a measuring clone's layer, around the model's own."""
     mean, variance, _ = moving_statistics(copy)
     n = np.atleast_1d(as_array(count))
-    if updates.ndim or updates >= 0:  # it counts its updates: rows that had none saw no data
-        n = np.where(np.atleast_1d(as_array(copy.update_count) > updates), n, 0.0)
+    before, after = (getattr(norm, "update_count", None) for norm in (layer, copy))
+    if before is not None:  # it counts its updates: rows that had none saw no data
+        n = np.where(np.atleast_1d(as_array(after) > as_array(before)), n, 0.0)
     offset = mean - moving_statistics(layer)[0]
     weights = n[:, None]
     return BatchStatistics(place, n, weights * offset, weights * (variance + np.square(offset)))

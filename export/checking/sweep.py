@@ -44,12 +44,12 @@ class Sweep:
     ) -> None:
         self.model, self.run, self.artifacts = model, run, artifacts
         self.rtol, self.batch = rtol, batch
-        self.gap = GapMeter(model, run)
+        self.gap = GapMeter(model)
         self.worst: dict[str, tuple[Case, Arrays]] = {}
         self._off: dict[str, float] = {}
 
     def __call__(self, part: Part) -> Partial:
-        """Run one part in batches, and in training mode as one batch."""
+        """Run one part in batches, and in training mode as one, unless the model takes one size."""
         found: list[Partial] = []
         labels: Arrays = {}
         for rows, case in part.samples.batches(self.batch):
@@ -68,7 +68,11 @@ class Sweep:
                     artifacts=tuple(self._measured(artifact, batch) for artifact in self.artifacts),
                 )
             )
-        return merge([*found, Partial(gap=self.gap(part.samples.arrays, labels))])
+        for _, case in part.samples.batches(part.samples.count):
+            places = [row - part.samples.first for row in case.rows]
+            given = {name: y[places] for name, y in labels.items()}
+            found.append(Partial(gap=self.gap(case.inputs, given)))
+        return merge(found)
 
     def _measured(self, artifact: Opened, batch: "_Batch") -> Measured:
         name = artifact.source.name

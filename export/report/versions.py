@@ -69,14 +69,17 @@ def _tables(report: Changes) -> Iterator[Any]:
     yield Text(report.verdict)
     for name, outputs in report.versions:
         for output in outputs:
+            # Above the table, not its title: that would be no wider than the table is.
             if output.flips:
-                yield _flips(name, output)
+                yield Text(f"\n{name}, {output.output}: from which class to which", "bold")
+                yield _flips(output)
             if output.listed:
-                yield _listed(name, output)
+                yield Text(f"{name}, {output.output}: the predictions that changed most", "bold")
+                yield _listed(output)
 
 
-def _flips(name: str, output: OutputChange) -> Any:
-    table = new_table(f"{name}, {output.output}: from which class to which")
+def _flips(output: OutputChange) -> Any:
+    table = new_table("")
     for column in ("old", "new", "predictions"):
         table.add_column(column, justify="right")
     for flip in output.flips[:FLIPS]:
@@ -87,8 +90,8 @@ def _flips(name: str, output: OutputChange) -> Any:
     return table
 
 
-def _listed(name: str, output: OutputChange) -> Any:
-    table = new_table(f"{name}, {output.output}: what changed most")
+def _listed(output: OutputChange) -> Any:
+    table = new_table("")
     table.add_column("where", overflow="fold")
     for column in ("old", "new", "label", "outputs differ by"):
         table.add_column(column, justify="right")

@@ -349,6 +349,7 @@ def test_a_model_with_a_static_batch_is_checked():
     assert report
     (output,) = report.artifacts[0].outputs
     assert {case.split(",")[0] for case in output.cases} == {"batch 4", "all 9 samples"}
+    assert report.gap.verdict == "ok"
 
 
 @pytest.mark.parametrize(
