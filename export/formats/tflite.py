@@ -96,6 +96,19 @@ def tflite_places(
     return inputs, outputs
 
 
+def computes_in_integers(path: str | os.PathLike[str]) -> bool:
+    """Whether a TFLite file rounds numbers to 8 or 16 bits on their way, by an operation QUANTIZE.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    quantize = tflite_schema().BuiltinOperator.QUANTIZE
+    return any(code.builtinCode == quantize for code in read_tflite(path).operatorCodes)
+
+
 def is_step_alone(path: str | os.PathLike[str]) -> bool:
     """Whether a TFLite file has the signature `step` and no other.
 
