@@ -109,6 +109,18 @@ def computes_in_integers(path: str | os.PathLike[str]) -> bool:
     return any(code.builtinCode == quantize for code in read_tflite(path).operatorCodes)
 
 
+def tflite_signatures(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the signatures in a TFLite file.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    return sorted(s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ())
+
+
 def is_step_alone(path: str | os.PathLike[str]) -> bool:
     """Whether a TFLite file has the signature `step` and no other.
 
@@ -118,7 +130,7 @@ def is_step_alone(path: str | os.PathLike[str]) -> bool:
     Raises:
         ValueError: the file is damaged.
     """
-    return [s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ()] == [STEP]
+    return tflite_signatures(path) == [STEP]
 
 
 def _main_signature(path: str | os.PathLike[str], name: str) -> tuple[Any, Any]:
