@@ -22,6 +22,7 @@ from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.staging import replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.formats.saved_model import saved_model_signatures
+from keras_norm.export.formats.tflite import tflite_signatures
 from keras_norm.export.report.page import render, require_report_extra
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
@@ -100,9 +101,9 @@ def export(args: argparse.Namespace) -> bool:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
-    signatures = ", ".join(saved_model_signatures(written[-1]))
     for path in reversed(written):
-        print(f"{path}  {readable_size(file_size(path))}  {signatures}")
+        signatures = saved_model_signatures(path) if path.is_dir() else tflite_signatures(path)
+        print(f"{path}  {readable_size(file_size(path))}  {', '.join(signatures)}")
     return True
 
 

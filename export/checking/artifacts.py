@@ -11,7 +11,7 @@ from typing import Any
 from keras_norm.export.checking.streamed import Streamed
 from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
 from keras_norm.export.formats.saved_model import saved_model_folder, saved_model_signature
-from keras_norm.export.formats.tflite import is_step_alone, is_tflite
+from keras_norm.export.formats.tflite import computes_in_integers, is_step_alone, is_tflite
 from keras_norm.export.runners import (
     CApiRunner,
     MicroRunner,
@@ -127,7 +127,8 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     precision, alone = tflite_precision(path), is_step_alone(path)
     found = (
         Source(name, str(path), precision, functools.partial(TFLiteRunner, path)),
-        *_second_opinion(name, path, precision),
+        # OpenVINO rounds in other places than TFLite's integers do.
+        *(() if computes_in_integers(path) else _second_opinion(name, path, precision)),
         *(_in_micro(name, path, precision) if alone else ()),
     )
     return tuple(dataclasses.replace(source, alone=alone) for source in found)

@@ -268,6 +268,11 @@ def _convert(
                 'quantize="int8", or replace the layer that computes it',
                 {op: [] for op in unquantized},
             ) from error
+        if quantize == "int16x8" and "during calibration" in error.detail:
+            raise ConversionError(
+                "TensorFlow's quantizer has no 16 bits beside what the model computes of integers, "
+                'such as the mask of an Embedding: take quantize="int8", or mask_zero=False'
+            ) from error
         if not places:
             raise ConversionError(str(error)) from error
         listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())

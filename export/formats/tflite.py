@@ -96,6 +96,31 @@ def tflite_places(
     return inputs, outputs
 
 
+def computes_in_integers(path: str | os.PathLike[str]) -> bool:
+    """Whether a TFLite file rounds numbers to 8 or 16 bits on their way, by an operation QUANTIZE.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    quantize = tflite_schema().BuiltinOperator.QUANTIZE
+    return any(code.builtinCode == quantize for code in read_tflite(path).operatorCodes)
+
+
+def tflite_signatures(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the signatures in a TFLite file.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    return sorted(s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ())
+
+
 def is_step_alone(path: str | os.PathLike[str]) -> bool:
     """Whether a TFLite file has the signature `step` and no other.
 
@@ -105,7 +130,7 @@ def is_step_alone(path: str | os.PathLike[str]) -> bool:
     Raises:
         ValueError: the file is damaged.
     """
-    return [s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ()] == [STEP]
+    return tflite_signatures(path) == [STEP]
 
 
 def _main_signature(path: str | os.PathLike[str], name: str) -> tuple[Any, Any]:

@@ -190,6 +190,11 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
         (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
         (("export", "{}/model.keras", "--to", "{}/q", "--fused"), "--fused needs --tflite"),
+        (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
+        (
+            ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--signature", "step"),
+            "no input has open time",
+        ),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
             "give representative=",

@@ -7,6 +7,7 @@ import pytest
 import keras_norm
 from examples import digits
 from keras_norm.export import (
+    ConversionError,
     RunnerError,
     Step,
     StreamingError,
@@ -81,7 +82,9 @@ def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
     expected = streaming.predict(x_test, verbose=0)
     assert accuracy(actual, y_test) > accuracy(expected, y_test) - lost
     assert np.sqrt(np.mean((actual - expected) ** 2)) < off
-    assert check(streaming, path, x_test[:40])  # by the rule of the exporter
+    report = check(streaming, path, x_test[:40])
+    assert report.passed  # by the rule of the exporter
+    assert [result.name for result in report.artifacts] == ["m.tflite", "m.tflite (TFLite Micro)"]
 
 
 def test_scales_are_measured_on_inputs_and_states_of_running_streams(streaming, data):
@@ -158,13 +161,27 @@ def test_a_model_without_a_step_has_none_alone(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_quantizer_has_no_16_bits_for_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("said", "error", "message"),
+    [
+        (
+            "Quantization to 16x8-bit not yet supported for op: 'SQUARE'.",
+            UnsupportedOpError,
+            "no 16 bits for SQUARE: take",
+        ),
+        (
+            "Max and min for dynamic tensors should be recorded during calibration: Failed for x",
+            ConversionError,
+            "such as the mask of an Embedding: take",
+        ),
+    ],
+)
+def test_what_the_quantizer_has_no_16_bits_for_is_said(tmp_path, monkeypatch, said, error, message):
     def refused(*_, **__):
-        text = "Quantization to 16x8-bit not yet supported for op: 'SQUARE'."
-        raise RunnerError(text, f"{text}\n{text}\n")
+        raise RunnerError(said, f"{said}\n{said}\n")
 
     monkeypatch.setattr(tflite, "WorkerProcess", refused)
-    with pytest.raises(UnsupportedOpError, match=r"no 16 bits for SQUARE: take quantize=\"int8\""):
+    with pytest.raises(error, match=message):
         export_tflite(
             models.dense(), tmp_path / "m.tflite", quantize="int16x8", representative=np.eye(3)
         )
