@@ -14,7 +14,7 @@ UNDER = {"errors", "signature", "results"}
 
 # What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
-ORDER += ["examples and benchmarks"]
+ORDER += ["examples and benchmarks", "experiments"]
 
 # Modules below export that need TensorFlow itself, whatever the backend.
 TENSORFLOW = {
@@ -44,7 +44,7 @@ def module_name(path):
 
 MODULES = {
     module_name(path): path
-    for folder in ("keras_norm", "export", "examples", "benchmarks")
+    for folder in ("keras_norm", "export", "examples", "benchmarks", "experiments")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 MODULES["keras_norm_cli"] = ROOT / "keras_norm_cli.py"
@@ -53,6 +53,8 @@ MODULES["keras_norm_cli"] = ROOT / "keras_norm_cli.py"
 def rank(module):
     """The place in ORDER; None for the package itself, its version, and what is not ours."""
     first, *rest = module.split(".")
+    if first == "experiments":
+        return ORDER.index("experiments")
     if first in ("examples", "benchmarks"):
         return ORDER.index("examples and benchmarks")
     if first == "keras_norm_cli" or (first == "keras_norm" and rest[-1:] == ["__main__"]):
@@ -132,6 +134,13 @@ def test_export_is_imported_under_one_name(module):
 def test_tensorflow_is_imported_where_it_is_named(module):
     uses = any(within(name, "tensorflow") for name in imported(module))
     assert uses == (module in TENSORFLOW)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])
+def test_an_example_is_short_and_stands_alone(module):
+    """Whoever copies the file has all of it."""
+    assert len(MODULES[module].read_text().splitlines()) <= 100
+    assert not [name for name in imported(module) if within(name, "examples")]
 
 
 def test_reader_sees_imports_inside_functions():
