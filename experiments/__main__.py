@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from experiments import (
     click_through_rate,
     convolutional,
+    covariate_shift,
     lengths,
     online,
     page,
@@ -36,6 +37,7 @@ STUDIES = {
     for module in (
         scales,
         recurrences,
+        covariate_shift,
         unbalanced,
         online,
         click_through_rate,

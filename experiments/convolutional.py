@@ -43,7 +43,7 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 
     A LayerNorm takes the statistics of all features of a position.
     """
-    x, classes = parts["training"]
+    x, _ = parts["training"]
     name = arm.model.removesuffix(AFTER)
     flat = x.ndim == 4
     convolution = keras.layers.Conv2D if flat else keras.layers.Conv1D

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import jinja2
 import numpy as np
 
-from experiments import short_runs
+from experiments import convolutional, online, permutation_invariant, scales, short_runs
 from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
-from experiments.harness.ledger import Ledger
+from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.running import compared
 from experiments.harness.study import Study
 
@@ -33,22 +33,73 @@ CLAIMS = {
     9: "BatchNorm erases differences of scale between features and keeps those between samples; "
     "LayerNorm the reverse.",
     10: "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
+    11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
+    "before it learn; and BatchNorm stands for whitening.",
 }
 
-# BatchNorm beside LayerNorm: what is said of each, and the study that has the number.
-BESIDE = (
-    ("statistics of", "the mini-batch, each feature", "one sample, all features", "scales"),
-    (
-        "batch size",
-        "matters; better when large",
-        "does not matter; serves small ones",
-        "permutation_invariant",
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What is said of a norm, and the figures for or against it.
+
+    Attributes:
+        text: what is said.
+        study: which has the figures.
+        score: their name.
+        arms: (task, model) of each.
+    """
+
+    text: str
+    study: str
+    score: str
+    arms: tuple[tuple[str, str], ...]
+
+
+LARGE, SMALL = permutation_invariant.LARGE, permutation_invariant.SMALL
+MNIST, ONE = convolutional.MNIST, online.TASK
+
+# BatchNorm beside LayerNorm, as it is usually told.
+BESIDE = {
+    "statistics of": (
+        Cell("the mini-batch, each feature", "scales", "features", (("scales", "BN"),)),
+        Cell("one sample, all features", "scales", "samples", (("scales", "LN"),)),
     ),
-    ("used in", "CNN, MLP, deep static networks", "RNN, Transformer, sequences", "convolutional"),
-    ("speeds training up", "well", "less", "convolutional"),
-    ("training and inference", "differ, need care", "the same", "scales"),
-    ("regularises", "yes, by the batch's noise", "less", "permutation_invariant"),
-)
+    "batch size": (
+        Cell(
+            "matters; better when large",
+            "permutation_invariant",
+            "accuracy",
+            ((LARGE, "BN"), (SMALL, "BN")),
+        ),
+        Cell(
+            "does not matter; serves small ones",
+            "permutation_invariant",
+            "accuracy",
+            ((LARGE, "LN"), (SMALL, "LN")),
+        ),
+    ),
+    "used in": (
+        Cell("CNN, MLP, deep static networks", "convolutional", "accuracy", ((MNIST, "BN"),)),
+        Cell("RNN, Transformer, sequences", "online", "accuracy", ((ONE, "LN-GRU"),)),
+    ),
+    "speeds training up": (
+        Cell("well", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "BN"))),
+        Cell("less", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "LN"))),
+    ),
+    "training and inference": (
+        Cell("differ, need care", "scales", "gap", ((scales.MODES, "BN-LSTM"),)),
+        Cell("the same", "scales", "gap", ((scales.MODES, "LN-LSTM"),)),
+    ),
+    "regularises": (
+        Cell(
+            "yes, by the batch's noise",
+            "permutation_invariant",
+            "accuracy",
+            ((LARGE, "none"), (LARGE, "BN")),
+        ),
+        Cell("less", "permutation_invariant", "accuracy", ((LARGE, "none"), (LARGE, "LN"))),
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +113,7 @@ class Section:
         rows: of its table.
         progress: how much has been run.
         picture: name of its file, if there is one.
+        found: the runs that count, by (task, model) and seed.
     """
 
     study: Study
@@ -70,12 +122,31 @@ class Section:
     rows: tuple[tuple[str, ...], ...]
     progress: str
     picture: str | None
+    found: Mapping[tuple[str, str], Mapping[int, Entry]]
 
     @property
     def anchor(self) -> str:
         """That GitHub gives its heading."""
         kept = (c for c in self.study.title.lower() if c.isalnum() or c in " -")
         return "".join(kept).replace(" ", "-")
+
+    def mean(self, arm: tuple[str, str], score: str) -> str:
+        """Of the seeds, with its interval; empty where there are none."""
+        _, scale, digits = self.study.scores[score]
+        values = [
+            scale * run["test"][score]
+            for run in self.found.get(arm, {}).values()
+            if score in run["test"]
+        ]
+        return tables.spread(values, digits) if values else ""
+
+    def figures(self, cell: Cell) -> str:
+        """The figures of a cell of BESIDE."""
+        heading = self.study.scores[cell.score][0]
+        means = [
+            f"{model}, {task}: {self.mean((task, model), cell.score)}" for task, model in cell.arms
+        ]
+        return f"{heading}: {'; '.join(means)}" if self.found else f"{heading}: not run yet"
 
 
 def section(study: Study, committed: pathlib.Path) -> Section:
@@ -85,26 +156,22 @@ def section(study: Study, committed: pathlib.Path) -> Section:
     header = ("task", "model", *(heading for heading, *_ in study.scores.values()))
     paper = bool(study.figures)
     header += ("in the paper",) * paper + ("seeds",) + ("rate",) * bool(study.full.rates)
-    rows = []
-    for (task, model), entries in compared(study, study.full, ledger).items():
-        runs = list(entries.values())
-        if not runs:
-            continue
-        cells = []
-        for name, (_, scale, digits) in study.scores.items():
-            values = [scale * run["test"][name] for run in runs if name in run["test"]]
-            cells.append(tables.spread(values, digits) if values else "")
-        cells += [study.figures.get((task, model), "")] * paper + [str(len(runs))]
-        rows.append((task, model, *cells, *[f"{runs[0]['rate']:g}"] * bool(study.full.rates)))
     picture = f"{study.name}.png"
-    return Section(
+    result = Section(
         study,
         verdicts,
         header,
-        tuple(rows),
+        (),
         progress(study, ledger),
         picture if (committed / picture).exists() else None,
+        {arm: runs for arm, runs in compared(study, study.full, ledger).items() if runs},
     )
+    rows = []
+    for arm, runs in result.found.items():
+        cells = [*arm, *(result.mean(arm, score) for score in study.scores)]
+        cells += [study.figures.get(arm, "")] * paper + [str(len(runs))]
+        rows.append((*cells, *[f"{runs[0]['rate']:g}"] * bool(study.full.rates)))
+    return dataclasses.replace(result, rows=tuple(rows))
 
 
 def progress(study: Study, ledger: Ledger) -> str:

@@ -1,5 +1,7 @@
 """Summed inputs and gradients over the steps of a long recurrence: claim 4, without training."""
 
+import pathlib
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -18,7 +20,7 @@ CELLS = {
 MODELS = tuple(prefix + cell for cell in CELLS for prefix in ("", "LN-"))
 
 
-def measure(arm: Arm, seed: int) -> dict[str, float]:
+def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, float]:
     """By how many powers of ten the summed inputs and the gradients change over the steps.
 
     The summed inputs are x_t W + h_(t-1) U, the gradient is that of a random projection of the last
@@ -106,7 +108,7 @@ STUDY = Study(
             for gain in ("gain 0.5", "gain 2")
         ),
     ),
-    full=Size(None, 0, 0, patience=0, seeds=5, rates=()),
+    full=Size(None, 0, 0, patience=0, seeds=10, rates=()),
     smoke=Size(None, 0, 0, patience=0, seeds=1, rates=()),
     minutes=0.1,
     scores={

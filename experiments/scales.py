@@ -3,6 +3,8 @@
 Ba et al. 2016, Table 1 (invariances), and claims 1 and 9.
 """
 
+import pathlib
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -42,7 +44,7 @@ def threefold_first(size: int) -> np.ndarray:
     return np.where(np.arange(size) == 0, 3.0, 1.0)
 
 
-def measure(arm: Arm, seed: int) -> dict[str, float]:
+def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, float]:
     """The figures of an arm."""
     rng = np.random.default_rng(seed)
     if arm.task == SCALES:

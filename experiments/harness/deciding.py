@@ -45,8 +45,10 @@ class Verdict:
         if not self.seeds:
             return ""
         q = self.question
+        seeds = f"{self.seeds} seed{'' if self.seeds == 1 else 's'}"
         half = f" ± {self.half:.{q.digits}f}" if math.isfinite(self.half) else ""
-        return f"{self.mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {self.seeds} seeds"
+        mean = round(self.mean, q.digits) + 0.0  # no -0
+        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}"
 
 
 def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:

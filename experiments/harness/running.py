@@ -3,7 +3,7 @@
 import functools
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import keras
 
@@ -22,7 +22,8 @@ def run_study(
     """Run all that the ledger lacks; its file is written whenever a run ends.
 
     The learning rate of an arm is the one with the best validation at seed 0. Then come the seeds,
-    all arms of one before the next, so that a study that is stopped can be compared.
+    all arms of one before the next. Arms that decide questions come before those that only stand
+    in the table.
 
     Args:
         study: which.
@@ -53,17 +54,20 @@ def run_study(
             entry = trainer(run.arm).run(run)
         else:
             keras.utils.set_random_seed(run.seed)
-            entry = {"test": study.work.measure(run.arm, run.seed)}
+            entry = {"test": study.work.measure(run.arm, run.seed, data)}
             entry["seconds"] = round(time.monotonic() - started, 1)
         scores = ", ".join(f"{name} {value:.5g}" for name, value in entry["test"].items())
         print(f"  {scores}; {time.monotonic() - started:.0f} s", flush=True)
         ledger.add(run, entry)
 
-    for arm in study.arms:
-        for run in first_runs(arm, size):
+    asked = {arm for q in study.questions for arm in (*q.plus, *q.minus)}
+    for deciding in (True, False):
+        arms = [arm for arm in study.arms if ((arm.task, arm.model) in asked) == deciding]
+        for arm in arms:
+            for run in first_runs(arm, size):
+                once(run)
+        for run in later_runs(study, arms, size, ledger):
             once(run)
-    for run in later_runs(study, size, ledger):
-        once(run)
 
 
 def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
@@ -72,17 +76,15 @@ def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
         yield Run(arm, rate, 0)
 
 
-def later_runs(study: Study, size: Size, ledger: Ledger) -> Iterator[Run]:
-    """The other seeds, with the learning rates that validation chose.
+def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) -> Iterator[Run]:
+    """The other seeds of arms, with the learning rates that validation chose.
 
     Where a question is about the worst of the learning rates, its arms have them all.
     """
-    every = {arm for q in study.questions if q.worst_rate for arm in (*q.plus, *q.minus)}
     for seed in range(1, size.seeds):
-        for arm in study.arms:
-            chosen = chosen_rate(study, arm, size, ledger)
-            rates = size.rates if (arm.task, arm.model) in every else (chosen,)
-            for rate in rates:
+        for arm in arms:
+            every = size.rates if (arm.task, arm.model) in study.every_rate else ()
+            for rate in every or (chosen_rate(study, arm, size, ledger),):
                 yield Run(arm, rate, seed)
 
 

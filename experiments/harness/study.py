@@ -96,9 +96,9 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Arms that nothing is learned in: a figure or several of each from a seed."""
+    """Arms that are measured as they are, from an arm, a seed and the data folder."""
 
-    measure: Callable[[Arm, int], Scores]
+    measure: Callable[[Arm, int, pathlib.Path | None], Scores]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,8 +173,13 @@ class Study:
     @property
     def runs(self) -> int:
         """How many runs `full` has."""
-        rates = max(len(self.full.rates), 1)
-        return len(self.arms) * (rates + self.full.seeds - 1)
+        rates, seeds = max(len(self.full.rates), 1), self.full.seeds - 1
+        return len(self.arms) * (rates + seeds) + len(self.every_rate) * (rates - 1) * seeds
+
+    @property
+    def every_rate(self) -> set[tuple[str, str]]:
+        """The arms of which a question asks for the worst of the learning rates."""
+        return {arm for q in self.questions if q.worst_rate for arm in (*q.plus, *q.minus)}
 
 
 def arms(tasks: Mapping[str, int], models: Sequence[str]) -> tuple[Arm, ...]:

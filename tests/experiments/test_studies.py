@@ -5,7 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments import click_through_rate, convolutional, lengths, recurrences, scales, unbalanced
+from experiments import (
+    click_through_rate,
+    convolutional,
+    covariate_shift,
+    lengths,
+    recurrences,
+    scales,
+    unbalanced,
+)
 from experiments.__main__ import STUDIES
 from experiments.harness import data, digits
 from experiments.harness.ledger import Ledger
@@ -16,6 +24,7 @@ from experiments.harness.study import Arm, Size
 ARMS = {
     "scales": ("scales", "BN"),
     "recurrences": ("gain 2", "LN-GRU"),
+    "covariate_shift": ("MNIST, two hidden layers", "whitening"),
     "unbalanced": ("1 in 100, batch 8", "BN"),
     "online": ("TREC, batch 1, one pass", "GRU"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
@@ -54,6 +63,8 @@ def folder(monkeypatch, tmp_path):
 def test_the_smoke_size_runs(name, folder, monkeypatch):
     for module in (scales, recurrences):
         monkeypatch.setattr(module, "STEPS", 5)
+    monkeypatch.setattr(covariate_shift, "UPDATES", 2)
+    monkeypatch.setattr(covariate_shift, "EVERY", 1)
     monkeypatch.setattr(lengths, "LENGTH", 10)
     monkeypatch.setattr(lengths, "LONGER", (20, 400))
     study = STUDIES[name]
@@ -72,6 +83,18 @@ def test_a_norm_erases_or_keeps_scales():
     assert bn["features"] == 0.0
     assert ln["samples"] == 0.0
     assert min(bn["samples"], ln["features"]) > 0.5
+
+
+def test_whitening_leaves_no_correlation():
+    x = (RNG.normal(size=(200, 4)) @ RNG.normal(size=(4, 4))).astype("float32")
+    y = np.array(covariate_shift.Whitening(0.9, epsilon=1e-6)(x, training=True))
+    np.testing.assert_allclose(np.cov(y.T, bias=True), np.eye(4), atol=1e-2)
+
+
+def test_whitening_at_inference_takes_the_moving_averages():
+    layer = covariate_shift.Whitening(0.0)
+    x = RNG.normal(3.0, size=(200, 4)).astype("float32")
+    np.testing.assert_allclose(layer(x, training=True), layer(x), atol=1e-5)
 
 
 def test_sums_to_add_are_those_of_the_marked_numbers():

@@ -59,13 +59,22 @@ def test_what_has_ended_is_not_run_again(ran):
 
 def test_every_rate_is_run_where_the_worst_is_asked_for(ran):
     question = dataclasses.replace(made.QUESTION, worst_rate=True)
-    ran(dataclasses.replace(made.STUDY, questions=(question,)))
+    study = dataclasses.replace(made.STUDY, questions=(question,))
+    ran(study)
+    assert len(Recorder.ran) == study.runs
     assert [(rate, seed) for model, rate, seed in Recorder.ran if model == "BN"] == [
         (1e-3, 0),
         (3e-2, 0),
         (1e-3, 1),
         (3e-2, 1),
     ]
+
+
+def test_what_decides_nothing_comes_last(ran):
+    question = dataclasses.replace(made.QUESTION, plus=())
+    ran(dataclasses.replace(made.STUDY, questions=(question,)))
+    models = [model for model, *_ in Recorder.ran]
+    assert models == ["BN"] * 3 + ["none"] * 3
 
 
 def test_runs_that_count_have_the_chosen_rate(ran):
@@ -85,7 +94,7 @@ def test_a_rate_whose_validation_is_no_number_is_not_chosen(ran, tmp_path):
 
 
 def test_measurements_have_no_rate(ran):
-    work = Measurement(lambda arm, seed: {"error": float(seed)})
+    work = Measurement(lambda arm, seed, data: {"error": float(seed)})
     size = dataclasses.replace(made.SIZE, rates=())
     study = dataclasses.replace(made.STUDY, work=work, full=size, arms=(Arm("line", "none"),))
     assert [(e["seed"], e["test"]["error"]) for e in ran(study).entries] == [(0, 0.0), (1, 1.0)]
