@@ -1,8 +1,7 @@
 """Translate Chinese into English: LN-LSTMs with attention, from characters to words.
 
-Reads lines "English<tab>Chinese" of short sentences: the file cmn.txt of manythings.org/anki, or
-cmn.txt.gz in the folder `translation_cmn_eng` of the one that KERAS_NORM_DATA names. It trains for
-some four minutes: `python -m examples.translation --pairs cmn.txt`.
+Reads lines "English<tab>Chinese": cmn.txt of manythings.org/anki, or translation_cmn_eng/cmn.txt.gz
+in the folder that KERAS_NORM_DATA names. `python -m examples.translation --pairs cmn.txt`.
 """
 
 import argparse
@@ -19,7 +18,7 @@ import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
 UNITS, LONGEST, WORDS = 128, 8, 4000
-PADDING, UNKNOWN, START, END = range(4)  # ids that are no token
+UNKNOWN, START, END = 1, 2, 3  # ids that are no token, as 0, which is padding
 FILE = pathlib.Path(os.environ.get("KERAS_NORM_DATA", "."), "translation_cmn_eng", "cmn.txt.gz")
 
 
@@ -27,8 +26,8 @@ def load(path, samples=None):
     """Pairs of a Chinese sentence in characters and an English one in words; some to test with."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         pairs = [line.split("\t")[:2] for line in lines]
-    pairs = [(list(zh), re.findall(r"[\w']+|[.?!,]", en.lower())) for en, zh in pairs]
-    pairs = [(zh, en) for zh, en in pairs if len(en) <= LONGEST]
+    split = ((list(zh), re.findall(r"[\w']+|[.?!,]", en.lower())) for en, zh in pairs)
+    pairs = [(zh, en) for zh, en in split if len(en) <= LONGEST]
     order = np.random.default_rng(0).permutation(len(pairs))[:samples]
     return [pairs[i] for i in order[200:]], [pairs[i] for i in order[:200]]
 
@@ -49,9 +48,8 @@ def build(characters, words):
     """From a Chinese sentence, and the English one so far, to each next English word."""
     chinese = keras.Input((None,), dtype="int32", name="chinese")
     english = keras.Input((None,), dtype="int32", name="english")
-    x = keras.layers.Embedding(characters, UNITS, mask_zero=True)(chinese)
     read = keras_norm.LayerNormLSTM(UNITS, return_sequences=True, return_state=True)
-    encoded, *states = read(x)
+    encoded, *states = read(keras.layers.Embedding(characters, UNITS, mask_zero=True)(chinese))
     x = keras.layers.Embedding(words, UNITS, mask_zero=True)(english)
     x = keras_norm.LayerNormLSTM(UNITS, return_sequences=True)(x, initial_state=states)
     x = keras.layers.Concatenate()([x, keras.layers.Attention()([x, encoded])])
@@ -66,18 +64,19 @@ def translate(file, chinese, words):
         for _ in range(LONGEST + 1):
             likely = run({"chinese": chinese, "english": english})["next"][:, -1].argmax(axis=-1)
             english = np.column_stack([english, likely.astype("int32")])
-    sentences = [row[1 : [*row, END].index(END)] for row in english]
-    return [" ".join(words.get(i, "_") for i in sentence) for sentence in sentences]
+    return [" ".join(words.get(i, "_") for i in r[1 : [*r, END].index(END)]) for r in english]
 
 
 def main(argv=None):
     """Train, export, check and translate; 0 when the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
-    parser.add_argument("--pairs", type=pathlib.Path, default=FILE, help="of sentences")
+    parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--samples", type=int, help="how many pairs; else all")
     args = parser.parse_args(argv)
+    if not args.pairs.is_file():
+        parser.error(f"{args.pairs} is not there: manythings.org/anki has it as cmn-eng.zip")
     keras.utils.set_random_seed(0)
     train, test = load(args.pairs, args.samples)
     zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
@@ -91,7 +90,7 @@ def main(argv=None):
     report = check(model, [saved_model, tflite], {"chinese": x_test, "english": y_test[:, :-1]})
     report.print()
     translated = translate(tflite, x_test, {i: w for w, i in en_ids.items()})
-    for (zh, en), guess in list(zip(test, translated, strict=True))[:10]:
+    for (zh, en), guess in zip(test[:10], translated, strict=False):
         print(f"{''.join(zh)}  {guess}  ({' '.join(en)})")
     return 0 if report else 1
 

@@ -54,6 +54,6 @@ STUDY = Study(
     ),
     full=Size(None, 4907, 1, patience=1, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=2.0,
+    minutes=0.5,
     scores={"accuracy": ("test accuracy, %", 100, 1), "nll": ("nll, nats", 1, 3)},
 )

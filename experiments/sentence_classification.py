@@ -169,7 +169,7 @@ PRESETS = {
         units=8,
         embedding=8,
         vocabulary=500,
-        exported=("BN-GRU",),
+        exported=(),
     ),
     "small": Settings(
         _tasks(4000, epochs=2, batch_epochs=3, token_seeds=1, token_models=("LN-GRU",)),

