@@ -26,10 +26,10 @@ MODELS = ("none", *(f"{norm}; {place}" for place in PLACES for norm in VARIANTS)
 
 def rows(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Indices (rows, fields) of the features of a libfm file, and the labels 0 or 1."""
-    with gzip.open(path, "rt") as lines:
+    with data.whole("frappe", path), gzip.open(path, "rt") as lines:
         fields = [line.split() for line in lines]
-    ids = np.array([[int(f.partition(":")[0]) for f in row[1:]] for row in fields], "int32")
-    return ids, np.array([int(row[0]) > 0 for row in fields], "int32")
+        ids = np.array([[int(f.partition(":")[0]) for f in row[1:]] for row in fields], "int32")
+        return ids, np.array([int(row[0]) > 0 for row in fields], "int32")
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:

@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,27 @@ SOURCES = {
 
 
 class DataMissingError(SystemExit):
-    """Data are not there; its line says how to get them."""
+    """Data are not there, or not as they should be; its line says how to get them."""
+
+
+@contextlib.contextmanager
+def whole(folder: str, path: pathlib.Path) -> Iterator[None]:
+    """Say of a file that cannot be read where it is to be had.
+
+    Args:
+        folder: one of SOURCES.
+        path: of the file, which is read inside.
+
+    Raises:
+        DataMissingError: it is cut off, or of another version.
+    """
+    try:
+        yield
+    except (OSError, EOFError, ValueError, IndexError) as error:
+        raise DataMissingError(
+            f"{path} is cut off or of another version ({error}): take it anew from "
+            f"{SOURCES[folder]}"
+        ) from error
 
 
 def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.ndarray]:

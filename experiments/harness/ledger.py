@@ -7,7 +7,7 @@ import os
 import pathlib
 from typing import Any
 
-from experiments.harness.study import Arm, Run, Size, Study
+from experiments.harness.study import Run, Size, Study
 from keras_norm.export.exporting.staging import replace_text
 
 Entry = dict[str, Any]
@@ -67,11 +67,6 @@ def settings(size: Size) -> dict[str, Any]:
 def key_of(run: Run) -> Entry:
     """What a run is found by."""
     return {**dataclasses.asdict(run.arm), "rate": run.rate, "seed": run.seed}
-
-
-def run_of(entry: Entry) -> Run:
-    """The run of an entry."""
-    return Run(Arm(entry["task"], entry["model"], entry["batch"]), entry["rate"], entry["seed"])
 
 
 def machine() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Every study in its smallest size: it runs, and gives what its questions and its table ask for."""
 
 import dataclasses
+import gzip
 
 import numpy as np
 import pytest
@@ -127,13 +128,17 @@ def test_a_share_of_the_digits_are_nines(share, samples, nines):
 
 
 def test_rows_of_a_libfm_file_are_indices_and_labels(tmp_path):
-    import gzip
-
     with gzip.open(tmp_path / "rows.gz", "wt") as file:
         file.write("1 12:1 7:1\n-1 3:1 4:1\n")
     ids, labels = click_through_rate.rows(tmp_path / "rows.gz")
     np.testing.assert_array_equal(ids, [[12, 7], [3, 4]])
     np.testing.assert_array_equal(labels, [1, 0])
+
+
+def test_rows_that_are_cut_off_are_one_line(tmp_path):
+    (tmp_path / "rows.gz").write_bytes(gzip.compress(b"1 12:1 7:1\n" * 99)[:-9])
+    with pytest.raises(SystemExit, match=r"rows.gz is cut off .*: take it anew from github.com"):
+        click_through_rate.rows(tmp_path / "rows.gz")
 
 
 def test_gestures_of_people_are_in_one_part_each(folder):
