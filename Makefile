@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 DEMO := .venv/.demo
 MYPY_TREE := build/mypy/keras_norm
 
-# Real data for tests and examples, where the folder is there.
+# Real data for tests, examples and experiments, where the folder is there.
 ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
@@ -48,9 +48,10 @@ bench-quick: $(STAMP)
 report-picture: $(STAMP)
 	$(BIN)/python -m docs.report_picture
 
-# Runs what docs/experiments lacks of the examples' small presets, and writes docs/experiments.md.
+# Runs what docs/experiments lacks, from where it stopped, and writes docs/experiments.md; STUDY=NAME is
+# the only one then. Takes hours.
 experiments: $(STAMP)
-	$(BIN)/python -m examples.experiments
+	$(BIN)/python -m experiments $(if $(STUDY),--study $(STUDY))
 
 clean:
 	rm -rf build .venv

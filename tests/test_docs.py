@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTED = [
     name
     for name in sorted(MODULES)
-    if name.startswith(("keras_norm.", "examples.common"))
+    if name.startswith(("keras_norm.", "experiments.harness"))
     and not name.endswith("__main__")
     and ".workers" not in name
 ]

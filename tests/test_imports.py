@@ -15,7 +15,7 @@ UNDER = {"errors", "signature", "results", "versions"}
 
 # What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
-ORDER += ["examples and benchmarks"]
+ORDER += ["examples and benchmarks", "experiments"]
 
 # What compares, without what runs.
 ANSWERS_ALONE = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
@@ -49,7 +49,7 @@ def module_name(path):
 
 MODULES = {
     module_name(path): path
-    for folder in ("keras_norm", "export", "examples", "benchmarks")
+    for folder in ("keras_norm", "export", "examples", "benchmarks", "experiments")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 MODULES |= {name: ROOT / f"{name}.py" for name in ("keras_norm_cli", "keras_norm_verify")}
@@ -58,6 +58,8 @@ MODULES |= {name: ROOT / f"{name}.py" for name in ("keras_norm_cli", "keras_norm
 def rank(module):
     """The place in ORDER; None for the package itself, its version, and what is not ours."""
     first, *rest = module.split(".")
+    if first == "experiments":
+        return ORDER.index("experiments")
     if first in ("examples", "benchmarks"):
         return ORDER.index("examples and benchmarks")
     if first == "keras_norm_cli" or (first == "keras_norm" and rest[-1:] == ["__main__"]):
@@ -151,6 +153,13 @@ def test_answers_are_judged_without_a_model(name):
     """Comparing is functions of arrays and of plain data: neither a model nor a runner is there."""
     found = imported(f"keras_norm.export.comparing.{name}")
     assert not [n for n in found if within(n, "keras", "tensorflow", "keras_norm.export.runners")]
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])
+def test_an_example_is_short_and_stands_alone(module):
+    """Whoever copies the file has all of it."""
+    assert len(MODULES[module].read_text().splitlines()) < 100
+    assert not [name for name in imported(module) if within(name, "examples")]
 
 
 def test_reader_sees_imports_inside_functions():

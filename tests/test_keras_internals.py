@@ -17,7 +17,11 @@ from keras_norm.rnn.sequence import NormRNN
 
 ROOT = pathlib.Path(__file__).parents[1]
 SOURCES = [
-    *(p for folder in ("keras_norm", "export", "examples") for p in (ROOT / folder).rglob("*.py")),
+    *(
+        p
+        for folder in ("keras_norm", "export", "examples", "experiments")
+        for p in (ROOT / folder).rglob("*.py")
+    ),
     ROOT / "keras_norm_cli.py",
 ]
 PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.compiler", "keras.src")

@@ -1,1 +1,0 @@
-"""What the examples share: their command line, data, training, results, plots and exports."""

@@ -1,0 +1,145 @@
+"""Click-through rate on Frappe: which norm, where, before or after the activation."""
+
+import gzip
+import pathlib
+
+import keras
+import numpy as np
+
+from experiments.harness import data, scores
+from experiments.harness.norms import NORMS
+from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
+
+TASK = "Frappe"
+FEATURES, FIELDS = 5382, 10
+EMBEDDING, UNITS, LAYERS = 10, 128, 3
+EMBEDDINGS, BEFORE, AFTER, BOTH = (
+    "embeddings",
+    "hidden, before the activation",
+    "hidden, after the activation",
+    "embeddings and hidden",
+)
+PLACES = (EMBEDDINGS, BEFORE, AFTER, BOTH)
+VARIANTS = tuple(name for name in NORMS if name != "none")
+MODELS = ("none", *(f"{norm}; {place}" for place in PLACES for norm in VARIANTS))
+
+
+def rows(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (rows, fields) of the features of a libfm file, and the labels 0 or 1."""
+    with data.whole("frappe", path), gzip.open(path, "rt") as lines:
+        fields = [line.split() for line in lines]
+        ids = np.array([[int(f.partition(":")[0]) for f in row[1:]] for row in fields], "int32")
+        return ids, np.array([int(row[0]) > 0 for row in fields], "int32")
+
+
+def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
+    """Four fifths of the first file to train with, one to validate; the second file to test."""
+    ids, labels = rows(data.file("frappe", "frappe.validation.libfm.gz", folder))
+    order = np.random.default_rng(0).permutation(len(labels))
+    validation, training = np.split(order, [len(order) // 5])
+    test_ids, test_labels = rows(data.file("frappe", "frappe.test.libfm.gz", folder))
+    return {
+        "training": (ids[training[:samples]], labels[training[:samples]]),
+        "validation": (ids[validation[:samples]], labels[validation[:samples]]),
+        "test": (test_ids[:samples], test_labels[:samples]),
+    }
+
+
+def build(arm: Arm, parts: Parts) -> keras.Model:
+    """Embeddings of the ten fields side by side, and hidden layers.
+
+    A norm of samples normalizes the embedding of each field, BatchNorm each of its numbers.
+    """
+    name, _, place = arm.model.partition("; ")
+    norm = NORMS[name]
+    inputs = keras.Input((FIELDS,), dtype="int32", name="fields")
+    x = keras.layers.Embedding(FEATURES, EMBEDDING)(inputs)
+    if place in (EMBEDDINGS, BOTH) and name != "BN":
+        x = norm(arm.batch)(x)
+    x = keras.layers.Flatten()(x)
+    if place in (EMBEDDINGS, BOTH) and name == "BN":
+        x = norm(arm.batch)(x)
+    for _ in range(LAYERS):
+        x = keras.layers.Dense(UNITS)(x)
+        if place in (BEFORE, BOTH):
+            x = norm(arm.batch)(x)
+        x = keras.layers.ReLU()(x)
+        if place == AFTER:
+            x = norm(arm.batch)(x)
+    return keras.Model(inputs, keras.layers.Dense(1, "sigmoid", name="click")(x))
+
+
+def _points(
+    claim: int, part: str, plus: str, minus: str, above: float, **options: bool
+) -> Question:
+    return Question(
+        claim,
+        part,
+        "auc",
+        ((TASK, plus),),
+        ((TASK, minus),),
+        above,
+        scale=100,
+        unit="points of AUC",
+        **options,
+    )
+
+
+STUDY = Study(
+    name="click_through_rate",
+    title="Click-through rate",
+    paper="Wang et al. 2020 (arXiv 2006.12753): deep nets over embeddings of the fields of "
+    "Criteo's and Avazu's rows. Normalizing embeddings and hidden layers helps, a LayerNorm that "
+    "only divides by the deviation does so as well as LayerNorm; their best AUC is .8107 on "
+    "Criteo and .7869 on Avazu.",
+    otherwise="Smaller: the 57,722 and 28,860 rows of Frappe that are to be had, for 45 million of "
+    "Criteo. Three hidden layers of 128 units, embeddings of 10, Adam, gradients clipped at norm "
+    "1. A tenth of a point of AUC counts, as it does in the paper.",
+    work=Training(load, build, "binary_crossentropy", scores.binary, "auc"),
+    arms=arms({TASK: 512}, MODELS),
+    questions=(
+        _points(
+            6,
+            "LayerNorm without centring is as good (no affine)",
+            f"variance only; {BOTH}",
+            f"LN without affine; {BOTH}",
+            -0.1,
+        ),
+        _points(
+            6,
+            "dividing alone is better than centring alone",
+            f"variance only; {BOTH}",
+            f"centred only; {BOTH}",
+            0.1,
+        ),
+        *(
+            _points(7, f"{norm} on embeddings helps", f"{norm}; {EMBEDDINGS}", "none", 0.1)
+            for norm in ("BN", "LN", "variance only")
+        ),
+        *(
+            _points(
+                7,
+                f"at the worst of the learning rates {norm} holds better than BatchNorm",
+                f"{norm}; {BOTH}",
+                f"BN; {BOTH}",
+                0.1,
+                worst_rate=True,
+            )
+            for norm in ("LN", "LN without affine", "variance only")
+        ),
+        _points(
+            8,
+            "BatchNorm before the activation is better than after it (CTR)",
+            f"BN; {BEFORE}",
+            f"BN; {AFTER}",
+            0.1,
+        ),
+    ),
+    full=Size(None, 46_080, 50, patience=3, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
+    smoke=Size(512, 512, 1, patience=1, seeds=1, rates=(1e-3,)),
+    minutes=0.2,
+    scores={
+        "auc": ("AUC, %", 100, 2),
+        "log_loss": ("log loss, nats", 1, 4),
+    },
+)

@@ -1,0 +1,119 @@
+"""A convolutional net on MNIST, and one over time on gestures: claims 5 and 8."""
+
+import pathlib
+
+import keras
+import numpy as np
+
+from experiments.harness import data, scores
+from experiments.harness.digits import digits
+from experiments.harness.norms import NORMS
+from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
+
+MNIST, GESTURES = "MNIST", "gestures"
+AFTER = ", after the activation"
+LONGEST = 50  # accelerations of a gesture; the rest of a longer one is cut off
+AXES = ("accel_x", "accel_y", "accel_z")
+VALIDATED, TESTED = (1, 2), (3, 4)  # participants
+
+
+def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
+    """Pictures (28, 28, 1), or accelerations (LONGEST, 3) in deviations, zeros behind their end."""
+    if task == MNIST:
+        return digits(folder, (28, 28, 1), samples)
+    rows = data.rows_from_tfds("smartwatch_gestures", "train", folder)
+    series = [np.stack([row["features"][axis] for axis in AXES], axis=1) for row in rows]
+    kinds, people = (np.array([int(row[k]) for row in rows]) for k in ("gesture", "participant"))
+    part = np.where(np.isin(people, TESTED), 2, np.where(np.isin(people, VALIDATED), 1, 0))
+    learned = np.concatenate([s for s, p in zip(series, part, strict=True) if p == 0])
+    mean, deviation = learned.mean(axis=0), learned.std(axis=0)
+    x = keras.utils.pad_sequences(
+        [(s - mean) / deviation for s in series], LONGEST, "float32", "post", "post"
+    )
+    order = np.random.default_rng(0).permutation(len(x))
+    return {
+        name: (x[rows], kinds[rows])
+        for number, name in enumerate(("training", "validation", "test"))
+        for rows in (order[part[order] == number][:samples],)
+    }
+
+
+def build(arm: Arm, parts: Parts) -> keras.Model:
+    """Three convolutions, each normalized, pooled; the last layer is not normalized.
+
+    A LayerNorm takes the statistics of all features of a position.
+    """
+    x, _ = parts["training"]
+    name = arm.model.removesuffix(AFTER)
+    flat = x.ndim == 4
+    convolution = keras.layers.Conv2D if flat else keras.layers.Conv1D
+    layers: list[keras.layers.Layer] = [keras.Input(x.shape[1:], name="x")]
+    for filters, strides in ((16, 1), (32, 2), (32, 2)):
+        pair = [NORMS[name](arm.batch), keras.layers.ReLU()]
+        order = reversed(pair) if arm.model.endswith(AFTER) else pair
+        layers += [convolution(filters, 3, strides, padding="same"), *order]
+    pool = keras.layers.GlobalAveragePooling2D if flat else keras.layers.GlobalAveragePooling1D
+    count = 10 if flat else 20
+    return keras.Sequential([*layers, pool(), keras.layers.Dense(count, "softmax", name="class")])
+
+
+def _points(claim: int, part: str, task: str, plus: str, minus: str) -> Question:
+    return Question(
+        claim,
+        f"{part} ({task})",
+        "accuracy",
+        ((task, plus),),
+        ((task, minus),),
+        above=0.1 if task == MNIST else 1.0,
+        scale=100,
+        unit="points of accuracy",
+    )
+
+
+STUDY = Study(
+    name="convolutional",
+    title="Convolutional nets",
+    paper="Ba et al. 2016, section 6.7: in preliminary experiments LayerNorm speeds "
+    "convolutional nets up beside the net without a norm, and BatchNorm is better than both; "
+    "without a figure.",
+    otherwise="Smaller: three convolutions of 16, 32 and 32 filters. MNIST, and the 3,251 gestures "
+    "of smartwatch_gestures, tested on people whom the net never met.",
+    work=Training(
+        load,
+        build,
+        "sparse_categorical_crossentropy",
+        scores.classes,
+        "accuracy",
+        level=0.9,
+    ),
+    arms=arms({MNIST: 128, GESTURES: 32}, ("none", "BN", "LN", f"BN{AFTER}")),
+    questions=(
+        *(
+            Question(
+                5,
+                f"BatchNorm needs fewer epochs than LayerNorm to 90 % ({task})",
+                "epochs",
+                ((task, "LN"),),
+                ((task, "BN"),),
+                above=0.1,
+                unit="epochs",
+            )
+            for task in (MNIST, GESTURES)
+        ),
+        *(
+            _points(5, "BatchNorm ends better than LayerNorm", task, "BN", "LN")
+            for task in (MNIST, GESTURES)
+        ),
+        *(
+            _points(8, "BatchNorm is better before the activation", task, "BN", f"BN{AFTER}")
+            for task in (MNIST, GESTURES)
+        ),
+    ),
+    full=Size(None, 11_008, 100, patience=8, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
+    smoke=Size(128, 128, 1, patience=1, seeds=1, rates=(1e-3,)),
+    minutes=4.0,
+    scores={
+        "accuracy": ("test accuracy, %", 100, 2),
+        "epochs": ("epochs to 90 %", 1, 1),
+    },
+)

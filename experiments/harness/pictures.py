@@ -1,0 +1,44 @@
+"""The curves of a study: validation over the epochs, a panel a task, a colour a model."""
+
+import pathlib
+
+import matplotlib.figure
+import numpy as np
+
+from experiments.harness.ledger import Ledger
+from experiments.harness.running import compared
+from experiments.harness.study import Study, Training
+
+MOST = 6  # models that a panel can show
+
+
+def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
+    """Draw the runs that count: a line for every seed, until its validation stopped improving.
+
+    Nothing is drawn of a study that trains nothing, has too many models or has not been run.
+    """
+    found = {k: runs for k, runs in compared(study, study.full, ledger).items() if runs}
+    tasks = list(dict.fromkeys(task for task, _ in found))
+    models = list(dict.fromkeys(model for _, model in found))
+    if not isinstance(study.work, Training) or not found or len(models) > MOST:
+        return
+    if study.full.rounds == 1:
+        return
+    name = study.work.monitor
+    figure = matplotlib.figure.Figure(figsize=(1 + 4 * len(tasks), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(tasks), squeeze=False)[0]
+    for axes, task in zip(panels, tasks, strict=True):
+        for colour, model in enumerate(models):
+            runs = found.get((task, model), {}).values()
+            for number, run in enumerate(runs):
+                values = run["history"][name]
+                label = model if number == 0 else None
+                rounds = np.arange(1, len(values) + 1)
+                axes.plot(rounds, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
+        axes.set(xlabel=f"rounds of {study.full.per_round:,} samples", ylabel=f"validation, {name}")
+        if not study.work.higher:
+            axes.set_yscale("log")
+        axes.set_title(task, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,120 @@
+"""Runs a study: learning rates by validation, then seeds; what has ended is not run again."""
+
+import functools
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+
+import keras
+
+from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.study import Arm, Run, Size, Study, Training
+from experiments.harness.trainer import Trainer
+
+
+def run_study(
+    study: Study,
+    size: Size,
+    ledger: Ledger,
+    data: pathlib.Path | None,
+    checkpoints: pathlib.Path,
+) -> None:
+    """Run all that the ledger lacks; its file is written whenever a run ends.
+
+    The learning rate of an arm is the one with the best validation at seed 0. Then come the seeds,
+    all arms of one before the next. Arms that decide questions come before those that only stand
+    in the table.
+
+    Args:
+        study: which.
+        size: `study.full` or `study.smoke`.
+        ledger: what has been run.
+        data: the data folder, if there is one.
+        checkpoints: folder of what is not done.
+    """
+    if isinstance(study.work, Training):
+        training = study.work
+        parts = functools.lru_cache(maxsize=8)(lambda task: training.load(task, size.samples, data))
+        trainer = functools.lru_cache(maxsize=32)(  # traced once for all seeds
+            lambda arm: Trainer(
+                training,
+                size,
+                parts(arm.task),
+                functools.partial(training.build, arm, parts(arm.task)),
+                checkpoints,
+            )
+        )
+
+    def once(run: Run) -> None:
+        if ledger.find(run):
+            return
+        print(f"{study.name}: {run.name}", flush=True)
+        started = time.monotonic()
+        if isinstance(study.work, Training):
+            entry = trainer(run.arm).run(run)
+        else:
+            keras.utils.set_random_seed(run.seed)
+            entry = {"test": study.work.measure(run.arm, run.seed, data)}
+            entry["seconds"] = round(time.monotonic() - started, 1)
+        scores = ", ".join(f"{name} {value:.5g}" for name, value in entry["test"].items())
+        print(f"  {scores}; {time.monotonic() - started:.0f} s", flush=True)
+        ledger.add(run, entry)
+
+    asked = {arm for q in study.questions for arm in (*q.plus, *q.minus)}
+    for deciding in (True, False):
+        arms = [arm for arm in study.arms if ((arm.task, arm.model) in asked) == deciding]
+        for arm in arms:
+            for run in first_runs(arm, size):
+                once(run)
+        for run in later_runs(study, arms, size, ledger):
+            once(run)
+
+
+def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
+    """An arm with every learning rate, from seed 0."""
+    for rate in size.rates or (0.0,):
+        yield Run(arm, rate, 0)
+
+
+def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) -> Iterator[Run]:
+    """The other seeds of arms, with the learning rates that validation chose.
+
+    Where a question is about the worst of the learning rates, its arms have them all.
+    """
+    for seed in range(1, size.seeds):
+        for arm in arms:
+            every = size.rates if (arm.task, arm.model) in study.every_rate else ()
+            for rate in every or (chosen_rate(study, arm, size, ledger),):
+                yield Run(arm, rate, seed)
+
+
+def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
+    """The rate with the best validation at seed 0; all of `first_runs` must have ended."""
+    if not isinstance(study.work, Training):
+        return 0.0
+    work = study.work
+    choose = max if work.higher else min
+
+    def score(run: Run) -> float:
+        entry = ledger.find(run)
+        assert entry is not None, f"{run.name} has not ended"
+        value = entry["validation"][work.monitor]
+        worst = float("-inf") if work.higher else float("inf")
+        return value if value == value else worst
+
+    return choose(first_runs(arm, size), key=score).rate
+
+
+def compared(study: Study, size: Size, ledger: Ledger) -> dict[tuple[str, str], dict[int, Entry]]:
+    """The runs that count, by (task, model) and seed: those with the learning rate chosen.
+
+    An arm some of whose learning rates have not been run has none yet.
+    """
+    found: dict[tuple[str, str], dict[int, Entry]] = {}
+    for arm in study.arms:
+        if not all(ledger.find(run) for run in first_runs(arm, size)):
+            continue
+        rate = chosen_rate(study, arm, size, ledger)
+        entries = {seed: ledger.find(Run(arm, rate, seed)) for seed in range(size.seeds)}
+        found[arm.task, arm.model] = {s: e for s, e in entries.items() if e is not None}
+    return found

@@ -1,0 +1,191 @@
+"""What a study is: who is compared with whom, on what, and what decides, written before it runs."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+# Inputs and targets by part: "training", "validation", "test" (and what else a study tests).
+Parts = Mapping[str, tuple[Any, np.ndarray]]
+
+Scores = dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """A model on a task.
+
+    Attributes:
+        task: name of what is learned.
+        model: name of the model.
+        batch: samples of an update.
+    """
+
+    task: str
+    model: str
+    batch: int = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """An arm, trained once."""
+
+    arm: Arm
+    rate: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For a person, and for the file of its checkpoint."""
+        return f"{self.arm.task}, {self.arm.model}, rate {self.rate:g}, seed {self.seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """How much of it is run.
+
+    Attributes:
+        samples: training samples that there are; None for all.
+        per_round: samples between two validations.
+        rounds: the most that a run has.
+        patience: rounds without a better validation that end it.
+        seeds: how often every arm is run.
+        rates: learning rates that validation chooses from, for every arm the same.
+    """
+
+    samples: int | None
+    per_round: int
+    rounds: int
+    patience: int
+    seeds: int
+    rates: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Arms that are trained until their validation stops improving.
+
+    Attributes:
+        load: the data of a task, from its name, the number of training samples (None: all) and the
+            data folder.
+        build: a model that is not compiled, from an arm and the data.
+        loss: of Keras.
+        score: from what the model gives for a part's inputs, and the targets.
+        monitor: the score that says which round is best.
+        higher: whether more of it is better.
+        recalibrated: whether batch statistics are computed anew before each validation, as a
+            recurrence needs it.
+        measure: further figures of the model that is kept, from it and the data.
+        level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
+            (all that it had, where it never did).
+    """
+
+    load: Callable[[str, int | None, pathlib.Path | None], Parts]
+    build: Callable[[Arm, Parts], keras.Model]
+    loss: str
+    score: Callable[[np.ndarray, np.ndarray], Scores]
+    monitor: str
+    higher: bool = True
+    recalibrated: bool = False
+    measure: Callable[[keras.Model, Parts], Scores] | None = None
+    level: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """Arms that are measured as they are, from an arm, a seed and the data folder."""
+
+    measure: Callable[[Arm, int, pathlib.Path | None], Scores]
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A part of a claim, and the figure that decides it.
+
+    The figure is a sum of scores less another, taken seed by seed: runs of a seed have the same
+    data in the same order. It is "yes" where the 95 % interval of its mean over the seeds is above
+    `above`, "no" where all of it is below, and else not decided.
+
+    Attributes:
+        claim: its number in docs/experiments.md.
+        part: what "yes" means.
+        score: name of a test score.
+        plus: arms (task, model) whose scores are added.
+        minus: arms whose scores are taken away.
+        above: what counts as a difference, in the score's unit times `scale`.
+        scale: factor to the unit of the page.
+        unit: of the page.
+        digits: after the point.
+        worst_rate: whether a score is the worst of the learning rates', and not the chosen one's.
+    """
+
+    claim: int
+    part: str
+    score: str
+    plus: tuple[tuple[str, str], ...] = ()
+    minus: tuple[tuple[str, str], ...] = ()
+    above: float = 0.0
+    scale: float = 1.0
+    unit: str = ""
+    digits: int = 2
+    worst_rate: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """One file of `experiments`.
+
+    Attributes:
+        name: of the file, and of its results.
+        title: for the page.
+        paper: what the paper did.
+        otherwise: what we do otherwise; first what is smaller.
+        work: what is done for every arm.
+        arms: what is compared.
+        questions: what decides.
+        full: how much is run.
+        smoke: how much the tests run.
+        minutes: that one run of `full` takes, as timed before the first.
+        scores: shown on the page: heading, factor and digits by name.
+        figures: what the paper has, by (task, model), under the first of `scores`.
+    """
+
+    name: str
+    title: str
+    paper: str
+    otherwise: str
+    work: Training | Measurement
+    arms: tuple[Arm, ...]
+    questions: tuple[Question, ...]
+    full: Size
+    smoke: Size
+    minutes: float
+    scores: Mapping[str, tuple[str, float, int]]
+    figures: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+
+    def arm(self, task: str, model: str) -> Arm:
+        """The arm of these names."""
+        return next(a for a in self.arms if (a.task, a.model) == (task, model))
+
+    @property
+    def runs(self) -> int:
+        """How many runs `full` has."""
+        rates, seeds = max(len(self.full.rates), 1), self.full.seeds - 1
+        return len(self.arms) * (rates + seeds) + len(self.every_rate) * (rates - 1) * seeds
+
+    @property
+    def every_rate(self) -> set[tuple[str, str]]:
+        """The arms of which a question asks for the worst of the learning rates."""
+        return {arm for q in self.questions if q.worst_rate for arm in (*q.plus, *q.minus)}
+
+
+def arms(tasks: Mapping[str, int], models: Sequence[str]) -> tuple[Arm, ...]:
+    """Every model on every task, whose batch size is given.
+
+    >>> arms({"batch 4": 4}, ["LN"])
+    (Arm(task='batch 4', model='LN', batch=4),)
+    """
+    return tuple(Arm(task, model, batch) for task, batch in tasks.items() for model in models)

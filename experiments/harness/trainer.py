@@ -1,0 +1,204 @@
+"""One training, which goes on where it was stopped, and ends as if it never had been."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from experiments.harness.study import Parts, Run, Scores, Size, Training
+from keras_norm.recalibrate import Recalibrator
+from keras_norm.walk import batch_norms
+
+EVALUATED = 500  # samples of a batch that is only evaluated
+CALIBRATED = 50  # training batches that statistics are computed from
+HOUR = 3600.0  # the most that a run may train
+SAVE_EVERY = 20.0  # seconds
+
+
+@dataclasses.dataclass
+class State:
+    """A training after some rounds, with all that the next ones depend on.
+
+    Attributes:
+        variables: of the model and its optimizer; seeds of dropout are among them.
+        best: the variables of the best round.
+        history: scores of the validation, by round.
+        seconds: that it took.
+    """
+
+    variables: list[np.ndarray]
+    best: list[np.ndarray]
+    history: list[Scores] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+    def save(self, path: pathlib.Path) -> None:
+        """Write it in one step."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished.npz")
+        arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
+        arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
+        np.savez(unfinished, history=json.dumps([self.history, self.seconds]), **arrays)
+        os.replace(unfinished, path)
+
+    @classmethod
+    def load(cls, path: pathlib.Path) -> "State":
+        """Read what `save` wrote."""
+        with np.load(path) as arrays:
+            history, seconds = json.loads(str(arrays["history"]))
+            count = (len(arrays.files) - 1) // 2
+            variables, best = (
+                [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
+            )
+        return cls(variables, best, history, seconds)
+
+
+class Trainer:
+    """Trains the runs of one arm, whose model is traced once.
+
+    Args:
+        work: how.
+        size: how long.
+        parts: the data.
+        build: makes the model.
+        folder: of the checkpoints.
+    """
+
+    def __init__(
+        self,
+        work: Training,
+        size: Size,
+        parts: Parts,
+        build: Callable[[], keras.Model],
+        folder: pathlib.Path,
+    ) -> None:
+        self.work, self.size, self.parts = work, size, parts
+        self.build, self.folder = build, folder
+        self.model = self._compiled()
+        recalibrated = work.recalibrated and batch_norms(self.model)
+        self.recalibrate = Recalibrator(self.model) if recalibrated else None
+
+    def _compiled(self) -> keras.Model:
+        model = self.build()
+        optimizer = keras.optimizers.Adam(global_clipnorm=1.0)
+        model.compile(optimizer, self.work.loss, steps_per_execution=15)
+        optimizer.build(model.trainable_variables)
+        return model
+
+    def run(self, run: Run) -> dict[str, Any]:
+        """Train until validation has not improved for `patience` rounds.
+
+        Returns:
+            What is kept of it: the scores of test and validation of the best round, the
+            validation's of every round, why it ended, and seconds.
+        """
+        checkpoint = self.folder / f"{run.name}.npz"
+        state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
+        self._restore(state.variables)
+        saved = time.monotonic()
+        while not (ended := self._ended(state)):
+            started = time.monotonic()
+            self._train(run, len(state.history))
+            state.history.append(self._scores("validation"))
+            state.variables = self._values()
+            if self._best_round(state.history) == len(state.history) - 1:
+                state.best = state.variables
+            state.seconds += time.monotonic() - started
+            if time.monotonic() - saved > SAVE_EVERY:
+                state.save(checkpoint)
+                saved = time.monotonic()
+        self._restore(state.best)
+        test = self._scores("test")
+        if self.work.measure:
+            test |= self.work.measure(self.model, self.parts)
+        if self.work.level is not None:
+            test["epochs"] = self._epochs_to(self.work.level, state.history, run)
+        checkpoint.unlink(missing_ok=True)
+        best = self._best_round(state.history)
+        return {
+            "ended": ended,
+            "best_round": best + 1,
+            "test": test,
+            "validation": state.history[best],
+            "history": {
+                name: [round(scores[name], 5) for scores in state.history]
+                for name in test
+                if name in state.history[0]
+            },
+            "seconds": round(state.seconds, 1),
+        }
+
+    def _first(self, run: Run) -> State:
+        keras.utils.set_random_seed(run.seed)
+        self._restore(values(self._compiled()))
+        self.model.optimizer.learning_rate = run.rate
+        start = self._values()
+        return State(start, start)
+
+    def _train(self, run: Run, index: int) -> None:
+        """Learn from the samples of a round, whose order follows from seed and round alone."""
+        inputs, targets = self.parts["training"]
+        batch, in_round = run.arm.batch, self._in_round(run)
+        rounds = max(len(targets) // in_round, 1)
+        epoch, place = divmod(index, rounds)
+        order = np.random.default_rng([run.seed, epoch]).permutation(len(targets))
+        rows = order[place * in_round : (place + 1) * in_round]
+        chosen = keras.tree.map_structure(lambda array: array[rows], inputs)
+        self.model.fit(chosen, targets[rows], batch, shuffle=False, verbose=0)
+        if self.recalibrate:
+            few = keras.tree.map_structure(lambda array: array[: CALIBRATED * batch], chosen)
+            starts = range(0, len(rows[: CALIBRATED * batch]), batch)
+            self.recalibrate(
+                [keras.tree.map_structure(lambda a, s=s: a[s : s + batch], few) for s in starts]
+            )
+
+    def _scores(self, part: str) -> Scores:
+        inputs, targets = self.parts[part]
+        outputs = self.model.predict(inputs, batch_size=EVALUATED, verbose=0)
+        return {name: float(v) for name, v in self.work.score(outputs, targets).items()}
+
+    def _in_round(self, run: Run) -> int:
+        """Samples of a round: whole batches; what fills none waits for the next epoch's order."""
+        there = len(self.parts["training"][1])
+        return max(min(self.size.per_round, there) // run.arm.batch, 1) * run.arm.batch
+
+    def _epochs_to(self, level: float, history: list[Scores], run: Run) -> float:
+        scores = [scores[self.work.monitor] for scores in history]
+        reached = (s >= level if self.work.higher else s <= level for s in scores)
+        rounds = next((i for i, there in enumerate(reached, 1) if there), len(scores))
+        return rounds * self._in_round(run) / len(self.parts["training"][1])
+
+    def _best_round(self, history: list[Scores]) -> int:
+        scores = np.array([scores[self.work.monitor] for scores in history])
+        scores = np.where(np.isfinite(scores), scores, -np.inf if self.work.higher else np.inf)
+        return int(np.argmax(scores) if self.work.higher else np.argmin(scores))
+
+    def _ended(self, state: State) -> str:
+        rounds = len(state.history)
+        if rounds and rounds - 1 - self._best_round(state.history) >= self.size.patience:
+            return "validation"
+        if rounds >= self.size.rounds:
+            return "rounds"
+        return "hour" if state.seconds > HOUR else ""
+
+    def _values(self) -> list[np.ndarray]:
+        return values(self.model)
+
+    def _restore(self, state: list[np.ndarray]) -> None:
+        for variable, value in zip(variables(self.model), state, strict=True):
+            variable.assign(value)
+
+
+def variables(model: keras.Model) -> list[keras.Variable]:
+    """All that a training changes."""
+    return [*model.variables, *model.optimizer.variables]
+
+
+def values(model: keras.Model) -> list[np.ndarray]:
+    """Copies of them."""
+    return [np.array(variable) for variable in variables(model)]

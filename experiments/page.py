@@ -1,0 +1,223 @@
+"""docs/experiments.md, from the committed results alone."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+import jinja2
+import numpy as np
+
+from experiments import convolutional, online, permutation_invariant, scales, short_runs
+from experiments.harness import deciding, tables
+from experiments.harness.deciding import Verdict
+from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.running import compared
+from experiments.harness.study import Study
+
+TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
+
+CLAIMS = {
+    1: "LayerNorm computes the same in training and inference; BatchNorm does not.",
+    2: "BatchNorm depends on the batch size and suffers at small ones; LayerNorm works at batch "
+    "size 1.",
+    3: "Recurrent BatchNorm lacks statistics for test sequences longer than any in training; "
+    "LayerNorm needs none.",
+    4: "Without normalization the summed input of a recurrence grows or shrinks over the steps, "
+    "and gradients with it; LayerNorm holds them.",
+    5: "BatchNorm speeds up the training of static networks more than LayerNorm; its noise "
+    "regularises.",
+    6: "Dividing by the deviation matters more than subtracting the mean.",
+    7: "Normalising embeddings helps click-through-rate models; LayerNorm and its variants are the "
+    "most stable there.",
+    8: "BatchNorm belongs before the activation.",
+    9: "BatchNorm erases differences of scale between features and keeps those between samples; "
+    "LayerNorm the reverse.",
+    10: "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
+    11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
+    "before it learn; and BatchNorm stands for whitening.",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """What is said of a norm, and the figures for or against it.
+
+    Attributes:
+        text: what is said.
+        study: which has the figures.
+        score: their name.
+        arms: (task, model) of each.
+    """
+
+    text: str
+    study: str
+    score: str
+    arms: tuple[tuple[str, str], ...]
+
+
+LARGE, SMALL = permutation_invariant.LARGE, permutation_invariant.SMALL
+MNIST, ONE = convolutional.MNIST, online.TASK
+
+# BatchNorm beside LayerNorm, as it is usually told.
+BESIDE = {
+    "statistics of": (
+        Cell("the mini-batch, each feature", "scales", "features", (("scales", "BN"),)),
+        Cell("one sample, all features", "scales", "samples", (("scales", "LN"),)),
+    ),
+    "batch size": (
+        Cell(
+            "matters; better when large",
+            "permutation_invariant",
+            "accuracy",
+            ((LARGE, "BN"), (SMALL, "BN")),
+        ),
+        Cell(
+            "does not matter; serves small ones",
+            "permutation_invariant",
+            "accuracy",
+            ((LARGE, "LN"), (SMALL, "LN")),
+        ),
+    ),
+    "used in": (
+        Cell("CNN, MLP, deep static networks", "convolutional", "accuracy", ((MNIST, "BN"),)),
+        Cell("RNN, Transformer, sequences", "online", "accuracy", ((ONE, "LN-GRU"),)),
+    ),
+    "speeds training up": (
+        Cell("well", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "BN"))),
+        Cell("less", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "LN"))),
+    ),
+    "training and inference": (
+        Cell("differ, need care", "scales", "gap", ((scales.MODES, "BN-LSTM"),)),
+        Cell("the same", "scales", "gap", ((scales.MODES, "LN-LSTM"),)),
+    ),
+    "regularises": (
+        Cell(
+            "yes, by the batch's noise",
+            "permutation_invariant",
+            "accuracy",
+            ((LARGE, "none"), (LARGE, "BN")),
+        ),
+        Cell("less", "permutation_invariant", "accuracy", ((LARGE, "none"), (LARGE, "LN"))),
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """What the page shows of a study.
+
+    Attributes:
+        study: which.
+        verdicts: on its questions.
+        header: of its table.
+        rows: of its table.
+        progress: how much has been run.
+        picture: name of its file, if there is one.
+        found: the runs that count, by (task, model) and seed.
+    """
+
+    study: Study
+    verdicts: tuple[Verdict, ...]
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    progress: str
+    picture: str | None
+    found: Mapping[tuple[str, str], Mapping[int, Entry]]
+
+    @property
+    def anchor(self) -> str:
+        """That GitHub gives its heading."""
+        kept = (c for c in self.study.title.lower() if c.isalnum() or c in " -")
+        return "".join(kept).replace(" ", "-")
+
+    def mean(self, arm: tuple[str, str], score: str) -> str:
+        """Of the seeds, with its interval; empty where there are none."""
+        _, scale, digits = self.study.scores[score]
+        values = [
+            scale * run["test"][score]
+            for run in self.found.get(arm, {}).values()
+            if score in run["test"]
+        ]
+        return tables.spread(values, digits) if values else ""
+
+    def figures(self, cell: Cell) -> str:
+        """The figures of a cell of BESIDE."""
+        heading = self.study.scores[cell.score][0]
+        means = [
+            f"{model}, {task}: {self.mean((task, model), cell.score)}" for task, model in cell.arms
+        ]
+        return f"{heading}: {'; '.join(means)}" if self.found else f"{heading}: not run yet"
+
+
+def section(study: Study, committed: pathlib.Path) -> Section:
+    """What the committed results say of a study."""
+    ledger = Ledger(committed / f"{study.name}.json", study, study.full)
+    verdicts = tuple(deciding.decide(study, study.full, ledger, q) for q in study.questions)
+    header = ("task", "model", *(heading for heading, *_ in study.scores.values()))
+    paper = bool(study.figures)
+    header += ("in the paper",) * paper + ("seeds",) + ("rate",) * bool(study.full.rates)
+    picture = f"{study.name}.png"
+    result = Section(
+        study,
+        verdicts,
+        header,
+        (),
+        progress(study, ledger),
+        picture if (committed / picture).exists() else None,
+        {arm: runs for arm, runs in compared(study, study.full, ledger).items() if runs},
+    )
+    rows = []
+    for arm, runs in result.found.items():
+        cells = [*arm, *(result.mean(arm, score) for score in study.scores)]
+        cells += [study.figures.get(arm, "")] * paper + [str(len(runs))]
+        rows.append((*cells, *[f"{runs[0]['rate']:g}"] * bool(study.full.rates)))
+    return dataclasses.replace(result, rows=tuple(rows))
+
+
+def progress(study: Study, ledger: Ledger) -> str:
+    """How many of the runs have ended, what they took, and why they ended."""
+    done = len(ledger.entries)
+    each = deciding.seconds_of_run(study, ledger.entries)
+    left = study.runs - done
+    said = f"{done} of {study.runs} runs have ended"
+    if done:
+        said += f", after {np.mean([e['seconds'] for e in ledger.entries]):.0f} s in the mean"
+    if left > 0:
+        said += f"; the other {left} take some {deciding.time(left * each)}"
+    early = [e for e in ledger.entries if e.get("ended") in ("rounds", "hour")]
+    if early:
+        said += f"; {len(early)} ended by the bound on rounds or time, before their validation did"
+    return f"{said}."
+
+
+def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
+    """The page as Markdown.
+
+    Args:
+        studies: by name, in the order of the page.
+        committed: folder of the results.
+    """
+    sections = {name: section(study, committed) for name, study in studies.items()}
+    asked = [(s, v) for s in sections.values() for v in s.verdicts]
+    return (
+        _environment()
+        .get_template("page")
+        .render(
+            claims={
+                number: (claim, [(s, v) for s, v in asked if v.question.claim == number])
+                for number, claim in CLAIMS.items()
+            },
+            beside=BESIDE,
+            sections=sections,
+            **short_runs.content(committed),
+        )
+    )
+
+
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.DictLoader({"page": TEMPLATE.read_text(encoding="utf-8")}),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,96 @@
+"""Permutation invariant MNIST, batch 128 and 4: Ba et al. 2016, section 6.6 and Figure 6."""
+
+import pathlib
+
+import keras
+
+from experiments.harness import scores
+from experiments.harness.digits import digits
+from experiments.harness.norms import NORMS
+from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
+
+LARGE, SMALL = "batch 128", "batch 4"
+UNITS = 256
+
+
+def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
+    """All digits, as rows of 784 pixels."""
+    return digits(data, (784,), samples)
+
+
+def build(arm: Arm, parts: Parts) -> keras.Model:
+    """Two hidden layers, normalized before the activation; the last layer is not normalized."""
+    layers: list[keras.layers.Layer] = [keras.Input((784,), name="pixels")]
+    for _ in range(2):
+        layers += [keras.layers.Dense(UNITS), NORMS[arm.model](arm.batch), keras.layers.ReLU()]
+    return keras.Sequential([*layers, keras.layers.Dense(10, "softmax", name="digit")])
+
+
+STUDY = Study(
+    name="permutation_invariant",
+    title="Permutation invariant MNIST",
+    paper="Ba et al. 2016, Figure 6: 784-1000-1000-10, BatchNorm and LayerNorm in the hidden "
+    "layers, batches of 128 and of 4, training likelihood and test error by update. LayerNorm is "
+    "the less sensitive to the size of the batch.",
+    otherwise="Smaller: hidden layers of 256 units for 1,000. Adam, gradients clipped at norm 1; a "
+    "net without a norm is there too; 55,000 digits to learn from, 5,000 to stop by.",
+    work=Training(
+        load,
+        build,
+        "sparse_categorical_crossentropy",
+        scores.classes,
+        "nll",
+        higher=False,
+        level=0.1,
+    ),
+    arms=arms({LARGE: 128, SMALL: 4}, ("none", "BN", "LN")),
+    questions=(
+        Question(
+            2,
+            "BatchNorm suffers at 4, LayerNorm beside it",
+            "accuracy",
+            plus=((SMALL, "LN"), (LARGE, "BN")),
+            minus=((SMALL, "BN"), (LARGE, "LN")),
+            above=0.2,
+            scale=100,
+            unit="points of accuracy",
+        ),
+        Question(
+            2,
+            "LayerNorm at 4 is as good as at 128",
+            "accuracy",
+            plus=((SMALL, "LN"),),
+            minus=((LARGE, "LN"),),
+            above=-0.2,
+            scale=100,
+            unit="points of accuracy",
+        ),
+        Question(
+            5,
+            "BatchNorm needs fewer epochs than LayerNorm (batch 128, to a validation nll of 0.1)",
+            "epochs",
+            plus=((LARGE, "LN"),),
+            minus=((LARGE, "BN"),),
+            above=0.1,
+            unit="epochs",
+        ),
+        Question(
+            5,
+            "BatchNorm regularises: it ends better than LayerNorm (batch 128)",
+            "accuracy",
+            plus=((LARGE, "BN"),),
+            minus=((LARGE, "LN"),),
+            above=0.1,
+            scale=100,
+            unit="points of accuracy",
+        ),
+    ),
+    full=Size(None, 11_000, 200, patience=10, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
+    smoke=Size(256, 256, 1, patience=1, seeds=1, rates=(1e-3,)),
+    minutes=1.5,
+    scores={
+        "accuracy": ("test accuracy, %", 100, 2),
+        "nll": ("nll, nats", 1, 4),
+        "epochs": ("epochs to 0.1 nats", 1, 1),
+    },
+)

@@ -1,0 +1,81 @@
+"""A rare class, and small batches: claim 10."""
+
+import pathlib
+
+import keras
+import numpy as np
+
+from experiments.harness import scores
+from experiments.harness.digits import digits
+from experiments.harness.norms import NORMS
+from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
+
+EVEN, RARE, RARE_SMALL = "half are nines", "1 in 100 is a nine", "1 in 100, batch 8"
+SHARES = {EVEN: 0.5, RARE: 0.01, RARE_SMALL: 0.01}
+NINE = 9
+
+
+def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
+    """Fours and nines, so many of them nines in training and validation; the test is even."""
+    parts = digits(data, (784,), None)
+    return {
+        name: share_of_nines(x, y, 0.5 if name == "test" else SHARES[task], samples)
+        for name, (x, y) in parts.items()
+    }
+
+
+def share_of_nines(
+    x: np.ndarray, classes: np.ndarray, share: float, samples: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """As many fours and nines as there are, in this proportion, one after another at random."""
+    nines, fours = np.flatnonzero(classes == NINE), np.flatnonzero(classes == 4)
+    count = int(min(len(nines) / share, len(fours) / (1 - share), samples or np.inf))
+    few = max(round(count * share), 2)
+    rows = np.concatenate([nines[:few], fours[: count - few]])
+    rows = np.random.default_rng(0).permutation(rows)
+    return x[rows], (classes[rows] == NINE).astype("int32")
+
+
+def build(arm: Arm, parts: Parts) -> keras.Model:
+    """Two hidden layers, normalized before the activation."""
+    layers: list[keras.layers.Layer] = [keras.Input((784,), name="pixels")]
+    for _ in range(2):
+        layers += [keras.layers.Dense(64), NORMS[arm.model](arm.batch), keras.layers.ReLU()]
+    return keras.Sequential([*layers, keras.layers.Dense(1, "sigmoid", name="nine")])
+
+
+def _lost(part: str, task: str) -> Question:
+    return Question(
+        10,
+        part,
+        "log_loss",
+        plus=((task, "BN"), (EVEN, "LN")),
+        minus=((task, "LN"), (EVEN, "BN")),
+        above=0.02,
+        unit="nats of log loss",
+        digits=3,
+    )
+
+
+STUDY = Study(
+    name="unbalanced",
+    title="A rare class, and small batches",
+    paper="No paper: the claim stands in documents on normalization, without a figure.",
+    otherwise="Smaller: nothing to be smaller than. Fours and nines of MNIST, half of them nines "
+    "or 1 in 100, as many as there are; two hidden layers of 64 units; tested on as many fours as "
+    "nines. What BatchNorm loses from the even task to the rare one counts beyond what LayerNorm "
+    "loses.",
+    work=Training(load, build, "binary_crossentropy", scores.binary, "log_loss", higher=False),
+    arms=arms({EVEN: 128, RARE: 128, RARE_SMALL: 8}, ("none", "BN", "LN")),
+    questions=(
+        _lost("a rare class misleads BatchNorm (batch 128)", RARE),
+        _lost("a rare class in batches of 8 misleads it", RARE_SMALL),
+    ),
+    full=Size(None, 5376, 100, patience=8, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
+    smoke=Size(256, 256, 1, patience=1, seeds=1, rates=(1e-3,)),
+    minutes=0.3,
+    scores={
+        "log_loss": ("test log loss, nats", 1, 3),
+        "auc": ("AUC, %", 100, 2),
+    },
+)

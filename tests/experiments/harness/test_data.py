@@ -1,0 +1,70 @@
+"""Data that are not there: one line says how to get them."""
+
+import pathlib
+
+import pytest
+import requests
+
+from experiments.harness import data
+
+
+def failing(error):
+    def head(url, timeout):
+        raise error
+
+    return head
+
+
+@pytest.mark.parametrize("given", [None, "empty"])
+def test_what_the_folder_lacks_is_downloaded_or_said_how_to_prepare(given, tmp_path, monkeypatch):
+    def load(*_, download, **where):
+        assert download
+        assert "data_dir" not in where
+        raise RuntimeError("no space")
+
+    monkeypatch.setattr(data.requests, "head", failing(requests.ReadTimeout("slow")))
+    monkeypatch.setattr(data.tfds, "load", load)
+    expected = r'mnist could not be loaded \(RuntimeError\).*tfds.load\("mnist"'
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.from_tfds("mnist", "test", given and tmp_path)
+
+
+def test_without_a_network_nothing_is_tried_again_and_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(data.requests, "head", failing(requests.ConnectionError("no route")))
+    monkeypatch.setattr(data.tfds, "load", None)
+    with pytest.raises(
+        data.DataMissingError, match=r"mnist could not be loaded \(ConnectionError\)"
+    ):
+        data.from_tfds("mnist", "test", None)
+
+
+def test_what_is_in_the_folder_is_not_downloaded(tmp_path, monkeypatch):
+    (tmp_path / "tfds" / "mnist").mkdir(parents=True)
+
+    def load(name, *, split, data_dir, download, **_):
+        assert (name, split, data_dir, download) == ("mnist", "test", tmp_path / "tfds", False)
+        return {}
+
+    monkeypatch.setattr(data.tfds, "load", load)
+    assert data.from_tfds("mnist", "test", tmp_path) == {}
+
+
+@pytest.mark.parametrize("given", [None, "empty"])
+def test_missing_files_say_where_to_find_them(given, tmp_path):
+    expected = r"ptb.train.txt.*KERAS_NORM_DATA name a folder.*wojzaremba"
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.file("ptb", "ptb.train.txt", given and tmp_path)
+
+
+def test_files_stand_in_their_folder(tmp_path):
+    (tmp_path / "ptb").mkdir()
+    (tmp_path / "ptb" / "ptb.train.txt").write_text("a\n")
+    found = data.file("ptb", "ptb.train.txt", tmp_path)
+    assert found == pathlib.Path(tmp_path, "ptb", "ptb.train.txt")
+
+
+def test_an_error_is_one_line():
+    with pytest.raises(data.DataMissingError) as caught:
+        data.file("sentence_classification", "subj.all", None)
+    assert "\n" not in str(caught.value)

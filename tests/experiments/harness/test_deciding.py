@@ -1,0 +1,82 @@
+"""The rule: all of the interval above is yes, all of it below is no, else what would decide."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from experiments.harness import deciding
+from experiments.harness.ledger import Ledger
+from experiments.harness.study import Run
+from tests.experiments import made
+
+SEEDS = 5
+SIZE = dataclasses.replace(made.SIZE, seeds=SEEDS, rates=(1e-3,))
+
+
+def decide(tmp_path, none, bn, question=made.QUESTION):
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, SIZE)
+    for model, errors in (("none", none), ("BN", bn)):
+        for seed, error in enumerate(errors):
+            run = Run(made.STUDY.arm("line", model), 1e-3, seed)
+            ledger.add(run, made.entry(error))
+    return deciding.decide(made.STUDY, SIZE, ledger, question)
+
+
+NOISE = np.array([3.0, -8.0, 5.0, 9.0, -4.0])  # of a seed, the same for both
+
+
+@pytest.mark.parametrize(("shift", "holds"), [(1.0, True), (-1.0, False)])
+def test_differences_are_paired_by_seed(tmp_path, shift, holds):
+    own = np.array([0.1, -0.2, 0.0, 0.2, -0.1])
+    verdict = decide(tmp_path, 20 + NOISE + shift + own, 20 + NOISE)
+    assert verdict.holds is holds
+    low, high = scipy.stats.t.interval(0.95, SEEDS - 1, shift, scipy.stats.sem(own))
+    assert (verdict.mean - verdict.half, verdict.mean + verdict.half) == pytest.approx((low, high))
+
+
+def test_an_interval_that_holds_the_threshold_says_how_many_seeds_would_decide(tmp_path):
+    verdict = decide(tmp_path, 20 + NOISE, [19.0] * SEEDS)
+    assert verdict.word == "not decided"
+    needed = int(verdict.missing.split()[1])
+    deviation = np.std(NOISE, ddof=1)
+    half = scipy.stats.t.ppf(0.975, needed - 1) * deviation / np.sqrt(needed)
+    assert half < 2.0 < half * 1.2
+    assert verdict.missing == f"some {needed} seeds would decide"
+
+
+def test_a_threshold_is_what_it_is_held_against(tmp_path):
+    asked = dataclasses.replace(made.QUESTION, above=2.0, unit="points")
+    verdict = decide(tmp_path, np.full(SEEDS, 1.5) + NOISE / 100, [0.0] * SEEDS, asked)
+    assert verdict.holds is False
+    assert verdict.figure == f"1.510 ± {verdict.half:.3f} points, against 2; 5 seeds"
+
+
+def test_equal_figures_decide_without_an_interval(tmp_path):
+    assert decide(tmp_path, [2.0] * SEEDS, [1.0] * SEEDS).holds is True
+
+
+def test_missing_runs_are_counted_and_timed(tmp_path):
+    verdict = decide(tmp_path, [1.0] * 4, [1.0] * 3)
+    assert verdict.word == "not decided"
+    assert verdict.missing == "3 more runs would decide, 3 minutes"
+    assert verdict.seeds == 3
+
+
+def test_a_study_that_was_not_run_takes_as_long_as_was_timed(tmp_path):
+    verdict = decide(tmp_path, [], [])
+    assert verdict.missing == "10 more runs would decide, 20 minutes"
+    assert verdict.figure == ""
+
+
+def test_the_worst_of_the_rates_counts_where_it_is_asked_for(tmp_path):
+    size = dataclasses.replace(SIZE, rates=(1e-3, 3e-2), seeds=2)
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, size)
+    for model, errors in (("none", (5.0, 7.0)), ("BN", (1.0, 2.0))):
+        for seed in range(2):
+            for rate, error in zip(size.rates, errors, strict=True):
+                run = Run(made.STUDY.arm("line", model), rate, seed)
+                ledger.add(run, made.entry(error))
+    asked = dataclasses.replace(made.QUESTION, worst_rate=True)
+    assert deciding.differences(made.STUDY, size, ledger, asked).tolist() == [4.0, 4.0]

@@ -1,0 +1,36 @@
+"""Curves are drawn of what was trained, and of nothing else."""
+
+import dataclasses
+
+import pytest
+
+from experiments.harness import pictures
+from experiments.harness.ledger import Ledger
+from experiments.harness.running import first_runs
+from experiments.harness.study import Measurement
+from tests.experiments import made
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, made.SIZE)
+    for number, run in enumerate(first_runs(made.STUDY.arms[0], made.SIZE)):
+        ledger.add(run, made.entry(1.0 + number))
+    return ledger
+
+
+def test_runs_that_count_are_drawn(ledger, tmp_path):
+    pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
+    assert (tmp_path / "made.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_measurement_has_no_curves(ledger, tmp_path):
+    work = Measurement(lambda arm, seed, data: {})
+    pictures.draw(dataclasses.replace(made.STUDY, work=work), ledger, tmp_path / "made.png")
+    assert not (tmp_path / "made.png").exists()
+
+
+def test_a_study_that_was_not_run_has_no_curves(tmp_path):
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, made.SIZE)
+    pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
+    assert not (tmp_path / "made.png").exists()

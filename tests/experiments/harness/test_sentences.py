@@ -1,0 +1,90 @@
+"""The files as they are published, and sentences as ids."""
+
+import keras
+import numpy as np
+import pytest
+import tokenizers
+
+from experiments.harness import sentences
+
+TEXTS = ["Who wrote it ?", "who knows", "Where is it ?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"), [("rt-polarity.all", "latin-1"), ("custrev.all", "utf-8")]
+)
+def test_a_line_is_a_class_and_a_sentence(tmp_path, name, encoding):
+    (tmp_path / name).write_bytes("1 a café \n0 \n0 it's 1 of 2 . \n".encode(encoding))
+    texts, classes = sentences.read(tmp_path / name)
+    assert [text.strip() for text in texts] == ["a café", "", "it's 1 of 2 ."]
+    np.testing.assert_array_equal(classes, [1, 0, 0])
+
+
+def test_an_ellipsis_of_windows_ends_no_line(tmp_path):
+    (tmp_path / "rt-polarity.all").write_bytes(b"1 well \x85 no\n0 yes\n")
+    texts, _ = sentences.read(tmp_path / "rt-polarity.all")
+    assert len(texts) == 2
+
+
+@pytest.mark.parametrize("dataset", sentences.DATASETS)
+def test_a_sentence_is_in_one_part_and_always_in_the_same(dataset, folder):
+    parts = sentences.load(dataset, folder)
+    texts = [text for part in ("training", "validation", "test") for text in parts[part][0]]
+    assert len(texts) == len(set(texts)) == {"TREC": 80, "SST": 120}.get(dataset, 40)
+    keras.utils.set_random_seed(1)
+    for part, (again, classes) in sentences.load(dataset, folder).items():
+        np.testing.assert_array_equal(again, parts[part][0])
+        numbers = np.array([int(text.split()[-1]) for text in again])
+        np.testing.assert_array_equal(classes, numbers % (6 if dataset == "TREC" else 2))
+
+
+def test_the_published_split_is_kept_where_there_is_one(folder):
+    trec = sentences.load("TREC", folder)
+    assert [len(trec[part][0]) for part in ("training", "validation", "test")] == [36, 4, 40]
+    assert all(text.startswith("trec test") for text in trec["test"][0])
+    assert all("binary.dev" in text for text in sentences.load("SST", folder)["validation"][0])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"),
+    [
+        ("words", ["who", "it", "[UNK]"]),
+        ("characters", [*"who it ", "[UNK]", "[UNK]", "[UNK]"]),
+        ("subwords", ["▁who", "▁it", "▁", "[UNK]", "[UNK]", "[UNK]"]),
+    ],
+)
+def test_tokens_are_those_of_the_training_sentences(tokens, expected):
+    assert sentences.tokenizer_of(TEXTS, tokens, 100).encode("Who it XYZ").tokens == expected
+
+
+def test_a_word_that_is_there_once_stands_for_the_unknown():
+    tokenizer = sentences.tokenizer_of(TEXTS, "words", 100)
+    assert tokenizer.encode("Who wrote it ?").tokens == ["who", "[UNK]", "it", "?"]
+
+
+@pytest.mark.parametrize("tokens", ["words", "characters", "subwords"])
+def test_ids_0_and_1_are_reserved_and_the_file_has_all(tokens, tmp_path):
+    tokenizer = sentences.tokenizer_of(TEXTS, tokens, 100)
+    assert [tokenizer.id_to_token(k) for k in (0, 1)] == ["[PAD]", "[UNK]"]
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    loaded = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ids = sentences.encode(tokenizer, [*TEXTS, "XYZ", ""])
+    np.testing.assert_array_equal(sentences.encode(loaded, [*TEXTS, "XYZ", ""]), ids)
+
+
+def test_shorter_sentences_are_padded_on_the_right():
+    ids = sentences.encode(sentences.tokenizer_of(TEXTS, "words", 100), [*TEXTS, "XYZ", ""])
+    assert ids.shape == (5, 4)
+    np.testing.assert_array_equal((ids > 0).sum(axis=1), [4, 2, 4, 1, 0])
+    assert ids[1, :2].all()
+    assert ids[3, 0] == 1
+
+
+def test_the_vocabulary_is_that_of_the_sentences_that_are_learned_from(folder):
+    corpus = sentences.prepare("SST", folder, "words", 100, training=5)
+    first = {part: ids[:, 0] for part, (ids, _) in corpus.parts.items()}
+    assert first["training"].shape == (5,)
+    assert (first["training"] > 1).all()
+    # Each of these is there 40 times, but not to learn from.
+    assert all((first[part] == 1).all() for part in ("validation", "test"))
+    assert (corpus.vocabulary, corpus.classes) == (3, 2)

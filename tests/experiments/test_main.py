@@ -1,0 +1,70 @@
+"""What was measured is kept beside the page, and the page follows from it."""
+
+import json
+import re
+
+import pytest
+
+from experiments import __main__ as experiments
+from experiments import page, short_runs
+from experiments.harness.deciding import Verdict
+
+DOCS = experiments.ROOT / "docs"
+
+
+def test_the_page_is_what_the_results_give():
+    written = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    assert page.page(experiments.STUDIES, experiments.RESULTS) == written
+
+
+def test_every_picture_and_every_heading_of_the_page_is_there():
+    written = (DOCS / "experiments.md").read_text("utf-8")
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", written):
+        assert (DOCS / picture).is_file()
+    headings = [line.lstrip("# ").lower() for line in written.splitlines() if line[:2] == "##"]
+    anchors = {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#(.*?)\)", written)) <= anchors
+
+
+def test_every_claim_is_asked_and_has_an_answer_or_what_would_give_one():
+    sections = [page.section(s, experiments.RESULTS) for s in experiments.STUDIES.values()]
+    verdicts = [verdict for section in sections for verdict in section.verdicts]
+    assert {verdict.question.claim for verdict in verdicts} == set(page.CLAIMS)
+    for verdict in verdicts:
+        assert (verdict.holds is None) == bool(re.search(r"\d .*would decide", verdict.missing))
+
+
+@pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)
+def test_a_study_says_what_the_paper_did_and_what_is_smaller(study):
+    assert study.paper
+    assert study.otherwise.startswith("Smaller: ")
+    names = {(arm.task, arm.model) for arm in study.arms}
+    assert len(names) == len(study.arms)
+    for question in study.questions:
+        assert {*question.plus, *question.minus} <= names
+
+
+def test_a_study_is_asked_for_by_name(monkeypatch, tmp_path):
+    ran = []
+    monkeypatch.setattr(experiments, "run_study", lambda study, *_: ran.append(study.name))
+    monkeypatch.setattr(experiments.pictures, "draw", lambda *_: None)
+    monkeypatch.setattr(experiments, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    assert experiments.main(["--study", "scales"]) == 0
+    assert experiments.main(["--page"]) == 0
+    assert ran == ["scales"]
+    assert (tmp_path / "docs" / "experiments.md").is_file()
+
+
+def test_verdicts_are_words():
+    question = next(iter(experiments.STUDIES.values())).questions[0]
+    words = [Verdict(question, holds, 1.0, 0.1, 5).word for holds in (True, False, None)]
+    assert words == ["yes", "no", "not decided"]
+
+
+@pytest.mark.parametrize("name", short_runs.STUDIES)
+def test_short_results_are_of_the_settings_as_they_are(name):
+    content = json.loads((experiments.RESULTS / f"{name}.json").read_text())
+    settings = json.loads(json.dumps(short_runs.STUDIES[name].PRESETS["small"], default=vars))
+    assert (content["preset"], content["settings"]) == ("small", settings)
+    assert all(entry["passed"] for entry in content["entries"]["checks"])

@@ -1,0 +1,151 @@
+"""Every study in its smallest size: it runs, and gives what its questions and its table ask for."""
+
+import dataclasses
+import gzip
+
+import numpy as np
+import pytest
+
+from experiments import (
+    click_through_rate,
+    convolutional,
+    covariate_shift,
+    lengths,
+    recurrences,
+    scales,
+    unbalanced,
+)
+from experiments.__main__ import STUDIES
+from experiments.harness import data, digits
+from experiments.harness.ledger import Ledger
+from experiments.harness.running import compared, run_study
+from experiments.harness.study import Arm, Size
+
+# The arm of each that has most in it.
+ARMS = {
+    "scales": ("scales", "BN"),
+    "recurrences": ("gain 2", "LN-GRU"),
+    "covariate_shift": ("MNIST, two hidden layers", "whitening"),
+    "unbalanced": ("1 in 100, batch 8", "BN"),
+    "online": ("TREC, batch 1, one pass", "GRU"),
+    "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
+    "permutation_invariant": ("batch 4", "BN"),
+    "convolutional": ("gestures", "LN"),
+    "lengths": ("copying", "LSTM"),
+}
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """Data of every study, made up."""
+    made = (RNG.integers(0, 256, (400, 28, 28, 1), "uint8"), RNG.choice([4, 9], 400))
+    parts = dict.fromkeys(("training", "validation", "test"), made)
+    monkeypatch.setattr(digits, "_read", lambda folder: parts)
+    rows = [
+        {
+            "features": {axis: RNG.normal(size=9) for axis in convolutional.AXES},
+            "gesture": k % 20,
+            "participant": 1 + k % 5,
+        }
+        for k in range(60)
+    ]
+    monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
+    texts = np.array([f"what is number {k % 9} ?".encode() for k in range(60)], object)
+    questions = {"text": texts, "label-coarse": np.arange(60) % 6}
+    monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
+    made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
+    monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
+    monkeypatch.setattr(data, "file", lambda *_: None)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_smoke_size_runs(name, folder, monkeypatch):
+    for module in (scales, recurrences):
+        monkeypatch.setattr(module, "STEPS", 5)
+    monkeypatch.setattr(covariate_shift, "UPDATES", 2)
+    monkeypatch.setattr(covariate_shift, "EVERY", 1)
+    monkeypatch.setattr(lengths, "LENGTH", 10)
+    monkeypatch.setattr(lengths, "LONGER", (20, 400))
+    study = STUDIES[name]
+    small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
+    ledger = Ledger(folder / "results.json", small, small.smoke)
+    run_study(small, small.smoke, ledger, folder, folder)
+    (runs,) = compared(small, small.smoke, ledger).values()
+    asked = {q.score for q in study.questions if ARMS[name] in (*q.plus, *q.minus)}
+    assert asked <= set(runs[0]["test"])
+    assert set(runs[0]["test"]) & set(study.scores)
+    assert np.isfinite(list(runs[0]["test"].values())).all()
+
+
+def test_a_norm_erases_or_keeps_scales():
+    bn, ln = (scales.measure(Arm(scales.SCALES, norm), 0) for norm in ("BN", "LN"))
+    assert bn["features"] == 0.0
+    assert ln["samples"] == 0.0
+    assert min(bn["samples"], ln["features"]) > 0.5
+
+
+def test_whitening_leaves_no_correlation():
+    x = (RNG.normal(size=(200, 4)) @ RNG.normal(size=(4, 4))).astype("float32")
+    y = np.array(covariate_shift.Whitening(0.9, epsilon=1e-6)(x, training=True))
+    np.testing.assert_allclose(np.cov(y.T, bias=True), np.eye(4), atol=1e-2)
+
+
+def test_whitening_at_inference_takes_the_moving_averages():
+    layer = covariate_shift.Whitening(0.0)
+    x = RNG.normal(3.0, size=(200, 4)).astype("float32")
+    np.testing.assert_allclose(layer(x, training=True), layer(x), atol=1e-5)
+
+
+def test_sums_to_add_are_those_of_the_marked_numbers():
+    x, y = lengths.sequences(lengths.ADDITION, 12, 5, RNG)
+    numbers, marks = x[..., 0], x[..., 1]
+    np.testing.assert_array_equal(marks[:, :6].sum(axis=1), np.ones(5))
+    np.testing.assert_array_equal(marks[:, 6:].sum(axis=1), np.ones(5))
+    np.testing.assert_allclose((numbers * marks).sum(axis=1), y[:, 0], rtol=1e-6)
+
+
+def test_the_symbol_to_copy_is_the_marked_one():
+    x, y = lengths.sequences(lengths.COPYING, 12, 5, RNG)
+    np.testing.assert_array_equal(x[:, 0, :-1], y)
+    np.testing.assert_array_equal(x[..., -1], np.eye(12)[[0] * 5])
+
+
+def test_a_constant_leaves_the_whole_variance_untold():
+    y = RNG.normal(size=(50, 1))
+    assert lengths.score(np.full((50, 1), y.mean()), y)["unexplained"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("share", "samples", "nines"), [(0.5, None, 100), (0.01, 200, 2)])
+def test_a_share_of_the_digits_are_nines(share, samples, nines):
+    classes = np.array([9] * 100 + [4] * 300)
+    x = np.arange(400)
+    rows, labels = unbalanced.share_of_nines(x, classes, share, samples)
+    assert labels.sum() == nines
+    assert len(rows) == (nines / share)
+    np.testing.assert_array_equal(classes[rows] == 9, labels == 1)
+
+
+def test_rows_of_a_libfm_file_are_indices_and_labels(tmp_path):
+    with gzip.open(tmp_path / "rows.gz", "wt") as file:
+        file.write("1 12:1 7:1\n-1 3:1 4:1\n")
+    ids, labels = click_through_rate.rows(tmp_path / "rows.gz")
+    np.testing.assert_array_equal(ids, [[12, 7], [3, 4]])
+    np.testing.assert_array_equal(labels, [1, 0])
+
+
+def test_rows_that_are_cut_off_are_one_line(tmp_path):
+    (tmp_path / "rows.gz").write_bytes(gzip.compress(b"1 12:1 7:1\n" * 99)[:-9])
+    with pytest.raises(SystemExit, match=r"rows.gz is cut off .*: take it anew from github.com"):
+        click_through_rate.rows(tmp_path / "rows.gz")
+
+
+def test_gestures_of_people_are_in_one_part_each(folder):
+    parts = convolutional.load(convolutional.GESTURES, None, folder)
+    assert {name: len(y) for name, (_, y) in parts.items()} == {
+        "training": 12,
+        "validation": 24,
+        "test": 24,
+    }
+    assert isinstance(STUDIES["convolutional"].full, Size)
