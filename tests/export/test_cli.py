@@ -169,7 +169,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--signature", "step"),
-            "no input has open time",
+            "no recurrent layer, and so no state",
         ),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),

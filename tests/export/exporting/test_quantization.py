@@ -84,7 +84,7 @@ def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
     assert np.sqrt(np.mean((actual - expected) ** 2)) < off
     report = check(streaming, path, x_test[:40])
     assert report.passed  # by the rule of the exporter
-    assert [result.name for result in report.artifacts] == ["m.tflite", "m.tflite (TFLite Micro)"]
+    assert not [result for result in report.artifacts if "OpenVINO" in result.name]
 
 
 def test_scales_are_measured_on_inputs_and_states_of_running_streams(streaming, data):
