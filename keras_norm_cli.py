@@ -226,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
         "--samples",
         type=pathlib.Path,
         metavar="FILE.npz",
-        help="arrays by input name, which the files are run on; else random ones",
+        help="arrays by input name, which the files are run on, and int8 takes its scales from",
     )
     export.add_argument(
         "--no-proof", dest="proof", action="store_false", help="write no cases for verify"
@@ -244,12 +244,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     export.add_argument(
         "--signature", choices=("step",), help="the TFLite file as one timestep alone, for streams"
-    )
-    export.add_argument(
-        "--representative",
-        type=pathlib.Path,
-        metavar="FILE.npz",
-        help="arrays by input name, which int8 and int16x8 take their scales from",
     )
     export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
     export.add_argument("--force", action="store_true", help="replace files that exist")

@@ -166,7 +166,7 @@ def measure(task: Task, layer: str, folder: pathlib.Path) -> list[str]:
                 unrolled if quantize == "int8" else model,
                 path,
                 quantize=quantize,
-                representative=samples,
+                samples=samples,
             )
         except VerificationError:
             row.append("refused")
@@ -187,7 +187,7 @@ def measure_stream(
         samples = task.x_train[:REPRESENTATIVE] if quantize in EIGHT_BITS else None
         path = folder / f"{task.name} {layer} step {quantize}.tflite"
         try:
-            export_tflite(model, path, signature="step", quantize=quantize, representative=samples)
+            export_tflite(model, path, signature="step", quantize=quantize, samples=samples)
         except VerificationError:
             accuracies.append("refused")
             costs.append("-")

@@ -35,8 +35,7 @@ def export(args: argparse.Namespace) -> bool:
 
     Args:
         args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `signature`,
-            `quantize`,
-            `representative`, `fused` and `force` of the command line.
+            `quantize`, `fused` and `force` of the command line.
 
     Returns:
         True.
@@ -50,7 +49,7 @@ def export(args: argparse.Namespace) -> bool:
     target = saved_model
     if args.version is not None:
         target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
-    for option in ("signature", "quantize", "representative", "fused"):
+    for option in ("signature", "quantize", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     if args.version is not None and target.exists():
@@ -59,7 +58,6 @@ def export(args: argparse.Namespace) -> bool:
         if path.exists() and not args.force:
             raise UsageError(f"{path} exists; choose another --to, or --force.")
     samples = read_npz(args.samples) if args.samples else None
-    representative = read_npz(args.representative) if args.representative else None
     model = _load_model(args.model)
     is_new, replaces = not folder.exists(), tflite.exists()
     written: list[pathlib.Path] = []
@@ -72,7 +70,7 @@ def export(args: argparse.Namespace) -> bool:
                     tflite,
                     signature=args.signature,
                     quantize=args.quantize,
-                    representative=representative,
+                    samples=samples,
                     # A file of the step alone has it, whatever the SavedModel has.
                     step=None if args.signature else args.step,
                     fused=args.fused,

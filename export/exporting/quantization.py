@@ -21,7 +21,7 @@ BATCH = 32
 
 
 def read_representative(model: keras.Model, quantize: str | None, data: Any) -> Samples | None:
-    """Validate representative data.
+    """The samples that represent what will come, for a file in eight bits; None for any other.
 
     Args:
         model: a functional or a built sequential model.
@@ -29,25 +29,20 @@ def read_representative(model: keras.Model, quantize: str | None, data: Any) -> 
         data: arrays (samples, ...) by input name, or one array for a model with one input; or None.
 
     Raises:
-        ValueError: one of `INTEGERS` comes without data, or data come with None or "float16", or
-            are one sample; or as `read_samples`.
+        ValueError: one of `INTEGERS` comes without data, or the data are one sample; or as
+            `read_samples`.
     """
-    if data is None:
-        if quantize in INTEGERS:
-            raise ValueError(
-                f'quantize="{quantize}" takes the scale of every activation from data: give '
-                "representative={input name: array}, a few hundred samples as they will come"
-            )
-        return None
-    if quantize not in EIGHT_BITS:
+    if data is None and quantize in INTEGERS:
         raise ValueError(
-            'representative data serve quantize="int8", "int16x8" and "dynamic" only; '
-            f"received quantize={quantize!r}"
+            f'quantize="{quantize}" takes the scale of every activation from data: give '
+            "samples={input name: array}, a few hundred as they will come"
         )
+    if data is None or quantize not in EIGHT_BITS:
+        return None
     samples = read_samples(input_specs(model), data)
     if samples.count < 2:
         raise ValueError(
-            "The file is compared with the model over representative samples that differ: give a "
+            "The file is compared with the model over samples that differ: give a "
             "few hundred. Received 1."
         )
     return samples
@@ -59,7 +54,7 @@ def calibration_data(
     """What the scales are measured on, by input name, and how much of it is one call.
 
     Args:
-        samples: representative data.
+        samples: of `read_representative`.
         step: the model timestep by timestep, where the file is that alone: its inputs and states
             are then those that occur while the samples stream through it.
         quantize: how the file is quantised. For "int8" timesteps are left out that begin from a
@@ -100,14 +95,14 @@ def _without_zeros(arrays: dict[str, np.ndarray], batch: int) -> dict[str, np.nd
 def verify_useful(
     model: keras.Model, file: pathlib.Path, samples: Samples, step: Step | None = None
 ) -> None:
-    """Run a quantised file on the representative data, and compare it with the model.
+    """Run a quantised file on the samples, and compare it with the model.
 
     What it is held to is the rule of `keras_norm.export.comparing.eight_bits`.
 
     Args:
         model: the Keras model.
         file: its TFLite file.
-        samples: representative data.
+        samples: of `read_representative`.
         step: as for `calibration_data`: the samples are run through the file as streams.
 
     Raises:
@@ -131,7 +126,7 @@ def verify_useful(
     if result is not None:
         raise VerificationError(
             f'output "{result.output}" of the quantised file is off by {result.rms:.3g} (root '
-            f"mean square) on the representative data, over which it varies by "
+            f"mean square) on the samples, over which it varies by "
             f"{result.atol / USEFUL:.3g}: a file so far off is of no use. Scale the inputs "
             'alike, give data as they will come, or take quantize="float16"'
         )

@@ -47,7 +47,7 @@ def export_tflite(
     *,
     signature: str | None = None,
     quantize: str | None = None,
-    representative: Any = None,
+    samples: Any = None,
     step: bool | None = None,
     fused: bool = False,
     proof: bool | str = True,
@@ -75,13 +75,14 @@ def export_tflite(
             throughout, and "int16x8" with weights in 8 bits and activations in 16, both with inputs
             and outputs as in Keras. Over whole sequences these two take recurrences with
             `unroll=True` only. How far off 8 bits are depends on the model: on random inputs the
-            file has to give finite numbers, on `representative` what is of use
+            file has to give finite numbers, on `samples` what is of use
             (`keras_norm.export.comparing.eight_bits`), by which `keras_norm.export.check` judges
             it too.
-        representative: whole samples as they will come, which "int8" and "int16x8" take the scales
-            of activations from: arrays by input name, or one array for a model with one input; a
-            few hundred rows. A step takes them from the inputs and the states that occur while the
-            samples stream through the model. "dynamic" is tested on them where they are given.
+        samples: real ones, whole, as they will come: arrays by input name, or one array for a model
+            with one input. The file is run on up to three of them, in place of random ones.
+            "int8" and "int16x8" take the scales of activations from all of them, a few hundred; a
+            step from the inputs and the states that occur while they stream through the model.
+            "dynamic" is tested on them where they are given.
         step: whether there is a signature `step` beside the whole, as for `export_saved_model`.
             None leaves it out of fused files, as it needs the weights a second time there; "int8"
             and "int16x8" have none, as samples of the whole have no states.
@@ -106,11 +107,11 @@ def export_tflite(
         StreamingError: a step is asked for, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
-            computes in float16 or bfloat16; "dynamic" comes without `representative` for a model
+            computes in float16 or bfloat16; "dynamic" comes without `samples` for a model
             with statistics of every timestep; `fused` is True, and a recurrent layer is none that
-            TFLite can fuse; "int8" or "int16x8" meets a loop; `signature`, `quantize` or `proof` is
-            unknown; two of `signature`, `quantize`, `fused`, `step` and `representative` do not go
-            together; `path` does not end in ".tflite".
+            TFLite can fuse; "int8" or "int16x8" meets a loop, or has no `samples`; `signature`,
+            `quantize` or `proof` is unknown; two of `signature`, `quantize`, `fused` and `step` do
+            not go together; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -138,12 +139,12 @@ def export_tflite(
     refuse_stateful(model)
     _refuse_half_precision(model)
     _refuse_combination(signature, quantize, step, fused)
-    samples = read_representative(model, quantize, representative)
-    if quantize == "dynamic" and samples is None:
+    representative = read_representative(model, quantize, samples)
+    if quantize == "dynamic" and representative is None:
         _refuse_untested_statistics(model)
     alone = signature == STEP
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    cases = verification_cases(model, representative)
+    cases = verification_cases(model, samples)
     model = with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS)
     with staged(target, overwrite, beside=target.name + BESIDE) as file:
         saved_model = file.with_name("saved_model")
@@ -155,14 +156,14 @@ def export_tflite(
             _refuse_loops(model, saved_model, quantize)
         signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
         streamed = stepper if alone else None
-        _convert(model, saved_model, file, quantize, signatures, samples, streamed, fused)
+        _convert(model, saved_model, file, quantize, signatures, representative, streamed, fused)
         answers = {}
         if not alone:
             answers[SERVING_DEFAULT] = verify_tflite(file, cases, quantize, lstms)
         if stepper is not None:
             answers[STEP] = verify_tflite_step(file, cases, stepper.over_time, quantize)
-        if samples is not None:
-            verify_useful(model, file, samples, streamed)
+        if representative is not None:
+            verify_useful(model, file, representative, streamed)
         if proof:
             known = make_proof(
                 model, cases, stepper, alone=alone, quantize=quantize, answers=answers
@@ -213,7 +214,7 @@ def _refuse_untested_statistics(model: keras.Model) -> None:
         if isinstance(layer, TimestepBatchNormalization):
             raise ValueError(
                 f'layer "{path}" keeps statistics of every timestep, which quantize="dynamic" '
-                "often leaves of no use: give representative={input name: array}, on which the "
+                "often leaves of no use: give samples={input name: array}, on which the "
                 'file is tested, or take quantize="float16"'
             )
 

@@ -193,11 +193,11 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--signature", "step"),
-            "no input has open time",
+            "no recurrent layer, and so no state",
         ),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
-            "give representative=",
+            "give samples=",
         ),
         (("export", "{}/digits.keras", "--to", "{}/q", "--tflite", "--fused"), "cannot be fused"),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),

@@ -44,7 +44,7 @@ def test_formats_that_are_unknown_are_refused(model, formats):
 @pytest.mark.parametrize(
     ("formats", "message"),
     [
-        ({"tflite": {"quantize": "int8"}}, "give representative="),
+        ({"tflite": {"quantize": "int8"}}, "give samples="),
         ({"tflite": {"fused": True}}, "no LSTM to fuse"),
         ({"saved_model": {"version": 0}}, "version must be an integer"),
     ],

@@ -94,7 +94,7 @@ def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale
     model, path = dense(), tmp_path / "model.tflite"
     rows = np.random.default_rng(0).normal(size=(50, 64)).astype("float32")
     samples = rows if quantize == "int8" else None
-    export_tflite(model, path, quantize=quantize, representative=samples)
+    export_tflite(model, path, quantize=quantize, samples=samples)
     last = model.get_layer("y")
     last.set_weights([weight + 0.5 for weight in last.get_weights()])
     found = first_difference(model, str(path), {"x": rows[:5]}, share=0.05)

@@ -7,6 +7,9 @@ from keras_norm.export import check
 from keras_norm.export.checking import plan
 from tests.export import models
 
+pytest.importorskip("openvino")
+pytest.importorskip("tflite_micro")
+
 DATA = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
 RUNNERS = ("step.tflite", "step.tflite (OpenVINO)", "step.tflite (TFLite Micro)")
 

@@ -55,7 +55,7 @@ def accuracy(probabilities, labels):
 
 def test_an_unrolled_recurrence_in_8_bits_keeps_its_accuracy(tmp_path, trained, data):
     x, x_test, _, y_test = data
-    path = export_tflite(trained, tmp_path / "m.tflite", quantize="int8", representative=x[:50])
+    path = export_tflite(trained, tmp_path / "m.tflite", quantize="int8", samples=x[:50])
     with TFLiteRunner(path) as run:
         (actual,) = run({"rows": x_test}).values()
         assert run.inputs["rows"].dtype == "float32"
@@ -74,7 +74,7 @@ def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
 ):
     x, x_test, _, y_test = data
     path = tmp_path / "m.tflite"
-    export_tflite(streaming, path, signature="step", quantize=quantize, representative=x[:100])
+    export_tflite(streaming, path, signature="step", quantize=quantize, samples=x[:100])
     with TFLiteRunner(path, "step") as run:
         (actual,) = Step(streaming).over_time(run, {"rows": x_test}).values()
         assert run.signatures() == ["step"]
@@ -84,7 +84,7 @@ def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
     assert np.sqrt(np.mean((actual - expected) ** 2)) < off
     report = check(streaming, path, x_test[:40])
     assert report.passed  # by the rule of the exporter
-    assert [result.name for result in report.artifacts] == ["m.tflite", "m.tflite (TFLite Micro)"]
+    assert not [result for result in report.artifacts if "OpenVINO" in result.name]
 
 
 def test_scales_are_measured_on_inputs_and_states_of_running_streams(streaming, data):
@@ -117,7 +117,7 @@ def test_inputs_of_unlike_scales_leave_a_file_of_no_use_and_it_is_refused(tmp_pa
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 2)) * [1.0, 300.0]
     with pytest.raises(VerificationError, match=r"is off by .* over which it varies by .* no use"):
-        export_tflite(model, tmp_path / "m.tflite", quantize="int8", representative=x)
+        export_tflite(model, tmp_path / "m.tflite", quantize="int8", samples=x)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -126,21 +126,17 @@ def test_a_loop_in_8_bits_is_refused_with_the_layer_and_the_remedy(tmp_path, lay
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, layer(4, name="looped")(inputs))
     with pytest.raises(ValueError, match=r'loop of layer "looped" \(\w+\): .* unroll=True'):
-        export_tflite(
-            model, tmp_path / "m.tflite", quantize="int8", representative=np.ones((4, 5, 3))
-        )
+        export_tflite(model, tmp_path / "m.tflite", quantize="int8", samples=np.ones((4, 5, 3)))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"quantize": "int8"}, "give representative="),
-        ({"quantize": "float16", "representative": np.ones((4, 3))}, "serve .* only"),
-        ({"representative": np.ones((4, 3))}, "received quantize=None"),
-        ({"quantize": "int8", "representative": np.ones((4, 2))}, r"Received shape \(4, 2\)"),
-        ({"quantize": "int8", "representative": np.ones((1, 3))}, "a few hundred. Received 1"),
-        ({"quantize": "int16x8"}, "give representative="),
+        ({"quantize": "int8"}, "give samples="),
+        ({"quantize": "int8", "samples": np.ones((4, 2))}, r"Received shape \(4, 2\)"),
+        ({"quantize": "int8", "samples": np.ones((1, 3))}, "a few hundred. Received 1"),
+        ({"quantize": "int16x8"}, "give samples="),
         ({"quantize": "int8", "fused": True}, "keep their weights in float32"),
         ({"quantize": "int8", "step": True}, 'the step alone by signature="step"'),
         ({"signature": "serving_default"}, "None for whole sequences"),
@@ -182,9 +178,7 @@ def test_what_the_quantizer_has_no_16_bits_for_is_said(tmp_path, monkeypatch, sa
 
     monkeypatch.setattr(tflite, "WorkerProcess", refused)
     with pytest.raises(error, match=message):
-        export_tflite(
-            models.dense(), tmp_path / "m.tflite", quantize="int16x8", representative=np.eye(3)
-        )
+        export_tflite(models.dense(), tmp_path / "m.tflite", quantize="int16x8", samples=np.eye(3))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -197,5 +191,5 @@ def test_samples_fill_whole_batches():
 def test_statistics_of_timesteps_in_8_bits_want_data_to_be_tested_on(tmp_path):
     inputs = keras.Input((None, 3))
     model = keras.Model(inputs, keras_norm.BatchNormLSTM(2, max_timesteps=4)(inputs))
-    with pytest.raises(ValueError, match=r"statistics of every timestep.*representative="):
+    with pytest.raises(ValueError, match=r"statistics of every timestep.*samples="):
         export_tflite(model, tmp_path / "m.tflite", quantize="dynamic")

@@ -11,6 +11,8 @@ from keras_norm.export import RunnerError, Step
 from keras_norm.export.runners import MicroRunner, micro_runner
 from tests.export import models
 
+pytest.importorskip("tflite_micro")
+
 
 @pytest.fixture(scope="module")
 def micro(step_alone):
