@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and what there is to say of a refusal."""
+    if args.command == "verify":  # needs neither Keras nor this package
+        with interruptible():
+            return _verify(args)
     with interruptible():
         from keras_norm.export import commands, errors
     try:
@@ -65,6 +68,15 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         OSError,
         ValueError,
     ) as error:
+        return WRONG_USE, str(error)
+
+
+def _verify(args: argparse.Namespace) -> tuple[int, str]:
+    import keras_norm_verify
+
+    try:
+        return keras_norm_verify.report(args.file, args.proof), ""
+    except keras_norm_verify.ProofError as error:
         return WRONG_USE, str(error)
 
 
@@ -183,6 +195,25 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("model", type=pathlib.Path, metavar="MODEL.keras")
         return sub
 
+    def data_and_reports(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument(
+            "--data",
+            required=True,
+            type=pathlib.Path,
+            nargs="+",
+            metavar="FILE.npz",
+            help="arrays by input name; several are read one at a time",
+        )
+        sub.add_argument(
+            "--labels",
+            type=pathlib.Path,
+            nargs="+",
+            metavar="FILE.npz",
+            help="labels by output name, for metrics: a file for each of the data",
+        )
+        sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report too")
+        sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+
     export = command("export", "write a model as SavedModel and TFLite")
     export.add_argument("--to", required=True, metavar="DIR", help="folder to write in")
     export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
@@ -192,19 +223,33 @@ def _parser() -> argparse.ArgumentParser:
         help="insist on a signature step, or leave it out; else it is where the model streams",
     )
     export.add_argument(
-        "--warmup", type=pathlib.Path, metavar="FILE.npz", help="samples that warm a server up"
+        "--samples",
+        type=pathlib.Path,
+        metavar="FILE.npz",
+        help="arrays by input name, which the files are run on; else random ones",
+    )
+    export.add_argument(
+        "--no-proof", dest="proof", action="store_false", help="write no cases for verify"
+    )
+    export.add_argument(
+        "--warmup", action="store_true", help="let a server run the same cases when it loads"
     )
     export.add_argument(
         "--tflite", action="store_true", help="write DIR/model.tflite (model-VERSION.tflite) too"
     )
     export.add_argument(
-        "--quantize", choices=("float16", "dynamic", "int8"), help="how TFLite's weights are stored"
+        "--quantize",
+        choices=("float16", "dynamic", "int8", "int16x8"),
+        help="how TFLite's weights are stored",
+    )
+    export.add_argument(
+        "--signature", choices=("step",), help="the TFLite file as one timestep alone, for streams"
     )
     export.add_argument(
         "--representative",
         type=pathlib.Path,
         metavar="FILE.npz",
-        help="arrays by input name, which int8 takes its scales from",
+        help="arrays by input name, which int8 and int16x8 take their scales from",
     )
     export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
     export.add_argument("--force", action="store_true", help="replace files that exist")
@@ -213,19 +258,26 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument(
         "artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel, .tflite, .onnx"
     )
-    check.add_argument(
-        "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
-    )
-    check.add_argument(
-        "--labels", type=pathlib.Path, metavar="FILE.npz", help="labels by output name, for metrics"
-    )
+    data_and_reports(check)
     check.add_argument("--rtol", type=float, help="relative tolerance, else by dtype and depth")
     check.add_argument("--atol", type=float, help="absolute tolerance, else as the relative one")
     check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
     check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
-    check.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report as JSON")
-    check.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+
+    compare = command("compare", "say what another version predicts differently, and for whom")
+    compare.add_argument(
+        "versions", nargs="+", metavar="VERSION", help=".keras, SavedModel, .tflite, .onnx"
+    )
+    data_and_reports(compare)
+
+    verify = commands.add_parser(
+        "verify",
+        help="run an exported file on the cases that came with it",
+        description="Run an exported file on the cases that came with it, without Keras.",
+    )
+    verify.add_argument("file", metavar="ARTEFACT", help="SavedModel or .tflite")
+    verify.add_argument("--proof", metavar="FILE.npz", help="where its cases are, if elsewhere")
 
     recalibrate = command("recalibrate", "recompute moving statistics from data")
     recalibrate.add_argument(

@@ -85,7 +85,7 @@ def main(argv=None):
         model = keras.Sequential([keras.Input((None, 8), name="rows"), *layers])
         model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
         model.fit(x, digits.target, epochs=args.epochs, validation_split=0.2, verbose=2)
-        export_saved_model(model, args.to / NAME, version=1, warmup=x)
+        export_saved_model(model, args.to / NAME, version=1, samples=x, warmup=True)
         model.save(args.to / f"{NAME}.keras")
         print(START.format(folder=(args.to / NAME).absolute(), name=NAME))
         return 0

@@ -4,9 +4,12 @@ Classifiers of handwritten digits, read row by row, and of questions (TREC, wher
 variable KERAS_NORM_DATA names a folder with `sentence_classification`) are trained, exported in
 every way, and run on what they were not trained on.
 
-Run with `python -m experiments.quantization`; it prints the table of docs/export.md.
+Run with `python -m experiments.quantization`; it prints the table of docs/export.md. With
+`--streams` it prints those of files of one timestep, run over whole sequences: of the digits, of
+questions by characters, and of MNIST by four pixels at a time.
 """
 
+import argparse
 import collections
 import dataclasses
 import os
@@ -17,21 +20,40 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from examples import digits
+from experiments.harness import data
 from keras_norm_cli import quiet_native_logs
 
 with quiet_native_logs():  # TensorFlow writes to the terminal when it is imported
     import keras
+    import tensorflow as tf
 
     import keras_norm
-    from keras_norm.export import VerificationError, export_tflite, open_runner
+    from keras_norm.export import (
+        RunnerError,
+        Step,
+        VerificationError,
+        export_tflite,
+        open_runner,
+    )
+    from keras_norm.export.runners.worker_process import WorkerProcess
+    from keras_norm.export.workers import protocol
 
 QUANTIZE = ("float16", "dynamic", "int8")
 REPRESENTATIVE = 200
 WORDS, LENGTH = 3000, 20
 UNITS = 64
 
+# Streams: what is read of a question, how much of MNIST, and in how many pieces an image comes.
+CHARACTERS = 80
+IMAGES = {"train": 10_000, "test": 500}
+PIECES = 196
+STREAMED = ("LSTM", "LN-LSTM", "LN-GRU")
+EIGHT_BITS = ("dynamic", "int8", "int16x8")
+STEP_QUANTIZE = (None, "float16", *EIGHT_BITS)
+TIMED = 20  # sequences
+
 LAYERS: dict[str, Callable[[bool], keras.layers.Layer]] = {
-    "LSTM": lambda unroll: keras_norm.NormLSTM(UNITS, unroll=unroll),
+    "LSTM": lambda unroll: keras.layers.LSTM(UNITS, unroll=unroll),
     "LN-LSTM": lambda unroll: keras_norm.LayerNormLSTM(UNITS, unroll=unroll),
     "LN-GRU": lambda unroll: keras_norm.LayerNormGRU(UNITS, unroll=unroll),
     "BN-LSTM": lambda unroll: keras_norm.BatchNormLSTM(UNITS, max_timesteps=LENGTH, unroll=unroll),
@@ -61,27 +83,49 @@ class Task:
 def tasks() -> Iterator[Task]:
     """The digits, and the questions where they are."""
     yield Task("digits", *digits.load(), epochs=15)
-    folder = pathlib.Path(os.environ.get("KERAS_NORM_DATA", "")) / "sentence_classification"
-    if not folder.is_dir():
-        return
+    if _questions_are_there():
+        yield _questions("TREC", lambda question: question.split()[-LENGTH:], LENGTH, epochs=4)
+
+
+def streams() -> Iterator[Task]:
+    """The digits, questions by characters where they are, and MNIST."""
+    yield Task("digits", *digits.load(), epochs=15)
+    if _questions_are_there():
+        yield _questions("TREC, characters", lambda q: list(q[:CHARACTERS]), CHARACTERS, epochs=20)
+    known = os.environ.get("KERAS_NORM_DATA")
+    folder = pathlib.Path(known) if known else None
+    parts = [data.from_tfds("mnist", f"{s}[:{n}]", folder) for s, n in IMAGES.items()]
+    x_train, x_test = (part["image"].reshape(-1, PIECES, 784 // PIECES) / 255.0 for part in parts)
+    y_train, y_test = (part["label"] for part in parts)
+    x_train, x_test = x_train.astype("float32"), x_test.astype("float32")
+    yield Task("MNIST, 196 x 4", x_train, x_test, y_train, y_test, epochs=6)
+
+
+def _questions_are_there() -> bool:
+    return (
+        pathlib.Path(os.environ.get("KERAS_NORM_DATA", "")) / "sentence_classification"
+    ).is_dir()
+
+
+def _questions(name: str, tokens: Callable[[str], list[str]], length: int, epochs: int) -> Task:
+    folder = pathlib.Path(os.environ["KERAS_NORM_DATA"]) / "sentence_classification"
     sets = []
     for part in ("train", "test"):
         lines = (folder / f"TREC.{part}.all").read_text("latin-1").splitlines()
         labels, questions = zip(*(line.split(" ", 1) for line in lines), strict=True)
-        sets.append(([question.split() for question in questions], np.array(labels, int)))
+        sets.append(([tokens(question) for question in questions], np.array(labels, int)))
     (train, y_train), (test, y_test) = sets
-    counts = collections.Counter(word for question in train for word in question)
-    ids = {word: i for i, (word, _) in enumerate(counts.most_common(WORDS), start=1)}
-    x_train, x_test = (_padded(questions, ids) for questions in (train, test))
-    yield Task("TREC", x_train, x_test, y_train, y_test, epochs=4)
+    counts = collections.Counter(token for question in train for token in question)
+    ids = {token: i for i, (token, _) in enumerate(counts.most_common(WORDS), start=1)}
+    x_train, x_test = (_padded(questions, ids, length) for questions in (train, test))
+    return Task(name, x_train, x_test, y_train, y_test, epochs)
 
 
-def _padded(questions: list[list[str]], ids: dict[str, int]) -> np.ndarray:
-    """The ids of the last words of each question, after zeros where there are fewer."""
-    rows = np.zeros((len(questions), LENGTH), "int32")
+def _padded(questions: list[list[str]], ids: dict[str, int], length: int) -> np.ndarray:
+    """The ids of the tokens of each question, after zeros where there are fewer."""
+    rows = np.zeros((len(questions), length), "int32")
     for row, question in zip(rows, questions, strict=True):
-        known = [ids.get(word, 0) for word in question[-LENGTH:]]
-        row[LENGTH - len(known) :] = known
+        row[length - len(question) :] = [ids.get(token, 0) for token in question]
     return rows
 
 
@@ -92,18 +136,24 @@ def build(task: Task, layer: str, *, unroll: bool) -> keras.Model:
     inputs = keras.Input(shape if unroll else [None, *shape[1:]], dtype=dtype, name="x")
     hidden = inputs
     if dtype == "int32":
-        hidden = keras.layers.Embedding(WORDS + 1, 32)(hidden)
+        hidden = keras.layers.Embedding(int(task.x_train.max()) + 1, 32)(hidden)
     classes = int(task.y_train.max()) + 1
     outputs = keras.layers.Dense(classes, activation="softmax")(LAYERS[layer](unroll)(hidden))
     return keras.Model(inputs, outputs)
 
 
-def measure(task: Task, layer: str, folder: pathlib.Path) -> list[str]:
-    """Train one model; its row of the table."""
+def trained(task: Task, layer: str) -> keras.Model:
+    """A classifier of sequences of any length."""
     keras.utils.set_random_seed(0)
     model = build(task, layer, unroll=False)
     model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy")
     model.fit(task.x_train, task.y_train, 64, task.epochs, verbose=0)
+    return model
+
+
+def measure(task: Task, layer: str, folder: pathlib.Path) -> list[str]:
+    """Train one model; its row of the table."""
+    model = trained(task, layer)
     expected = model.predict(task.x_test, verbose=0)
     row = [task.name, layer, f"{_accuracy(expected, task):.1%}"]
     unrolled = build(task, layer, unroll=True)
@@ -123,9 +173,81 @@ def measure(task: Task, layer: str, folder: pathlib.Path) -> list[str]:
             continue
         with open_runner(path) as run:
             (actual,) = run({"x": task.x_test}).values()
-        error = np.sqrt(np.mean(np.square(actual - expected)))
-        row.append(f"{_accuracy(actual, task):.1%} ({error:.1g})")
+        row.append(_cell(actual, expected, task))
     return row
+
+
+def measure_stream(
+    task: Task, layer: str, model: keras.Model, folder: pathlib.Path
+) -> Iterator[list[str]]:
+    """Rows of a trained model: accuracy of its files, then their sizes and times."""
+    expected, step = model.predict(task.x_test, verbose=0), Step(model)
+    accuracies, costs = [f"{_accuracy(expected, task):.1%}"], ["-"]
+    for quantize in STEP_QUANTIZE:
+        samples = task.x_train[:REPRESENTATIVE] if quantize in EIGHT_BITS else None
+        path = folder / f"{task.name} {layer} step {quantize}.tflite"
+        try:
+            export_tflite(model, path, signature="step", quantize=quantize, representative=samples)
+        except VerificationError:
+            accuracies.append("refused")
+            costs.append("-")
+            continue
+        with open_runner(path, signature_name="step") as run:
+            (actual,) = step.over_time(run, {"x": task.x_test}).values()
+            times = []
+            for row in range(TIMED):
+                step.over_time(run, {"x": task.x_test[row : row + 1]})
+                times.append(run.seconds())
+        accuracies.append(_cell(actual, expected, task))
+        costs.append(f"{path.stat().st_size / 1e3:.0f} kB, {1e3 * np.median(times):.3f} ms")
+    yield [task.name, layer, *accuracies]
+    yield [task.name, layer, *costs]
+
+
+def measure_tensorflow(task: Task, model: keras.Model, folder: pathlib.Path) -> Iterator[list[str]]:
+    """The same rows of Keras' own LSTM as TensorFlow converts it: one batch, one length."""
+    name, length = "LSTM, whole, by TensorFlow", task.x_test.shape[1]
+    shape, dtype = task.x_test.shape[1:], task.x_test.dtype
+    expected, saved_model = model.predict(task.x_test, verbose=0), folder / f"{task.name} saved"
+    call = tf.function(lambda x: {"y": model(x, training=False)}, autograph=False)
+    traced = call.get_concrete_function(tf.TensorSpec([1, *shape], dtype, name="x"))
+    module = tf.Module()
+    module.read = list(traced.variables)
+    tf.saved_model.save(module, str(saved_model), signatures={"serving_default": traced})
+    calibration = folder / "calibration"
+    calibration.write_bytes(protocol.pack_arrays({"x": task.x_train[:REPRESENTATIVE]}))
+    accuracies, costs = [f"{_accuracy(expected, task):.1%}"], ["-"]
+    for quantize in STEP_QUANTIZE:
+        path = folder / f"{task.name} {quantize} by TensorFlow.tflite"
+        request = {
+            "saved_model": str(saved_model),
+            "path": str(path),
+            "quantize": quantize,
+            "signatures": ["serving_default"],
+            "fused": False,
+            "calibration": {"path": str(calibration), "batch": 1},
+        }
+        try:
+            WorkerProcess("convert_tflite.py", request, subject="", timeout=600).close()
+        except RunnerError:
+            accuracies.append("crashes")
+            costs.append("-")
+            continue
+        with open_runner(path) as run:
+            answers, times = [], []
+            for x in task.x_test:
+                (answer,) = run({"x": x[None]}).values()
+                answers.append(answer)
+                times.append(run.seconds() / length)
+        accuracies.append(_cell(np.concatenate(answers), expected, task))
+        costs.append(f"{path.stat().st_size / 1e3:.0f} kB, {1e3 * np.median(times):.3f} ms")
+    yield [task.name, name, *accuracies]
+    yield [task.name, name, *costs]
+
+
+def _cell(actual: np.ndarray, expected: np.ndarray, task: Task) -> str:
+    error = np.sqrt(np.mean(np.square(actual - expected)))
+    return f"{_accuracy(actual, task):.1%} ({error:.1g})"
 
 
 def _accuracy(probabilities: np.ndarray, task: Task) -> float:
@@ -133,14 +255,41 @@ def _accuracy(probabilities: np.ndarray, task: Task) -> float:
 
 
 def main() -> None:
-    """Print the table."""
-    print("| data | model | Keras | float16 | dynamic | int8 |\n|---|---|---|---|---|---|")
+    """Print the table, or with `--streams` those of files of one timestep."""
+    parser = argparse.ArgumentParser(description="Accuracy of quantised TFLite files.")
+    parser.add_argument("--streams", action="store_true", help="files of one timestep")
     with tempfile.TemporaryDirectory() as folder:
-        for task in tasks():
-            for layer in LAYERS:
-                with quiet_native_logs():
-                    row = measure(task, layer, pathlib.Path(folder))
-                print(f"| {' | '.join(row)} |", flush=True)
+        if parser.parse_args().streams:
+            _print_streams(pathlib.Path(folder))
+        else:
+            _print_whole(pathlib.Path(folder))
+
+
+def _print_whole(folder: pathlib.Path) -> None:
+    print("| data | model | Keras | float16 | dynamic | int8 |\n|---|---|---|---|---|---|")
+    for task in tasks():
+        for layer in LAYERS:
+            with quiet_native_logs():
+                row = measure(task, layer, folder)
+            print(f"| {' | '.join(row)} |", flush=True)
+
+
+def _print_streams(folder: pathlib.Path) -> None:
+    columns = ("data", "model", "Keras", "float32", *STEP_QUANTIZE[1:])
+    print(f"| {' | '.join(map(str, columns))} |\n|{'---|' * len(columns)}")
+    later = []
+    for task in streams():
+        for layer in STREAMED:
+            with quiet_native_logs():
+                model = trained(task, layer)
+                rows = [list(measure_stream(task, layer, model, folder))]
+                if layer == "LSTM":
+                    rows.append(list(measure_tensorflow(task, model, folder)))
+            for accuracies, costs in rows:
+                print(f"| {' | '.join(accuracies)} |", flush=True)
+                later.append(costs)
+    for costs in later:
+        print(f"| {' | '.join(costs)} |")
 
 
 if __name__ == "__main__":

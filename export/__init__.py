@@ -2,6 +2,9 @@
 
 from keras_norm.export.checking.assert_consistent import assert_consistent
 from keras_norm.export.checking.check import check
+from keras_norm.export.checking.measure import Measure
+from keras_norm.export.checking.versions import compare_versions
+from keras_norm.export.comparing.merging import merge
 from keras_norm.export.errors import (
     ConversionError,
     RunnerError,
@@ -14,10 +17,13 @@ from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.report import Report
+from keras_norm.export.results import Partial
 from keras_norm.export.runners import open_runner
 
 __all__ = [
     "ConversionError",
+    "Measure",
+    "Partial",
     "Report",
     "RunnerError",
     "Step",
@@ -26,8 +32,10 @@ __all__ = [
     "VerificationError",
     "assert_consistent",
     "check",
+    "compare_versions",
     "export_onnx",
     "export_saved_model",
     "export_tflite",
+    "merge",
     "open_runner",
 ]

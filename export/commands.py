@@ -6,33 +6,37 @@ import os
 import pathlib
 import re
 import zipfile
-import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import rich.console
 
 from keras_norm.export.checking.check import check as check_model
+from keras_norm.export.checking.versions import compare_versions
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.cost import file_size, readable_size
+from keras_norm.export.comparing.data import read_npz
 from keras_norm.export.errors import UsageError
 from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.staging import replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.formats.saved_model import saved_model_signatures
+from keras_norm.export.formats.tflite import tflite_signatures
 from keras_norm.export.report.page import render, require_report_extra
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
 from keras_norm.recalibrate import recalibrate as recalibrate_model
+from keras_norm_verify import BESIDE
 
 
 def export(args: argparse.Namespace) -> bool:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `warmup`, `tflite`, `quantize`, `representative`,
-            `fused` and `force` of the command line.
+        args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `signature`,
+            `quantize`,
+            `representative`, `fused` and `force` of the command line.
 
     Returns:
         True.
@@ -46,7 +50,7 @@ def export(args: argparse.Namespace) -> bool:
     target = saved_model
     if args.version is not None:
         target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
-    for option in ("quantize", "representative", "fused"):
+    for option in ("signature", "quantize", "representative", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     if args.version is not None and target.exists():
@@ -54,8 +58,8 @@ def export(args: argparse.Namespace) -> bool:
     for path in (target, *([tflite] if args.tflite else [])):
         if path.exists() and not args.force:
             raise UsageError(f"{path} exists; choose another --to, or --force.")
-    warmup = _load_data(args.warmup) if args.warmup else None
-    samples = _load_data(args.representative) if args.representative else None
+    samples = read_npz(args.samples) if args.samples else None
+    representative = read_npz(args.representative) if args.representative else None
     model = _load_model(args.model)
     is_new, replaces = not folder.exists(), tflite.exists()
     written: list[pathlib.Path] = []
@@ -66,10 +70,13 @@ def export(args: argparse.Namespace) -> bool:
                 export_tflite(
                     model,
                     tflite,
+                    signature=args.signature,
                     quantize=args.quantize,
-                    representative=samples,
-                    step=args.step,
+                    representative=representative,
+                    # A file of the step alone has it, whatever the SavedModel has.
+                    step=None if args.signature else args.step,
                     fused=args.fused,
+                    proof=args.proof,
                     overwrite=args.force,
                 )
             )
@@ -79,7 +86,9 @@ def export(args: argparse.Namespace) -> bool:
                 saved_model,
                 version=args.version,
                 step=args.step,
-                warmup=warmup,
+                samples=samples,
+                proof=args.proof,
+                warmup=args.warmup,
                 overwrite=args.force,
             )
         )
@@ -87,13 +96,14 @@ def export(args: argparse.Namespace) -> bool:
         for path in written:
             if not replaces:  # the old file is gone, and a new one is better than none
                 path.unlink()
+                path.with_name(path.name + BESIDE).unlink(missing_ok=True)
         if is_new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
-    signatures = ", ".join(saved_model_signatures(written[-1]))
     for path in reversed(written):
-        print(f"{path}  {readable_size(file_size(path))}  {signatures}")
+        signatures = saved_model_signatures(path) if path.is_dir() else tflite_signatures(path)
+        print(f"{path}  {readable_size(file_size(path))}  {', '.join(signatures)}")
     return True
 
 
@@ -113,42 +123,44 @@ def check(args: argparse.Namespace) -> bool:
     """
     if args.html:
         require_report_extra()
-    for path in filter(None, (args.json, args.html)):
-        if not path.parent.is_dir():
-            raise UsageError(f"The folder {path.parent} does not exist.")
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder; give the name of a file.")
-        if not os.access(path.parent, os.W_OK):
-            raise UsageError(f"The folder {path.parent} cannot be written to.")
-    read = (args.model, args.data, args.labels, *map(pathlib.Path, args.artifacts))
-    inputs = {path.resolve() for path in read if path}
-    reports = [path.resolve() for path in (args.json, args.html) if path]
-    if inputs & set(reports) or len(set(reports)) < len(reports):
-        raise UsageError(
-            "A report would overwrite the model, the data, the labels, an artefact or the other "
-            "report."
-        )
-    data = _load_data(args.data)
-    labels = _load_data(args.labels) if args.labels else None
+    _require_reports(args, args.artifacts)
     model = _load_model(args.model)
     report = check_model(
         model,
         args.artifacts,
-        data,
+        args.data,
         rtol=args.rtol,
         atol=args.atol,
         max_gap=args.max_gap,
         lengths=args.lengths,
         batch_sizes=args.batch_sizes,
-        labels=labels,
+        labels=args.labels,
     )
-    pages = [(args.json, report.to_json())] if args.json else []
-    if args.html:
-        pages.append((args.html, render(report)))
-    report.print()
-    for path, text in pages:
-        _write(path, text)
+    _print(report, [(args.json, report.to_json), (args.html, lambda: render(report))])
     return bool(report)
+
+
+def compare(args: argparse.Namespace) -> bool:
+    """Say what other versions of a model predict differently.
+
+    Args:
+        args: `model`, `versions`, `data`, `labels`, `json` and `html` of the command line.
+
+    Returns:
+        True: versions are meant to differ.
+
+    Raises:
+        UsageError: a file is missing or is not what it should be.
+        ValueError, OSError, ImportError, RunnerError: as `keras_norm.export.compare_versions`.
+    """
+    _require_reports(args, args.versions)
+    old, *new = (
+        _load_model(path) if path.suffix == ".keras" else path
+        for path in (args.model, *map(pathlib.Path, args.versions))
+    )
+    report = compare_versions(old, new, args.data, labels=args.labels)
+    _print(report, [(args.json, report.to_json), (args.html, report.page)])
+    return True
 
 
 def recalibrate(args: argparse.Namespace) -> bool:
@@ -168,7 +180,7 @@ def recalibrate(args: argparse.Namespace) -> bool:
         raise UsageError(f"--to names a .keras file. Received: {args.to}.")
     if args.to.exists():
         raise UsageError(f"{args.to} exists and is never overwritten; choose another --to.")
-    data = _load_data(args.data)
+    data = read_npz(args.data)
     model = _load_model(args.model)
     arrays = read_samples(input_specs(model), data).arrays
     batches = recalibrate_model(model, pack_inputs(model, arrays))
@@ -197,6 +209,33 @@ def inspect(args: argparse.Namespace) -> bool:
     return True
 
 
+def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
+    """Raise UsageError for reports that cannot be written, or that overwrite what is read."""
+    for path in filter(None, (args.json, args.html)):
+        if not path.parent.is_dir():
+            raise UsageError(f"The folder {path.parent} does not exist.")
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder; give the name of a file.")
+        if not os.access(path.parent, os.W_OK):
+            raise UsageError(f"The folder {path.parent} cannot be written to.")
+    files = (args.model, *args.data, *(args.labels or ()), *map(pathlib.Path, read))
+    inputs = {path.resolve() for path in files}
+    reports = [path.resolve() for path in (args.json, args.html) if path]
+    if inputs & set(reports) or len(set(reports)) < len(reports):
+        raise UsageError(
+            "A report would overwrite the model, the data, the labels, an artefact or the other "
+            "report."
+        )
+
+
+def _print(report: Any, pages: Sequence[tuple[pathlib.Path | None, Callable[[], str]]]) -> None:
+    """Print a report, and write its pages where they are wanted."""
+    texts = [(path, text()) for path, text in pages if path]
+    report.print()
+    for path, text in texts:
+        _write(path, text)
+
+
 def _load_model(path: pathlib.Path) -> Any:
     if not path.is_file():
         raise UsageError(f"{path}: no such file.")
@@ -217,21 +256,6 @@ def _load_model(path: pathlib.Path) -> Any:
         elif "Lambda" in text:
             text = "it holds a Lambda layer, whose code safe mode does not run."
         raise UsageError(f"{path} cannot be loaded: {text}") from error
-
-
-def _load_data(path: pathlib.Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file.")
-    if not zipfile.is_zipfile(path):
-        raise UsageError(
-            f"{path} is no .npz file; write one by numpy.savez(file, input_name=array)."
-        )
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
-    # A header may claim an array that no memory holds.
-    except (ValueError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
 
 
 def _write(path: pathlib.Path, text: str) -> None:

@@ -94,7 +94,7 @@ class Recalibrator:
         for _, copy in self._pairs:
             for option, value in WHOLE_BATCHES.items():
                 setattr(copy, option, value)
-        self._positions = [_count_positions(self._clone, copy) for _, copy in self._pairs]
+        self._positions = [count_positions(self._clone, copy) for _, copy in self._pairs]
         self._run = _training_call(self._clone)
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
@@ -168,7 +168,7 @@ class _Pool:
             give(layer.update_count, self.batches)
 
 
-def _count_positions(clone: keras.Model, norm: Any) -> keras.Variable:
+def count_positions(clone: keras.Model, norm: Any) -> keras.Variable:
     """Let every call of the clone count the positions that a norm's statistics are taken over.
 
     Returns:

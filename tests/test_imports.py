@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import pathlib
+import sys
 
 import pytest
 
@@ -10,11 +11,15 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # The floors of export, the lowest first; what stands in none of these folders is under or above.
 FLOORS = ["formats", "runners", "comparing", "exporting", "report", "checking"]
-UNDER = {"errors", "signature", "results"}
+UNDER = {"errors", "signature", "results", "versions"}
 
 # What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
 ORDER += ["examples and benchmarks", "experiments"]
+
+# What compares, without what runs.
+ANSWERS_ALONE = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
+ANSWERS_ALONE += ["properties"]
 
 # Modules below export that need TensorFlow itself, whatever the backend.
 TENSORFLOW = {
@@ -47,7 +52,7 @@ MODULES = {
     for folder in ("keras_norm", "export", "examples", "benchmarks", "experiments")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
-MODULES["keras_norm_cli"] = ROOT / "keras_norm_cli.py"
+MODULES |= {name: ROOT / f"{name}.py" for name in ("keras_norm_cli", "keras_norm_verify")}
 
 
 def rank(module):
@@ -59,6 +64,8 @@ def rank(module):
         return ORDER.index("examples and benchmarks")
     if first == "keras_norm_cli" or (first == "keras_norm" and rest[-1:] == ["__main__"]):
         return ORDER.index("cli")
+    if first == "keras_norm_verify":
+        return ORDER.index("export")
     if first != "keras_norm" or not rest or rest == ["export"]:
         return None
     if rest[0] == "keras_internals":
@@ -85,6 +92,11 @@ def imported(module):
             # `from a import b` imports a, and b where that is a module.
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
+
+
+def test_what_a_device_gets_a_copy_of_imports_no_package_but_numpy_and_the_runtimes():
+    others = {name.split(".")[0] for name in imported("keras_norm_verify")}
+    assert others - set(sys.stdlib_module_names) == {"numpy", "ai_edge_litert", "tensorflow"}
 
 
 def within(name, *packages):
@@ -134,6 +146,13 @@ def test_export_is_imported_under_one_name(module):
 def test_tensorflow_is_imported_where_it_is_named(module):
     uses = any(within(name, "tensorflow") for name in imported(module))
     assert uses == (module in TENSORFLOW)
+
+
+@pytest.mark.parametrize("name", ANSWERS_ALONE)
+def test_answers_are_judged_without_a_model(name):
+    """Comparing is functions of arrays and of plain data: neither a model nor a runner is there."""
+    found = imported(f"keras_norm.export.comparing.{name}")
+    assert not [n for n in found if within(n, "keras", "tensorflow", "keras_norm.export.runners")]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])

@@ -1,7 +1,8 @@
-"""The check: artefacts beside the Keras model over a grid of inputs, and what the answers say.
+"""The check: what models answer, and what the answers say.
 
-`check.py` asks every source that `artifacts.py` finds for the inputs of `plan.py`. `properties.py`,
-`statistics.py`, `metrics.py`, `cost.py` and `difference_profile.py` measure one thing each;
-`rounding.py` says what counts as equal, `first_difference.py` where a difference begins, and
-`findings.py` what to do.
+`plan.py` has the calls, `running.py` makes them of the sources that `artifacts.py` finds, and
+`judging.py` holds the answers, which are plain arrays, against the Keras model's. `sweep.py` goes
+through all data, a part at a time, and so do `measure.py`, for processes that share them, and
+`versions.py`, for models that are meant to differ. `first_difference.py` looks where a difference
+begins, and `findings.py` says what to do. `check.py` is all of it in one call.
 """

@@ -8,16 +8,19 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from keras_norm.export.checking.streamed import Streamed
 from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
-from keras_norm.export.comparing.properties import Run
 from keras_norm.export.formats.saved_model import saved_model_folder, saved_model_signature
-from keras_norm.export.formats.tflite import is_tflite
+from keras_norm.export.formats.tflite import computes_in_integers, is_step_alone, is_tflite
 from keras_norm.export.runners import (
     CApiRunner,
+    MicroRunner,
     ONNXRunner,
     OpenVINORunner,
+    Run,
     SavedModelRunner,
     TFLiteRunner,
+    micro_is_installed,
     openvino_is_installed,
     require_litert,
     require_onnx,
@@ -36,6 +39,7 @@ class Source:
         precision: the coarsest precision of what the file stores, "float64" where it adds nothing.
         open: signature, `serving_default` by default -> a context manager that gives its runner.
         optional: whether what the runner cannot run is its own limit, and no fault of the file.
+        alone: whether the file is a step alone, which runs whole sequences as streams.
     """
 
     name: str
@@ -43,17 +47,20 @@ class Source:
     precision: str
     open: Callable[..., Any]
     optional: bool = False
+    alone: bool = False
 
 
-def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:
+def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tuple[Source, ...]:
     """Every artefact with each of its runners.
 
     SavedModels run in TensorFlow and through its C API, TFLite files in LiteRT, and both, where it
-    is installed, in OpenVINO; ONNX files in ONNX Runtime.
+    is installed, in OpenVINO; TFLite files of a step alone, where it is installed, in TensorFlow
+    Lite Micro; ONNX files in ONNX Runtime.
 
     Args:
         artifacts: SavedModel folders (or folders of numbered versions: the highest is taken),
             TFLite files by any name, .onnx files, and functions from arrays to arrays.
+        model: the Keras model, by which a file of the step alone runs whole sequences.
 
     Raises:
         ValueError: no artefacts, or a file or folder that is no model.
@@ -77,7 +84,12 @@ def sources(artifacts: Sequence[Artifact] | Artifact) -> tuple[Source, ...]:
         path = pathlib.Path(artifact)
         # Namesakes in two folders need the whole path.
         found.extend(_file(path, _short(path) if names.count(_short(path)) == 1 else str(path)))
-    return tuple(found)
+    return tuple(
+        dataclasses.replace(source, open=functools.partial(Streamed, model, source.open))
+        if source.alone
+        else source
+        for source in found
+    )
 
 
 def _short(path: pathlib.Path) -> str:
@@ -112,11 +124,14 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not is_tflite(path):
         raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require_litert()
-    precision = tflite_precision(path)
-    return (
+    precision, alone = tflite_precision(path), is_step_alone(path)
+    found = (
         Source(name, str(path), precision, functools.partial(TFLiteRunner, path)),
-        *_second_opinion(name, path, precision),
+        # OpenVINO rounds in other places than TFLite's integers do.
+        *(() if computes_in_integers(path) else _second_opinion(name, path, precision)),
+        *(_in_micro(name, path, precision) if alone else ()),
     )
+    return tuple(dataclasses.replace(source, alone=alone) for source in found)
 
 
 def _second_opinion(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
@@ -125,3 +140,11 @@ def _second_opinion(name: str, path: pathlib.Path, precision: str) -> tuple[Sour
         return ()
     run = functools.partial(OpenVINORunner, path)
     return (Source(f"{name} (OpenVINO)", str(path), precision, run, optional=True),)
+
+
+def _in_micro(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
+    """The same file in the runtime of microcontrollers, which has fewer operations."""
+    if not micro_is_installed():
+        return ()
+    run = functools.partial(MicroRunner, path)
+    return (Source(f"{name} (TFLite Micro)", str(path), precision, run, optional=True),)

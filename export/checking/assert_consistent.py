@@ -32,7 +32,7 @@ def assert_consistent(
 
     Args:
         model: a functional or built Sequential model.
-        data: real samples: arrays (samples, ...) by input name, or one array for one input.
+        data: real samples, as `keras_norm.export.check`.
         formats: which of "saved_model" and "tflite"; or options of `export_saved_model` and
             `export_tflite`, such as `step`, `quantize`, `representative` and `fused`, by format.
         **options: of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,

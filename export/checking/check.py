@@ -2,10 +2,8 @@
 
 import contextlib
 import dataclasses
-import functools
-import importlib.metadata
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,27 +13,26 @@ from keras_norm.export import signature
 from keras_norm.export.checking.artifacts import Artifact, Source, sources
 from keras_norm.export.checking.findings import findings
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
-from keras_norm.export.checking.gap import measure_gap
-from keras_norm.export.checking.plan import Plan, make_plan
+from keras_norm.export.checking.gap import judge_gap
+from keras_norm.export.checking.judging import Judge
+from keras_norm.export.checking.plan import Plan, make_plan, with_rows
+from keras_norm.export.checking.running import (
+    Opened,
+    answers_of,
+    answers_to_padding,
+    left_as_it_was,
+    opened,
+)
+from keras_norm.export.checking.sweep import Sweep
 from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.comparing import properties
-from keras_norm.export.comparing.cases import read_samples
-from keras_norm.export.comparing.compare import coarsest
-from keras_norm.export.comparing.cost import measure_cost
-from keras_norm.export.comparing.difference_profile import merged, profile
-from keras_norm.export.comparing.properties import Arrays, Run, Tolerance
-from keras_norm.export.errors import one_line
+from keras_norm.export.comparing.data import Data
+from keras_norm.export.comparing.merging import merge
+from keras_norm.export.comparing.metrics import read_labels
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.report import Report
-from keras_norm.export.results import (
-    ArtifactResult,
-    DifferenceProfile,
-    FirstDifference,
-    OutputResult,
-    Property,
-)
-from keras_norm.export.runners import KerasRunner
-from keras_norm.export.signature import STEP
+from keras_norm.export.results import ArtifactResult, FirstDifference, Partial
+from keras_norm.export.versions import versions
 
 
 def check(
@@ -49,6 +46,7 @@ def check(
     lengths: Sequence[int] | None = None,
     max_gap: float | None = None,
     labels: Any = None,
+    measured: Partial | None = None,
 ) -> Report:
     """Run a Keras model in inference mode and its exported files on real data, and compare.
 
@@ -70,13 +68,18 @@ def check(
         model: a functional or Sequential model.
         artifacts: SavedModel folders, .tflite and .onnx files; or functions from arrays by input
             name to arrays by output name.
-        data: real samples: arrays (samples, ...) by input name, or one array for one input.
-        rtol: relative tolerance; None for the default, which follows the coarsest precision that
-            the values pass through, the layers in a row and the timesteps: see
+        data: real samples: arrays (samples, ...) by input name, or one array for one input; a .npz
+            file of arrays by input name, or several, read one at a time; or a `tf.data.Dataset` or
+            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights), whose y are the labels
+            and whose weights are not used.
+        rtol: relative tolerance; None for that of the coarsest precision that the values pass
+            through: see `keras_norm.export.comparing.compare.TOLERANCES`.
+        atol: absolute tolerance; None for a share of each output's largest value, which follows
+            the precision, the layers in a row and the timesteps: see
             `keras_norm.export.comparing.rounding.default_share`.
-        atol: absolute tolerance; None for the same default share of each output's largest value.
         batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
-            7, and for 32 where there are as many samples. All samples are run at the largest.
+            7, and for 32 where there are as many samples. All samples are run at the largest at
+            most.
         lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
             data's, and half as many again (by repeating the sequences). Where the inputs differ,
             the longest has so many, the others in proportion.
@@ -84,14 +87,17 @@ def check(
             None reports the difference only.
         labels: of all samples: arrays by output name, or one array for one output. Integers give an
             accuracy, floats the mean squared error, of the model in both modes and of every
-            artefact; see `keras_norm.export.comparing.metrics.read_labels`.
+            artefact; see `keras_norm.export.comparing.metrics.read_labels`. For files as many .npz
+            files, of arrays by output name; none for a dataset, which brings its own.
+        measured: what all data gave, where other processes measured them (`Measure`, `merge`):
+            `data` are then some of the samples only.
 
     Returns:
         A report, falsy when any check failed.
 
     Raises:
         ValueError: data, sizes, lengths or tolerances that do not fit, or a file that is no model;
-            all of it before the first comparison.
+            all of it before the first comparison, but for batches and files after the first.
         FileNotFoundError: an artefact that does not exist.
         ImportError: a .tflite or .onnx file, and LiteRT or ONNX Runtime is not installed.
 
@@ -105,65 +111,85 @@ def check(
     for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
         if value is not None and not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name} must be finite, and 0 or more. Received: {name}={value}.")
-    samples = read_samples(signature.input_specs(model), data)
+    parts = Data(signature.input_specs(model), data, labels)
+    samples, first = parts.first()
     if samples.count < 2:
         raise ValueError(
             "The check needs at least 2 samples, so that a row can be seen with other companions. "
             "Received 1."
         )
-    found = sources(artifacts)
-    with _left_as_it_was(model):
-        weights_before = [ops.convert_to_numpy(weight) for weight in model.weights]
-        plan = make_plan(model, samples, batch_sizes, lengths, labels)
-        tolerance = plan.tolerance(plan.precision, rtol, atol)
-        run = KerasRunner(model)
-        tested = _own_properties(run, plan, tolerance)
-        size = sum(weight.nbytes for weight in weights_before)
-        cost = measure_cost(run, samples, plan.batch, size)
-        forms = training_form(model, plan, rtol, atol)
-        weights = properties.unchanged_weights(weights_before, model.weights)
-    own = ArtifactResult(
-        "Keras model",
-        "",
-        plan.precision,
-        tolerance.rtol,
-        atol,
-        properties=(*tested, forms, weights),
-        share=plan.share(plan.precision),
-        metrics=plan.metrics(plan.expected),
-        cost=cost,
-    )
-    checked = [(source, _check_source(source, plan, rtol, atol)) for source in found]
-    results, unread = _of_use(checked)
-    with _left_as_it_was(model):
-        results = _explained(model, results, plan)
+    found = sources(artifacts, model)
+    with left_as_it_was(model):
+        weights = [ops.convert_to_numpy(weight) for weight in model.weights]
+        plan = make_plan(model, samples, batch_sizes, lengths)
+        if first.labels is not None:
+            _, case = next(first.samples.batches(plan.batch))
+            known = with_rows(case, plan.run(case.inputs))
+            read_labels(first.labels, known, first.samples.count)
+        with opened(found, plan.cases[0].inputs) as runs:
+            sweep = Sweep(model, plan.run, runs, rtol, plan.batch)
+            if measured is None:
+                measured = merge(map(sweep, parts))
+            answers = [answers_of(artifact, plan) for artifact in runs]
+        judged = Judge(plan, measured, rtol, atol)
+        own = _own_result(model, judged, weights)
+        checked = [judged.artifact(*pair) for pair in zip(found, answers, strict=True)]
+        results, unread = _of_use(list(zip(found, checked, strict=True)))
+        results = _explained(model, results, plan, sweep)
         unstreamed = _without_step(model, results)
-    whole = samples.case(range(samples.batch or samples.count))
-    measured = functools.partial(plan.labels.metrics, rows=np.array(whole.rows))
-    gap = measure_gap(model, whole.inputs, max_gap, measured)
+    gap = judge_gap(model, measured.gap, max_gap)
     return Report(
         model.name,
-        samples.count,
+        measured.samples,
         own,
         results,
         gap,
         (*plan.notes, *unread, *unstreamed),
-        _versions(),
-        findings(own, results, gap, samples.count, samples.length),
+        tuple(versions().items()),
+        findings(own, results, gap, measured.samples, plan.samples.length),
         plan.layers,
-        plan.timesteps,
+        judged.timesteps,
     )
 
 
-@contextlib.contextmanager
-def _left_as_it_was(model: Any) -> Iterator[None]:
-    """Give the model's variables, seeds and metrics among them, what they held before."""
-    before = [ops.convert_to_numpy(variable) for variable in model.variables]
-    try:
-        yield
-    finally:
-        for variable, value in zip(model.variables, before, strict=True):
-            variable.assign(value)
+def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> ArtifactResult:
+    """The Keras model's own properties, of which what padding does is its affair alone."""
+    plan, run = judged.plan, judged.plan.run
+    keras_source = Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(run))
+    size = sum(weight.nbytes for weight in weights)
+    answers = answers_of(Opened(keras_source, run), plan, size)
+    if answers.error is not None:
+        raise ValueError(f"The Keras model cannot run: {answers.error}")
+    tolerance = judged.tolerance(plan.precision)
+    padded = answers_to_padding(run, plan)
+    forms = training_form(model, plan, tolerance.rtol, judged.atol)
+    changed = [
+        variable.path
+        for old, variable in zip(weights, model.weights, strict=True)
+        if not np.array_equal(old, ops.convert_to_numpy(variable))
+    ]
+    rows, repeat = judged.calls(answers, tolerance)
+    whole = str(plan.padding) if not padded else padded[""]
+    sides = (
+        properties.padding(side, whole, padded.get(side), tolerance) for side in ("right", "left")
+    )
+    return ArtifactResult(
+        keras_source.name,
+        "",
+        plan.precision,
+        tolerance.rtol,
+        judged.atol,
+        properties=(
+            rows,
+            *sides,
+            repeat,
+            forms,
+            properties.unchanged_weights(changed, len(weights)),
+        ),
+        share=judged.share(plan.precision),
+        metrics=tuple(tally.metric for tally in judged.measured.tallies),
+        cost=answers.cost,
+    )
 
 
 def _of_use(
@@ -201,132 +227,45 @@ def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, .
 
 
 def _explained(
-    model: Any, results: tuple[ArtifactResult, ...], plan: Plan
+    model: Any, results: tuple[ArtifactResult, ...], plan: Plan, sweep: Sweep
 ) -> tuple[ArtifactResult, ...]:
     """Name the first layer that differs in each artefact whose values fail, once for each file."""
     known: dict[str, FirstDifference] = {}
     explained = []
     for result in results:
-        case = _smallest_failed_case(result, plan)
-        if case is None:
-            explained.append(result)
-            continue
-        key = result.path or result.name
-        if key not in known:
-            known[key] = _why(model, result, plan, case)
-        explained.append(dataclasses.replace(result, first_difference=known[key]))
+        if (name := _smallest_failed(result, plan)) is not None:
+            key = result.path or result.name
+            known[key] = known.get(key) or _why(model, result, name, plan, sweep)
+            result = dataclasses.replace(result, first_difference=known[key])
+        explained.append(result)
     return tuple(explained)
 
 
-def _smallest_failed_case(result: ArtifactResult, plan: Plan) -> int | None:
-    """Index of the case with the fewest values in which numbers differ, or None."""
+def _smallest_failed(result: ArtifactResult, plan: Plan) -> str | None:
+    """The case with the fewest values in which numbers differ, all samples last; or None."""
     failed = {
-        k
+        name
         for output in result.outputs
-        for k, comparison in enumerate(output.comparisons)
+        for name, comparison in zip(output.cases, output.comparisons, strict=True)
         if not comparison and comparison.max_abs is not None
     }
-    sizes = [sum(array.size for array in case.inputs.values()) for case in plan.cases]
-    return min(failed, key=lambda k: sizes[k], default=None)
+    sizes = {case.name: sum(array.size for array in case.inputs.values()) for case in plan.cases}
+    return min(failed, key=lambda name: sizes.get(name, math.inf), default=None)
 
 
-def _why(model: Any, result: ArtifactResult, plan: Plan, k: int) -> FirstDifference:
-    case, expected = plan.cases[k], plan.expected[k]
-    explained = explained_by_rounding(
-        model, case, expected, [output.comparisons[k] for output in result.outputs]
-    )
+def _why(
+    model: Any, result: ArtifactResult, name: str, plan: Plan, sweep: Sweep
+) -> FirstDifference:
+    asked = {case.name: (case, y) for case, y in zip(plan.cases, plan.expected, strict=True)}
+    seen = asked.get(name) or sweep.worst.get(result.name)
+    if seen is None:
+        return FirstDifference(None, "the batch that differs was measured elsewhere")
+    case, expected = seen
+    comparisons = [
+        output.comparisons[output.cases.index(name)]
+        for output in result.outputs
+        if name in output.cases
+    ]
     share = max(result.share, result.rtol)
+    explained = explained_by_rounding(model, case, expected, comparisons)
     return explained or first_difference(model, result.path, case.inputs, share)
-
-
-def _check_source(
-    source: Source, plan: Plan, rtol: float | None, atol: float | None
-) -> ArtifactResult:
-    precision = coarsest([source.precision, plan.precision])
-    tolerance = plan.tolerance(precision, rtol, atol)
-    result = ArtifactResult(
-        source.name, source.path, precision, tolerance.rtol, atol, share=plan.share(precision)
-    )
-    outputs: tuple[OutputResult, ...] = ()
-    tested: tuple[Property, ...] = ()
-    try:
-        with source.open() as run:
-            first = plan.cases[0]
-            state = properties.weights_state(run)
-            before = run(first.inputs)
-            answers = tuple(run(case.inputs) for case in plan.cases)
-            outputs = _values(answers, plan, tolerance)
-            metrics = plan.metrics(answers)
-            tested = _properties(run, plan, tolerance)
-            at_once = properties.concurrency(run, plan.cases, answers, tolerance)
-            cost = measure_cost(run, plan.samples, plan.batch)
-            if source.path and STEP in run.signatures():
-                with source.open(STEP) as step:
-                    tested = (*tested, properties.streaming(step, plan.stream(), tolerance))
-            weights = properties.unchanged_answer(run, first, before, state, tolerance)
-            ops = properties.plain_ops(run)
-    # Whatever a runner raises is a finding about its artefact; the others are still to be checked.
-    except Exception as error:
-        return dataclasses.replace(
-            result, outputs=outputs, properties=tested, error=one_line(error)
-        )
-    return dataclasses.replace(
-        result,
-        outputs=outputs,
-        properties=(*tested, at_once, weights, ops),
-        metrics=metrics,
-        cost=cost,
-    )
-
-
-def _values(
-    answers: Sequence[Arrays], plan: Plan, tolerance: Tolerance
-) -> tuple[OutputResult, ...]:
-    """Compare every case with the Keras model's answer to it, output by output."""
-    found: dict[str, list[Any]] = {}
-    profiles: dict[str, DifferenceProfile] = {}
-    for case, expected, actual in zip(plan.cases, plan.expected, answers, strict=True):
-        for result in tolerance.compare(expected, actual):
-            found.setdefault(result.output, []).append((case.name, case.locate(result)))
-            spread = None
-            if result.output in expected and result.output in actual:
-                spread = profile(expected[result.output], actual[result.output])
-            if spread is not None:
-                known = profiles.get(result.output)
-                profiles[result.output] = spread if known is None else merged(known, spread)
-    return tuple(
-        OutputResult(
-            name,
-            tuple(case for case, _ in results),
-            tuple(result for _, result in results),
-            profiles.get(name),
-        )
-        for name, results in found.items()
-    )
-
-
-def _properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Property, ...]:
-    return (
-        properties.row_independence(run, plan.samples, plan.batch, tolerance),
-        properties.repeat(run, plan.cases[-1], plan.cases[0], tolerance),
-    )
-
-
-def _own_properties(run: Run, plan: Plan, tolerance: Tolerance) -> tuple[Property, ...]:
-    """Those of an artefact, and what padding does, which is the model's own affair."""
-    rows, repeat = _properties(run, plan, tolerance)
-    sides = (properties.padding, properties.left_padding)
-    return (rows, *(side(run, plan.samples, plan.padding, tolerance) for side in sides), repeat)
-
-
-def _versions() -> tuple[tuple[str, str], ...]:
-    packages = ("keras", "tensorflow", "ai-edge-litert", "openvino", "onnxruntime", "numpy")
-    installed = {d for d in packages if _version(d)}
-    return tuple((name, _version(name)) for name in packages if name in installed)
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""

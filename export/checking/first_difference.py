@@ -11,14 +11,20 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.comparing.cases import Case
-from keras_norm.export.comparing.compare import largest
+from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.precision import tflite_precision
 from keras_norm.export.comparing.rounding import rounding
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.exporting.onnx import export_onnx
 from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.formats.tflite import FUSED_LSTM, read_tflite, tflite_schema
+from keras_norm.export.formats.tflite import (
+    FUSED_LSTM,
+    is_step_alone,
+    is_tflite,
+    read_tflite,
+    tflite_schema,
+)
 from keras_norm.export.results import FirstDifference, OutputComparison
 from keras_norm.export.runners import Arrays
 from keras_norm.export.runners.worker_process import WorkerProcess
@@ -80,6 +86,10 @@ def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> Fir
     if not path:
         return FirstDifference(None, "a function shows nothing of what it computes within")
     try:
+        if is_tflite(path) and is_step_alone(path):
+            return FirstDifference(
+                None, "a file of the step alone has no tensor of whole sequences"
+            )
         return _found(model, pathlib.Path(path), inputs, share)
     # Whatever a damaged file or a layer makes of this, what it failed on is in the report.
     except Exception as error:

@@ -1,6 +1,6 @@
 """The train/inference gap: how far training mode is from inference mode on the same data."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,60 +8,126 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
+from keras_norm.export.comparing.elements import Arrays, kind_of
+from keras_norm.export.comparing.metrics import tally
 from keras_norm.export.errors import one_line
 from keras_norm.export.results import (
+    BatchStatistics,
     LayerStatistics,
-    Metric,
     MetricGap,
+    ModeDifference,
     OutputGap,
+    PartialGap,
     TrainInferenceGap,
+    largest_known,
 )
+from keras_norm.recalibrate import count_positions
 from keras_norm.walk import batch_norms, named_layers
 
 # Two modes that compute the same differ by less than this, relative to the largest output.
 ROUNDING = 1e-5
 
 
-def measure_gap(
-    model: Any,
-    inputs: Mapping[str, np.ndarray],
-    max_gap: float | None = None,
-    metrics: Callable[[dict[str, np.ndarray]], Sequence[Metric]] = lambda outputs: (),
-) -> TrainInferenceGap:
-    """Run the same data with training=True and training=False and compare, dropout off.
-
-    Everything happens on a clone; the model is not touched.
+class GapMeter:
+    """Runs batches in training mode, dropout off, on a clone; the model is not touched.
 
     Args:
         model: a built Keras model.
-        inputs: arrays (batch, ...) by input name.
+    """
+
+    def __init__(self, model: Any) -> None:
+        # A clone may name its inputs and outputs anew; their order stays.
+        self.inputs = list(signature.input_specs(model))
+        self.outputs = signature.output_names(model)
+        self.error: str | None = None
+        try:
+            self.clone = measuring_clone(model)
+            norms = [layer for _, layer in batch_norms(model)]
+            copies = [layer for _, layer in batch_norms(self.clone)]
+            self.counts = [count_positions(self.clone, copy) for copy in copies]
+            self.norms = list(zip(norms, copies, self.counts, strict=True))
+            self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
+        # Whatever a layer's own code raises in a copy, the files can be compared.
+        except Exception as error:
+            self.error = one_line(error)
+
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], labels: Arrays | None = None
+    ) -> PartialGap:
+        """Run one batch with training=True and training=False, and compare.
+
+        Args:
+            inputs: arrays (batch, ...) by input name.
+            labels: by output name (`keras_norm.export.comparing.metrics.read_labels`), or None.
+
+        Returns:
+            What was measured. Of a model that cannot be rebuilt from its config, or that raises in
+            training mode, `error` says why there is nothing.
+        """
+        if self.error is not None:
+            return PartialGap(error=self.error)
+        ordered = [inputs[name] for name in self.inputs]
+        try:
+            # The batch before left its own statistics.
+            for variable, value in self.state:
+                variable.assign(value)
+            for count in self.counts:
+                count.assign(ops.zeros_like(count))
+            both = [call_clone(self.clone, ordered, training) for training in (False, True)]
+        except Exception as error:
+            self.error = one_line(error)
+            return PartialGap(error=self.error)
+        inference, training = (dict(zip(self.outputs, values, strict=True)) for values in both)
+        rows = len(ordered[0])
+        return PartialGap(
+            tuple(_mode_difference(n, rows, inference[n], training[n]) for n in self.outputs),
+            tuple(_statistics(place, *norm) for place, norm in enumerate(self.norms)),
+            tally(labels or {}, inference, inference),
+            tally(labels or {}, training, inference),
+        )
+
+
+def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> TrainInferenceGap:
+    """The train/inference gap: how far the modes are from each other on the same data, dropout off.
+
+    Every batch is run in training mode as it comes, as training would run it: an output's gap is
+    the largest, and the mean, over all elements of all batches. A batch of fewer than half as many
+    rows as the largest, as a last one may be, is left out of that: its statistics are noise. Moving
+    statistics are held against those of all data together,
+
+    ::
+
+        mean = sum of n_b mean_b / N        variance = sum of n_b (var_b + (mean_b - mean)^2) / N
+
+    where batch b has n_b of the N positions: of what does not depend on other batch statistics,
+    those of one batch of all samples.
+
+    Args:
+        model: the Keras model.
+        found: of `GapMeter`, on all parts of the data.
         max_gap: largest difference of any output that passes, or None.
-        metrics: outputs by name -> their metrics.
 
     Returns:
-        The gap. A model that cannot be rebuilt from its config gives "not measured" and says why.
+        The gap; "not measured", and why, where a part of it could not be.
     """
-    # A clone may name its inputs and outputs anew; their order stays.
-    ordered = [inputs[name] for name in signature.input_specs(model)]
-    try:
-        clone = measuring_clone(model)
-        inference, training = (call_clone(clone, ordered, training) for training in (False, True))
-    # Whatever a layer's own code raises in a copy, or in training mode, the files can be compared.
-    except Exception as error:
-        return TrainInferenceGap("not measured", one_line(error), max_gap=max_gap)
-    names = signature.output_names(model)
-    outputs = tuple(map(_output_gap, names, inference, training))
-    pairs = zip(batch_norms(model), batch_norms(clone), strict=True)
-    layers = tuple(
-        layer_statistics(path, layer, measured) for (path, layer), (_, measured) in pairs
+    if found.error is not None:
+        return TrainInferenceGap("not measured", found.error, max_gap=max_gap)
+    most = max(seen.rows for seen in found.outputs)
+    outputs: dict[str, list[ModeDifference]] = {}
+    for seen in found.outputs:
+        if 2 * seen.rows >= most:
+            outputs.setdefault(seen.output, []).append(seen)
+    gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
+    norms = batch_norms(model)
+    layers = tuple(layer_statistics(*norms[seen.place], seen) for seen in found.layers)
+    verdict, reason = _verdict(gaps, layers)
+    metrics = tuple(
+        MetricGap(inference.output, inference.name, inference.value, training.value)
+        for inference, training in zip(
+            (t.metric for t in found.inference), (t.metric for t in found.training), strict=True
+        )
     )
-    verdict, reason = _verdict(outputs, layers)
-    pair = (metrics(dict(zip(names, values, strict=True))) for values in (inference, training))
-    gaps = tuple(
-        MetricGap(own.output, own.name, own.value, trained.value)
-        for own, trained in zip(*pair, strict=True)
-    )
-    return TrainInferenceGap(verdict, reason, outputs, layers, max_gap, gaps)
+    return TrainInferenceGap(verdict, reason, gaps, layers, max_gap, metrics)
 
 
 def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,38 +150,51 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return mean, variance, reached
 
 
-def layer_statistics(path: str, layer: Any, measured: Any) -> LayerStatistics:
-    """Compare a layer's moving statistics with the batch statistics in its measuring clone.
+def layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
+    """Compare a layer's moving statistics with those of the data.
 
     Args:
         path: path of the layer.
         layer: the layer, as trained.
-        measured: the same layer of `measuring_clone`, after one call with training=True.
+        seen: the batch statistics of all batches.
     """
     mean, variance, trained = moving_statistics(layer)
-    batch_mean, batch_variance, _ = moving_statistics(measured)
-    seen = _updated(layer, measured)
-    note = _note(layer, trained, seen)
-    compared = seen if len(seen) == 1 else trained & seen
-    if not compared.any():
-        rows: tuple[float | None, ...] = (None,) * len(mean)
-        return LayerStatistics(
-            path, None, None, rows, int(trained.sum()), int(seen.sum()), note, *_updates(layer)
-        )
+    reached = seen.positions > 0
+    note = _note(layer, trained, reached)
+    compared = reached if len(reached) == 1 else trained & reached
     updates, started = _updates(layer)
-    distance = (np.abs(batch_mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
-    ratio = np.abs(np.log((batch_variance + layer.epsilon) / (variance + layer.epsilon)))
+    known = (int(trained.sum()), int(reached.sum()), note, updates, started)
+    if not compared.any():
+        return LayerStatistics(path, None, None, (None,) * len(mean), *known)
+    n = np.maximum(seen.positions, 1.0)[:, None]
+    offset = seen.first / n
+    spread = seen.second / n - np.square(offset)
+    distance = (np.abs(offset) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
+    ratio = np.abs(np.log((spread + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
-        path=path,
-        distance=float(distance[compared].mean()),
-        log_ratio=float(ratio[compared].mean()),
-        by_row=tuple(float(d) if c else None for d, c in zip(distance, compared, strict=True)),
-        trained_rows=int(trained.sum()),
-        data_rows=int(seen.sum()),
-        note=note,
-        updates=updates,
-        started=started,
+        path,
+        _rounded(distance[compared].mean()),
+        _rounded(ratio[compared].mean()),
+        tuple(_rounded(d) if c else None for d, c in zip(distance, compared, strict=True)),
+        *known,
     )
+
+
+def _statistics(place: int, layer: Any, copy: Any, count: Any) -> BatchStatistics:
+    """What one call left in the statistics of a measuring clone's layer, around the model's own."""
+    mean, variance, _ = moving_statistics(copy)
+    n = np.atleast_1d(as_array(count))
+    before, after = (getattr(norm, "update_count", None) for norm in (layer, copy))
+    if before is not None:  # it counts its updates: rows that had none saw no data
+        n = np.where(np.atleast_1d(as_array(after) > as_array(before)), n, 0.0)
+    offset = mean - moving_statistics(layer)[0]
+    weights = n[:, None]
+    return BatchStatistics(place, n, weights * offset, weights * (variance + np.square(offset)))
+
+
+def _rounded(value: Any) -> float:
+    """In float32, in which the order of adding does not show."""
+    return float(np.float32(value))
 
 
 def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
@@ -127,14 +206,6 @@ def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
     fewest = min((n for n in updates if n), default=0)
     averaged = layer.momentum is None or layer.debias
     return updates, 0.0 if averaged and fewest else float((layer.momentum or 0.0) ** fewest)
-
-
-def _updated(layer: Any, measured: Any) -> np.ndarray:
-    """Which rows one call updated; a layer that counts nothing has one row, and it was updated."""
-    before, after = (getattr(item, "update_count", None) for item in (layer, measured))
-    if before is None or after is None:
-        return np.array([True])
-    return np.atleast_1d(as_array(after) > as_array(before))
 
 
 def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
@@ -177,10 +248,21 @@ def _verdict(
     )
 
 
-def _output_gap(name: str, inference: np.ndarray, training: np.ndarray) -> OutputGap:
+def _mode_difference(
+    name: str, rows: int, inference: np.ndarray, training: np.ndarray
+) -> ModeDifference:
+    inference, training = as_array(inference), as_array(training)
     difference = np.abs(training - inference)
+    sums = float(difference.max()), float(difference.sum()), difference.size
+    return ModeDifference(name, rows, *sums, float(np.abs(inference).max()))
+
+
+def _output_gap(name: str, parts: Sequence[ModeDifference]) -> OutputGap:
     return OutputGap(
-        name, float(difference.max()), float(difference.mean()), float(np.abs(inference).max())
+        name,
+        largest_known(part.worst for part in parts) or 0.0,
+        _rounded(sum(part.total for part in parts) / sum(part.count for part in parts)),
+        max(part.scale for part in parts),
     )
 
 
@@ -190,7 +272,8 @@ def call_clone(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list
         if getattr(layer, "stateful", False):
             layer.reset_state()
     named = dict(zip(signature.input_specs(clone), inputs, strict=True))
-    return [as_array(value) for value in signature.call(clone, named, training=training).values()]
+    outputs = map(ops.convert_to_numpy, signature.call(clone, named, training=training).values())
+    return [value if kind_of(value) != "float" else as_array(value) for value in outputs]
 
 
 def as_array(tensor: Any) -> np.ndarray:

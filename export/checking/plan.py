@@ -1,101 +1,108 @@
-"""What a check runs every model on: the inputs, and what the Keras model answers to them."""
+"""What a check asks every model, and what the Keras model answers."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_norm.export.comparing.cases import MASKED_BATCH, Case, Samples, make_cases, masked_cases
-from keras_norm.export.comparing.compare import largest
+from keras_norm.export.comparing.cases import (
+    MASKED_BATCH,
+    Case,
+    Companion,
+    Samples,
+    companions,
+    make_cases,
+    masked_cases,
+)
+from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
-from keras_norm.export.comparing.metrics import Labels, read_labels
 from keras_norm.export.comparing.precision import model_precision
-from keras_norm.export.comparing.properties import Arrays, Run, Stream, Tolerance
 from keras_norm.export.comparing.rounding import default_share, is_recurrent, layers_in_series
 from keras_norm.export.errors import StreamingError, one_line
+from keras_norm.export.exporting.find_step import traced
 from keras_norm.export.exporting.streaming import Step
-from keras_norm.export.results import Metric
-from keras_norm.export.runners import KerasRunner
+from keras_norm.export.runners import KerasRunner, Run
 
 # Sequences, and timesteps of them, that run through the signature `step`, one call for each.
 STREAMS, LONGEST_STREAM = 2, 64
+# Timesteps, of all streams together, that a file of the step alone is asked for.
+TIMESTEPS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """Sequences to be run timestep by timestep.
+
+    Attributes:
+        takes: names of what a step is given, states among them.
+        over_time: from a step and whole sequences to what is compared (`Step.over_time`, or
+            `Step.every_timestep`).
+        inputs: whole sequences by name.
+        expected: what the model gives.
+        length: number of timesteps.
+    """
+
+    takes: frozenset[str]
+    over_time: Callable[[Run, Arrays], Arrays]
+    inputs: Arrays
+    expected: Arrays
+    length: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The cases of a check.
+    """The calls of a check, but for those that go through all data.
 
     Attributes:
-        samples: the user's data.
+        run: the Keras model.
+        samples: the first of the user's data.
         cases: the inputs of each call.
         expected: what the Keras model gives for each.
+        companions: the calls that show whether rows are independent.
         padding: the value that masks a timestep, by input name; or why none can be added.
         precision: the coarsest that the Keras model's values pass through.
         stream: gives sequences for the signature `step`, or why the model has none.
+        long_stream: the same for a file of the step alone, compared after every timestep.
         notes: which cases were left out, and why.
         layers: number of layers with weights in a row.
         timesteps: most timesteps that a recurrent layer runs in any case; 1 without one.
-        labels: of the samples, by output name; of no output where none are given.
     """
 
+    run: KerasRunner
     samples: Samples
     cases: tuple[Case, ...]
     expected: tuple[Arrays, ...]
+    companions: tuple[Companion, ...]
     padding: dict[str, float] | str
     precision: str
     stream: Callable[[], Stream | str]
+    long_stream: Callable[[], Stream | str]
     notes: tuple[str, ...]
     layers: int
     timesteps: int
-    labels: Labels
 
     @property
     def batch(self) -> int:
         """The largest batch of any case."""
         return max(len(case.rows) for case in self.cases)
 
-    def metrics(self, answers: Sequence[Arrays]) -> tuple[Metric, ...]:
-        """The metric of every output with labels and the Keras model's shape, on all samples.
+    @property
+    def scales(self) -> dict[str, float]:
+        """The largest finite |value| of every output, in any case."""
+        names = self.expected[0]
+        return {name: max(magnitude(answer[name]) for answer in self.expected) for name in names}
 
-        Args:
-            answers: what a model gives for each case.
-        """
-        if not self.labels.arrays:
-            return ()
-        expected, outputs = (
-            _on_all_samples(self.samples, self.cases, given) for given in (self.expected, answers)
-        )
-        alike = {n: a for n, a in outputs.items() if n in expected and a.shape == expected[n].shape}
-        return self.labels.metrics(alike, np.arange(self.samples.count))
-
-    def share(self, precision: str) -> float:
-        """The default tolerance of values of this precision, see `default_share`."""
-        return default_share(precision, self.layers, self.timesteps)
-
-    def tolerance(
-        self,
-        precision: str,
-        rtol: float | None,
-        atol: float | None,
-        answers: Sequence[Arrays] | None = None,
-    ) -> Tolerance:
-        """How far values of this precision may differ.
-
-        By default atol is a share of an output's largest value, whatever that value is.
+    def share(self, precision: str, timesteps: int = 1) -> float:
+        """The default tolerance of values of this precision, see `default_share`.
 
         Args:
             precision: a key of `keras_norm.export.comparing.compare.TOLERANCES`.
-            rtol: what the user asked for, or None.
-            atol: what the user asked for, or None.
-            answers: what the values are compared with; None for all that the Keras model gives.
+            timesteps: of the longest of all samples, which count where a layer is recurrent.
         """
-        share = self.share(precision)
-        answers = answers or self.expected
-        scales = {name: largest(answer[name] for answer in answers) for name in answers[0]}
-        absolute = {name: share * scale if atol is None else atol for name, scale in scales.items()}
-        return Tolerance(share if rtol is None else rtol, absolute)
+        longest = max(self.timesteps, timesteps) if self.timesteps > 1 else self.timesteps
+        return default_share(precision, self.layers, longest)
 
 
 def make_plan(
@@ -103,7 +110,6 @@ def make_plan(
     samples: Samples,
     batch_sizes: Sequence[int] | None = None,
     lengths: Sequence[int] | None = None,
-    labels: Any = None,
 ) -> Plan:
     """Ask the Keras model for every answer; leave out the cases that it refuses.
 
@@ -116,22 +122,21 @@ def make_plan(
         samples: the validated data.
         batch_sizes: see `keras_norm.export.comparing.cases.make_cases`.
         lengths: see there.
-        labels: see `keras_norm.export.comparing.metrics.read_labels`; None for none.
 
     Raises:
-        ValueError: sizes, lengths or labels that do not fit, or that the model does not run.
+        ValueError: sizes or lengths that do not fit, or that the model does not run.
     """
     run = KerasRunner(model)
     fills = mask_fills(model)
     plain = make_cases(samples, batch_sizes, lengths)
-    batch = min(MASKED_BATCH, max(len(case.rows) for case in plain))
+    batch = max(len(case.rows) for case in plain)
     kept: list[Case] = []
     answers: list[Arrays] = []
     notes = [
         f"input {name!r} is padded in no case: {layer!r} masks what other layers make of it"
         for name, layer in masked_later(model, fills).items()
     ]
-    for case in (*plain, *masked_cases(samples, fills, batch)):
+    for case in (*plain, *masked_cases(samples, fills, min(MASKED_BATCH, batch))):
         try:
             answer = run(case.inputs)
         except Exception as error:
@@ -146,53 +151,29 @@ def make_plan(
         kept.append(case)
         answers.append(answer)
     return Plan(
+        run=run,
         samples=samples,
         cases=tuple(kept),
         expected=tuple(answers),
+        companions=companions(samples, batch),
         padding=why_not_padded(fills, samples) or fills,
         precision=model_precision(model, answers[0]),
-        stream=functools.partial(_stream, model, samples, run),
+        stream=functools.cache(functools.partial(_stream, model, samples, run)),
+        long_stream=functools.cache(functools.partial(_long_stream, model, samples)),
         notes=tuple(notes),
         layers=layers_in_series(model),
-        timesteps=_timesteps(kept) if is_recurrent(model) else 1,
-        labels=_labels(labels, samples, kept, answers),
+        timesteps=max(longest(case.inputs) for case in kept) if is_recurrent(model) else 1,
     )
 
 
-def _labels(
-    labels: Any, samples: Samples, cases: Sequence[Case], answers: Sequence[Arrays]
-) -> Labels:
-    if labels is None:
-        return Labels({}, {})
-    return read_labels(labels, _on_all_samples(samples, cases, answers), samples.count)
-
-
-def _on_all_samples(samples: Samples, cases: Sequence[Case], answers: Sequence[Arrays]) -> Arrays:
-    """Each output for every sample, at the data's own length.
-
-    An output is left out where a value has not one row for each of its case's, or rows of another
-    shape than the first.
-    """
-    whole: Arrays = {}
-    own = [
-        (case, answer)
-        for case, answer in zip(cases, answers, strict=True)
-        if case.length == samples.length and not case.masked
-    ]
-    for name, first in own[0][1].items():
-        values = [(case.rows, answer.get(name, np.empty(0))) for case, answer in own]
-        row = first.shape[1:]
-        if all(value.shape == (len(rows), *row) for rows, value in values):
-            whole[name] = np.empty((samples.count, *row), first.dtype)
-            for rows, value in values:
-                whole[name][list(rows)] = value
-    return whole
-
-
-def _timesteps(cases: Sequence[Case]) -> int:
+def longest(inputs: Mapping[str, np.ndarray]) -> int:
     """The longest time dimension of any input."""
-    arrays = (array for case in cases for array in case.inputs.values())
-    return max((array.shape[1] for array in arrays if array.ndim > 1), default=1)
+    return max((array.shape[1] for array in inputs.values() if array.ndim > 1), default=1)
+
+
+def with_rows(case: Case, outputs: Arrays) -> Arrays:
+    """The outputs that have a row for each of the case's."""
+    return {n: y for n, y in outputs.items() if np.shape(y)[:1] == (len(case.rows),)}
 
 
 def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
@@ -202,7 +183,25 @@ def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
     except StreamingError as error:
         return str(error)
     inputs = samples.take([row % samples.count for row in range(samples.batch or STREAMS)])
-    longest = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
-    inputs = {n: a[:, :longest] if n in step.sequences else a for n, a in inputs.items()}
+    steps = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
+    inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
     takes = frozenset(step.inputs | step.states)
-    return Stream(takes, step.over_time, inputs, run(inputs), longest)
+    return Stream(takes, step.over_time, inputs, run(inputs), steps)
+
+
+def _long_stream(model: Any, samples: Samples) -> Stream | str:
+    """Many timesteps, compared one by one: the samples again and again, each from states of zero.
+
+    What the model has at the end alone is compared after every timestep too.
+    """
+    try:
+        step = Step(model)
+    except StreamingError as error:
+        return str(error)
+    steps, size = min(samples.longest, TIMESTEPS), samples.batch or 1
+    rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
+    inputs = samples.take([row % samples.count for row in range(rows)])
+    inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
+    expected = step.every_timestep(traced(step), inputs)
+    takes = frozenset(step.inputs | step.states)
+    return Stream(takes, step.every_timestep, inputs, expected, rows * steps)

@@ -10,7 +10,8 @@ from keras_norm.export import signature
 from keras_norm.export.checking.gap import as_array, call_clone
 from keras_norm.export.checking.plan import Plan
 from keras_norm.export.comparing.cases import Case
-from keras_norm.export.comparing.properties import Arrays
+from keras_norm.export.comparing.elements import Arrays, largest
+from keras_norm.export.comparing.properties import Tolerance
 from keras_norm.export.errors import one_line
 from keras_norm.export.results import Property, difference
 from keras_norm.ops.scan import exported_loops
@@ -25,9 +26,7 @@ NAME = "training form"
 Forms = tuple[Arrays, Arrays]
 
 
-def training_form(
-    model: keras.Model, plan: Plan, rtol: float | None, atol: float | None
-) -> Property:
+def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | None) -> Property:
     """Whether each recurrence that XLA compiled in training is the one that inference runs.
 
     A clone runs one case, and each of its recurrent layers both forms on what it receives, without
@@ -37,7 +36,7 @@ def training_form(
         model: a functional or Sequential model.
         plan: of the check; its smallest case with masked timesteps is run, or else the smallest
             with rows and timesteps.
-        rtol: relative tolerance; None for the default.
+        rtol: relative tolerance.
         atol: absolute tolerance; None for the default share of each result's largest value.
     """
     case = min(plan.cases, key=_preference)
@@ -62,11 +61,12 @@ def training_form(
         return Property(NAME, "not applicable", reason)
     for path, calls in compiled.items():
         for trained, served in calls:
-            tolerance = plan.tolerance(plan.precision, rtol, atol, [served])
-            for result in tolerance.compare(served, trained):
-                if not result:
-                    detail = f"layer {path!r}: {difference(case.locate(result))}"
-                    return Property(NAME, "fail", f"{detail}; {result.atol:.2g} is allowed")
+            share = plan.share(plan.precision)
+            allowed = {n: share * largest([y]) if atol is None else atol for n, y in served.items()}
+            worst = Tolerance(rtol, allowed).failed(served, trained, case.rows)
+            if worst is not None:
+                detail = f"layer {path!r}: {difference(worst)}"
+                return Property(NAME, "fail", f"{detail}; {worst.atol:.2g} is allowed")
     return Property(NAME, "pass", f"{', '.join(compiled)}; {case.name}")
 
 

@@ -2,17 +2,19 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_norm.export.results import OutputComparison
 from keras_norm.export.signature import in_range
 
 BATCH_SIZES = (1, 2, 7)
 LARGE_BATCH = 32  # where there are as many samples
 MASKED_BATCH = 7
+ROWS_ALONE = 3
+# Timesteps that padding adds, and rows that are padded.
+PADDING, ROWS_PADDED = 3, 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +36,20 @@ class Case:
     inputs: dict[str, np.ndarray]
     masked: bool = False
 
-    def locate(self, result: OutputComparison) -> OutputComparison:
-        """The comparison with its sample counted in the user's data, not in this batch."""
-        where = tuple((axis, self.rows[k] if axis == "sample" else k) for axis, k in result.where)
-        return dataclasses.replace(result, where=where)
+
+@dataclasses.dataclass(frozen=True)
+class Companion:
+    """One row of a batch beside other rows, or beside none.
+
+    Attributes:
+        row: its place in the batch.
+        how: "among other rows" or "alone"; "" for the batch itself.
+        case: the call; the row keeps its place in it, unless it is alone.
+    """
+
+    row: int
+    how: str
+    case: Case
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +64,7 @@ class Samples:
         timed: names of the inputs whose time dimension (axis 1) is dynamic.
         length: number of timesteps that the arrays of `timed` share; None without such inputs, and
             where their numbers differ.
+        first: number of the first sample in the user's data.
     """
 
     specs: dict[str, Any]
@@ -60,6 +73,7 @@ class Samples:
     batch: int | None
     timed: tuple[str, ...]
     length: int | None
+    first: int = 0
 
     @property
     def longest(self) -> int:
@@ -81,18 +95,31 @@ class Samples:
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
         """A named case of these samples; row numbers beyond the last sample start over."""
-        rows = tuple(int(row) % self.count for row in rows)
+        rows = [int(row) % self.count for row in rows]
         length = self.length if length is None else length
         name = f"batch {len(rows)}" + ("" if length is None else f", length {length}")
-        return Case(name, rows, length, self.take(rows, length))
+        numbers = tuple(self.first + row for row in rows)
+        return Case(name, numbers, length, self.take(rows, length))
+
+    def batches(self, size: int) -> Iterator[tuple[slice, Case]]:
+        """All samples in batches of at most this size, each with where its rows stand.
+
+        A batch of the one size that a model takes is filled by the first samples.
+        """
+        size = self.batch or size
+        for start in range(0, self.count, size):
+            rows = slice(start, min(start + size, self.count))
+            yield rows, self.case(range(start, start + size if self.batch else rows.stop))
 
 
-def read_samples(specs: Mapping[str, Any], data: Any) -> Samples:
+def read_samples(specs: Mapping[str, Any], data: Any, first: int = 0) -> Samples:
     """Validate data against a model's inputs.
 
     Args:
         specs: input specs by input name.
-        data: arrays (samples, ...) by input name, or one array for a model with one input.
+        data: arrays (samples, ...) by input name, a list or tuple of them in the inputs' order, or
+            one array for a model with one input.
+        first: number of the first sample.
 
     Raises:
         ValueError: names, shapes or dtypes that the model does not take, no samples, no timesteps,
@@ -120,13 +147,14 @@ def read_samples(specs: Mapping[str, Any], data: Any) -> Samples:
         batch=next(iter(batches), None),
         timed=timed,
         length=lengths.pop() if len(lengths) == 1 else None,
+        first=first,
     )
 
 
 def make_cases(
     samples: Samples, batch_sizes: Sequence[int] | None, lengths: Sequence[int] | None
 ) -> tuple[Case, ...]:
-    """Every batch size at every length, then all samples in batches of the largest size.
+    """Every batch size at every length.
 
     Args:
         samples: the validated data.
@@ -138,17 +166,12 @@ def make_cases(
     Raises:
         ValueError: a size or length below 1, or one that the model's static shape forbids.
     """
-    sizes = _batch_sizes(samples, batch_sizes)
-    steps = _lengths(samples, lengths)
-    largest, own = max(sizes), samples.length
     cases, start = [], 0
-    for size, length in itertools.product(sizes, steps):
-        if (size, length) != (largest, own):
-            # Each case goes on where the last one ended, so that they see different samples.
-            cases.append(samples.case(range(start, start + size), length))
-            start += size
-    for first in range(0, samples.count, largest):
-        cases.append(samples.case(range(first, first + largest)))
+    steps = _lengths(samples, lengths)
+    for size, length in itertools.product(_batch_sizes(samples, batch_sizes), steps):
+        # Each case goes on where the last one ended, so that they see different samples.
+        cases.append(samples.case(range(start, start + size), length))
+        start += size
     return tuple(cases)
 
 
@@ -177,6 +200,40 @@ def masked_cases(
     return tuple(cases)
 
 
+def companions(samples: Samples, batch: int) -> tuple[Companion, ...]:
+    """A batch, and some of its rows among other rows and, where the model takes one, alone.
+
+    Args:
+        samples: the validated data.
+        batch: size of the batch.
+    """
+    asked = [Companion(0, "", samples.case(range(batch)))]
+    for row in sorted({*np.linspace(0, batch - 1, min(batch, ROWS_ALONE)).astype(int).tolist()}):
+        # Shifting the others by one gives the row another set of companions, not another order.
+        others = samples.case([r if r == row else r + 1 for r in range(batch)])
+        asked.append(Companion(row, "among other rows", others))
+        if samples.batch is None:
+            asked.append(Companion(row, "alone", samples.case([row])))
+    return tuple(asked)
+
+
+def padded(samples: Samples, fills: Mapping[str, float]) -> dict[str, dict[str, np.ndarray]]:
+    """Some samples as they are, "", and with masked timesteps on the "right" and on the "left".
+
+    Args:
+        samples: the validated data.
+        fills: the value that masks a timestep, by input name.
+    """
+    whole = samples.case(range(samples.batch or ROWS_PADDED)).inputs
+    found = {"": whole}
+    for side, widths in (("right", (0, PADDING)), ("left", (PADDING, 0))):
+        found[side] = dict(whole)
+        for name, fill in fills.items():
+            around = [(0, 0), widths, *[(0, 0)] * (whole[name].ndim - 2)]
+            found[side][name] = np.pad(whole[name], around, constant_values=fill)
+    return found
+
+
 def _ends(rows: int, steps: int) -> np.ndarray:
     """(rows, 1), a number of steps for each row that grows from row to row and is never all."""
     return ((np.arange(rows) + 1) * steps // (rows + 1))[:, None]
@@ -193,6 +250,8 @@ MASKS: dict[str, Callable[[int, int], np.ndarray]] = {
 
 def _named_arrays(specs: Mapping[str, Any], data: Any) -> dict[str, np.ndarray]:
     names = ", ".join(repr(name) for name in specs)
+    if isinstance(data, list | tuple) and len(data) == len(specs) > 1:
+        data = dict(zip(specs, data, strict=True))
     if not isinstance(data, Mapping):
         if len(specs) != 1:
             raise ValueError(

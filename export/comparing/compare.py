@@ -1,11 +1,21 @@
-"""Compare named arrays with named arrays: pure NumPy, one frozen result for every output."""
+"""Named arrays against named arrays: measured without a tolerance, merged, and judged by one."""
 
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_norm.export.results import OutputComparison
+from keras_norm.export.comparing import difference_profile
+from keras_norm.export.comparing.elements import (
+    absolute_difference,
+    axis_names,
+    incomparable,
+    kind_of,
+    magnitude,
+    wide,
+)
+from keras_norm.export.results import Element, Measurement, OutputComparison, largest_known
 
 # Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
 # that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"
@@ -17,14 +27,6 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-
-
-def axis_names(rank: int) -> tuple[str, ...]:
-    """Names of an output's axes: (sample), (sample, unit), (sample, timestep, unit), and so on."""
-    if rank <= 1:
-        return ("sample",)[:rank]
-    middle = ("timestep",) if rank == 3 else tuple(f"axis {k}" for k in range(1, rank - 1))
-    return ("sample", *middle, "unit")
 
 
 def coarsest(precisions: Iterable[str]) -> str:
@@ -42,6 +44,7 @@ def compare(
     actual: Mapping[str, Any],
     rtol: float,
     atol: float | Mapping[str, float],
+    rows: Sequence[int] | None = None,
 ) -> tuple[OutputComparison, ...]:
     """Compare each expected output with the actual one of the same name.
 
@@ -54,6 +57,7 @@ def compare(
         actual: arrays by output name.
         rtol: relative tolerance, 0 or more.
         atol: absolute tolerance, 0 or more; or one for every expected output by name.
+        rows: number of each row's sample; None to count from 0.
 
     Returns:
         One result for every expected output, in that order, then one for every extra output.
@@ -63,108 +67,161 @@ def compare(
     >>> result.passed, result.atol_needed, result.where
     (False, 0.5, (('sample', 0), ('unit', 0)))
     """
+    return tuple(
+        judge(found, atol.get(found.output, 0.0) if isinstance(atol, Mapping) else atol)
+        for found in measure(expected, actual, rtol, rows)
+    )
 
-    def allowed(name: str) -> float:
-        return atol.get(name, 0.0) if isinstance(atol, Mapping) else atol
 
-    def failed(name: str, problem: str) -> OutputComparison:
-        return OutputComparison(name, False, problem, rtol, allowed(name))
+def measure(
+    expected: Mapping[str, Any],
+    actual: Mapping[str, Any],
+    rtol: float,
+    rows: Sequence[int] | None = None,
+    source: str = "",
+) -> tuple[Measurement, ...]:
+    """Measure how far each output is from what was expected; see `compare`.
 
+    Args:
+        expected: arrays by output name.
+        actual: arrays by output name.
+        rtol: relative tolerance, 0 or more.
+        rows: number of each row's sample; None to count from 0.
+        source: what the samples are counted in, such as a file's name.
+    """
     results = []
     for name, value in expected.items():
         if name not in actual:
             found = ", ".join(actual) or "none at all"
-            results.append(failed(name, f"missing output; the outputs are: {found}"))
+            results.append(Measurement(name, rtol, f"missing output; the outputs are: {found}"))
             continue
         e, a = np.asarray(value), np.asarray(actual[name])
         problem = incomparable(e, a)
         results.append(
-            failed(name, problem) if problem else _compare_values(name, e, a, rtol, allowed(name))
+            Measurement(name, rtol, problem)
+            if problem
+            else _measure_values(name, e, a, rtol, rows, source)
         )
-    extra = [name for name in actual if name not in expected]
-    return (
-        *results,
-        *(failed(name, "extra output, which the model does not have") for name in extra),
+    extra = "extra output, which the model does not have"
+    return (*results, *(Measurement(n, rtol, extra) for n in actual if n not in expected))
+
+
+def merge(one: Measurement, other: Measurement) -> Measurement:
+    """The measurement of both sets of elements, in whatever order they are merged.
+
+    Args:
+        one: of an output.
+        other: of the same output, with the same rtol.
+
+    Raises:
+        ValueError: they have different names or relative tolerances.
+    """
+    if (one.output, one.rtol) != (other.output, other.rtol):
+        raise ValueError(
+            "Parts of one check have the same outputs and rtol. "
+            f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
+        )
+    profiles = [m.profile for m in (one, other) if m.profile is not None]
+    return Measurement(
+        output=one.output,
+        rtol=one.rtol,
+        # Whichever comes first by its letters, so that the order of merging does not count.
+        problem=min((m.problem for m in (one, other) if m.problem), default=None),
+        exact=one.exact or other.exact,
+        count=one.count + other.count,
+        scale=max(one.scale, other.scale),
+        max_abs=largest_known((one.max_abs, other.max_abs)),
+        max_rel=largest_known((one.max_rel, other.max_rel)),
+        worst=_first((one.worst, other.worst), 0.0 if one.exact or other.exact else one.rtol),
+        widest=_first((one.widest, other.widest), 0.0),
+        nan_expected=one.nan_expected + other.nan_expected,
+        nan_actual=one.nan_actual + other.nan_actual,
+        infinite=one.infinite + other.infinite,
+        squared=one.squared + other.squared,
+        profile=functools.reduce(difference_profile.merged, profiles) if profiles else None,
     )
 
 
-def largest(arrays: Iterable[Any]) -> float:
-    """The largest finite absolute value in some arrays, or 1 where they are all 0."""
-    found = 0.0
-    for array in arrays:
-        magnitude = np.abs(_wide(np.asarray(array)))
-        found = max(found, float(magnitude[np.isfinite(magnitude)].max(initial=0.0)))
-    return found or 1.0
+def judge(found: Measurement, atol: float) -> OutputComparison:
+    """Whether every element that was measured has |actual - expected| <= atol + rtol |expected|.
 
-
-def incomparable(e: np.ndarray, a: np.ndarray) -> str | None:
-    """Why two arrays cannot be compared element by element, or None where they can."""
-    if e.shape != a.shape:
-        return f"wrong shape: expected {e.shape}, received {a.shape}"
-    if _kind(e) is None or _kind(e) != _kind(a):
-        return f"wrong dtype: expected {e.dtype}, received {a.dtype}"
-    if e.size == 0:
-        return f"empty output of shape {e.shape}: nothing to compare"
-    return None
-
-
-def absolute_difference(e: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """|a - e| in float64; 0 where both are the same infinity."""
-    e, a = _wide(e), _wide(a)
-    with np.errstate(invalid="ignore"):
-        return np.where(e == a, 0.0, np.abs(a - e))
-
-
-def _compare_values(
-    name: str, e: np.ndarray, a: np.ndarray, rtol: float, atol: float
-) -> OutputComparison:
-    exact = _kind(e) != "float"
-    e, a = _wide(e), _wide(a)
-    difference = absolute_difference(e, a)
-    if exact:
-        rtol = atol = 0.0
-    with np.errstate(invalid="ignore", divide="ignore"):
-        excess = np.where(difference == 0, 0.0, difference - rtol * np.abs(e))
-        relative = np.where((difference == 0) | (e == 0), 0.0, difference / np.abs(e))
-        used = np.where(difference == 0, 0.0, difference / (atol + rtol * np.abs(e)))
-    # NaN sorts above everything, so that the element shown is the one that matters.
-    rank = np.where(np.isnan(excess), np.inf, excess)
-    index = np.unravel_index(int(np.argmax(rank)), e.shape)
-    needed = max(float(rank[index]), 0.0)
-    problem = _not_finite(e, a)
+    Args:
+        found: see `measure`.
+        atol: absolute tolerance, 0 or more.
+    """
+    rtol, atol = (0.0, 0.0) if found.exact else (found.rtol, atol)
+    problem = found.problem or _not_finite(found)
+    if found.worst is None or found.widest is None:
+        return OutputComparison(found.output, False, problem, rtol, atol)
+    needed = max(found.worst.excess(rtol), 0.0)
     return OutputComparison(
-        output=name,
+        output=found.output,
         passed=bool(problem is None and needed <= atol),
         problem=problem,
         rtol=rtol,
         atol=atol,
-        max_abs=float(difference.max()),
-        max_rel=float(relative.max()),
+        max_abs=found.max_abs,
+        max_rel=found.max_rel,
         atol_needed=needed,
-        used=float(np.nan_to_num(used, nan=np.inf, posinf=np.inf).max()),
-        where=tuple(zip(axis_names(e.ndim), map(int, index), strict=True)),
-        expected=float(e[index]),
-        actual=float(a[index]),
+        used=max(element.used(rtol, atol) for element in (found.worst, found.widest)),
+        where=found.worst.where,
+        expected=found.worst.expected,
+        actual=found.worst.actual,
     )
 
 
-def _not_finite(e: np.ndarray, a: np.ndarray) -> str | None:
-    if np.isnan(e).any():
-        return f"NaN in {int(np.isnan(e).sum())} of {e.size} expected values"
-    if np.isnan(a).any():
-        return f"NaN in {int(np.isnan(a).sum())} of {a.size} values"
-    unequal = (e != a) & ~(np.isfinite(e) & np.isfinite(a))
-    if unequal.any():
-        return f"infinity on one side only in {int(unequal.sum())} of {a.size} values"
+def _measure_values(
+    name: str, e: np.ndarray, a: np.ndarray, rtol: float, rows: Sequence[int] | None, source: str
+) -> Measurement:
+    exact = kind_of(e) != "float"
+    spread = difference_profile.profile(e, a)
+    e, a = wide(e), wide(a)
+    difference = absolute_difference(e, a)
+    size = np.abs(e)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        excess = np.where(difference == 0, 0.0, difference - (0.0 if exact else rtol) * size)
+        relative = np.where((difference == 0) | (e == 0), 0.0, difference / size)
+    sample, *others = axis_names(e.ndim) or ("sample",)
+    names = (f"{source}: {sample}" if source else sample, *others)
+
+    def element(rank: np.ndarray) -> Element:
+        # NaN counts as beyond everything, so that the element shown is the one that matters.
+        index = np.unravel_index(int(np.argmax(np.where(np.isnan(rank), np.inf, rank))), e.shape)
+        places = [int(k) for k in index]
+        if rows is not None and places and len(rows) == len(e):
+            places[0] = rows[places[0]]
+        return Element(tuple(zip(names, places, strict=False)), float(e[index]), float(a[index]))
+
+    one_sided = (e != a) & ~(np.isfinite(e) & np.isfinite(a)) & ~np.isnan(e) & ~np.isnan(a)
+    return Measurement(
+        output=name,
+        rtol=rtol,
+        exact=exact,
+        count=e.size,
+        scale=magnitude(e),
+        max_abs=float(difference.max()),
+        max_rel=float(relative.max()),
+        worst=element(excess),
+        widest=element(difference),
+        nan_expected=int(np.isnan(e).sum()),
+        nan_actual=int(np.isnan(a).sum()),
+        infinite=int(one_sided.sum()),
+        squared=0.0 if exact else float(np.square(difference).sum()),
+        profile=spread,
+    )
+
+
+def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
+    """The element that needs the widest atol, of equals the first."""
+    known = (element for element in elements if element is not None)
+    return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
+
+
+def _not_finite(found: Measurement) -> str | None:
+    if found.nan_expected:
+        return f"NaN in {found.nan_expected} of {found.count} expected values"
+    if found.nan_actual:
+        return f"NaN in {found.nan_actual} of {found.count} values"
+    if found.infinite:
+        return f"infinity on one side only in {found.infinite} of {found.count} values"
     return None
-
-
-def _wide(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.float64)
-
-
-def _kind(x: np.ndarray) -> str | None:
-    """The kind of number, float, int or bool; None for what has no difference."""
-    if "float" in x.dtype.name:
-        return "float"
-    return {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind)

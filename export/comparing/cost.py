@@ -32,6 +32,7 @@ def measure_cost(run: Any, samples: Samples, batch: int, size: int | None = None
         size=size if path is None else file_size(path),
         latency=tuple((n, milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
         ops=tuple(ops),
+        arena=getattr(run, "arena", None),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.comparing.compare import (
+from keras_norm.export.comparing.elements import (
     absolute_difference,
     axis_names,
     incomparable,

@@ -1,54 +1,15 @@
 """What labels say: accuracy or squared error, beside the numeric error."""
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import keras
 import numpy as np
 
-from keras_norm.export.comparing.properties import Arrays
-from keras_norm.export.results import Metric
+from keras_norm.export.comparing.elements import Arrays
+from keras_norm.export.results import Tally
 
 
-@dataclasses.dataclass(frozen=True)
-class Labels:
-    """Labels that fit a model's outputs, validated.
-
-    Attributes:
-        arrays: labels (samples, ...) by output name.
-        predictions: by output name, from outputs to what integer labels are compared with.
-    """
-
-    arrays: Arrays
-    predictions: Mapping[str, Callable[[np.ndarray], np.ndarray]]
-
-    def metrics(self, outputs: Arrays, rows: np.ndarray) -> tuple[Metric, ...]:
-        """The metric of every output that is there and has labels.
-
-        Args:
-            outputs: arrays (rows, ...) by output name.
-            rows: index of each row's sample.
-        """
-        return tuple(
-            self._metric(name, labels[rows], outputs[name])
-            for name, labels in self.arrays.items()
-            if name in outputs
-        )
-
-    def _metric(self, name: str, labels: np.ndarray, output: np.ndarray) -> Metric:
-        mean = keras.metrics.Mean()
-        if name in self.predictions:
-            predicted = self.predictions[name](output)
-            labels = labels.reshape(predicted.shape)
-            # A label below 0 marks what is padding.
-            mean.update_state(predicted == labels, sample_weight=labels >= 0)
-            return Metric(name, "accuracy", float(mean.result()))
-        mean.update_state(np.square(output - labels.reshape(output.shape)))
-        return Metric(name, "mean squared error", float(mean.result()))
-
-
-def read_labels(labels: Any, outputs: Arrays, count: int) -> Labels:
+def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
     """Validate labels against a model's outputs.
 
     Integer labels give an accuracy, and those below 0 (padding) are left out: of the largest output
@@ -60,6 +21,9 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Labels:
         labels: arrays (samples, ...) by output name, or one array for a model with one output.
         outputs: those of the model's outputs that have a row for each sample, by name.
         count: number of samples.
+
+    Returns:
+        The labels by output name.
 
     Raises:
         ValueError: names, shapes, dtypes or classes that do not fit.
@@ -83,30 +47,50 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Labels:
     arrays = {name: np.asarray(labels[name]) for name in labels}
     for name, array in arrays.items():
         _require_fit(name, array, outputs[name], count)
-    predictions = {
-        name: _prediction(name, array, outputs[name])
-        for name, array in arrays.items()
-        if array.dtype.kind != "f"
-    }
-    return Labels(arrays, predictions)
+    return arrays
 
 
-def _prediction(
-    name: str, labels: np.ndarray, output: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    """How outputs become what integer labels are compared with."""
-    if _is_class(labels, output):
-        return lambda values: values.argmax(axis=-1)
-    if output.dtype.kind != "f":
-        return np.asarray
-    if labels.max() > 1:
-        raise ValueError(
-            f"Integer labels of output {name!r}, of which each stands for one float output, are 0 "
-            f"or 1, or below 0 for padding. Received: {int(labels.max())}. Give float labels for "
-            "the mean squared error."
-        )
-    threshold = 0.5 if output.min() >= 0.0 and output.max() <= 1.0 else 0.0
-    return lambda values: values > threshold
+def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
+    """What the metric of every output that is there and has labels is a mean of.
+
+    Args:
+        labels: see `read_labels`.
+        outputs: arrays of the same rows by output name.
+        own: the Keras model's, which say what kind of class there is.
+    """
+    return tuple(
+        _tally(name, array, outputs[name], own[name])
+        for name, array in labels.items()
+        if name in outputs
+    )
+
+
+def classes(output: np.ndarray, own: np.ndarray, labels: np.ndarray | None) -> np.ndarray | None:
+    """The classes that an output predicts, or None where that is a matter of a threshold.
+
+    Args:
+        output: (rows, ...).
+        own: the Keras model's, of the same shape.
+        labels: integers; None to take every last axis of several floats for one of classes.
+    """
+    wide = output.shape[-1:] > (1,)
+    if _is_class(labels, output) if labels is not None else wide and own.dtype.kind == "f":
+        return np.asarray(output.argmax(axis=-1))
+    return None if own.dtype.kind == "f" else output
+
+
+def _tally(name: str, labels: np.ndarray, output: np.ndarray, own: np.ndarray) -> Tally:
+    if labels.dtype.kind == "f":
+        squared = np.square(output.astype("float64") - labels.reshape(output.shape))
+        total = float(squared.sum())
+        return Tally(name, "mean squared error", float(squared.size), total, total, True)
+    predicted = classes(output, own, labels)
+    both = (output > 0.5, output > 0.0) if predicted is None else (predicted, predicted)
+    labels = labels.reshape(both[0].shape)
+    counted = labels >= 0  # a label below 0 marks what is padding
+    total, signed = (float(((found == labels) & counted).sum()) for found in both)
+    shares = bool(own.min() >= 0.0 and own.max() <= 1.0)
+    return Tally(name, "accuracy", float(counted.sum()), total, signed, shares)
 
 
 def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
@@ -117,20 +101,29 @@ def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
 def _require_fit(name: str, labels: np.ndarray, output: np.ndarray, count: int) -> None:
     if labels.dtype.kind not in "biuf":
         raise ValueError(f"Labels of output {name!r} are numbers. Received: {labels.dtype}.")
-    if len(labels) != count:
+    if labels.shape[:1] != (count,):
         raise ValueError(
             f"Labels of output {name!r} need one row for each of the {count} samples. "
             f"Received shape {labels.shape}."
         )
-    shape = output.shape[1:]
-    fitting = [shape, shape[:-1]] if labels.dtype.kind != "f" or shape[-1:] == (1,) else [shape]
+    shape, whole = output.shape[1:], labels.dtype.kind != "f"
+    fitting = [shape, shape[:-1]] if whole or shape[-1:] == (1,) else [shape]
     if labels.shape[1:] not in fitting:
         wanted = " or ".join(str((count, *s)) for s in fitting)
         raise ValueError(
             f"Labels of output {name!r} have the shape {wanted}. Received {labels.shape}."
         )
-    if _is_class(labels, output) and labels.dtype.kind != "f" and labels.max() >= shape[-1]:
+    if not whole:
+        return
+    if _is_class(labels, output):
+        if labels.max() >= shape[-1]:
+            raise ValueError(
+                f"Labels of output {name!r} are classes below {shape[-1]}. "
+                f"Received: {int(labels.max())}."
+            )
+    elif output.dtype.kind == "f" and labels.max() > 1:
         raise ValueError(
-            f"Labels of output {name!r} are classes below {shape[-1]}. "
-            f"Received: {int(labels.max())}."
+            f"Integer labels of output {name!r}, of which each stands for one float output, are 0 "
+            f"or 1, or below 0 for padding. Received: {int(labels.max())}. Give float labels for "
+            "the mean squared error."
         )

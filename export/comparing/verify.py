@@ -1,35 +1,31 @@
-"""Run an exported file on random inputs and compare it with the Keras model it was made from."""
+"""Run an exported file on some inputs and compare it with the Keras model it was made from."""
 
-import itertools
 import math
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 
-from keras_norm.export.comparing.compare import TOLERANCES, compare, largest
-from keras_norm.export.comparing.masking import mask_fills
+from keras_norm.export.comparing.compare import TOLERANCES, compare
+from keras_norm.export.comparing.eight_bits import EIGHT_BITS
+from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.precision import model_precision
+from keras_norm.export.comparing.verification_cases import Cases, verification_cases
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.formats.tflite import FUSED_LSTM
 from keras_norm.export.results import difference
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
-from keras_norm.export.signature import STEP, TensorSpec, input_specs
-from keras_norm.walk import named_layers
+from keras_norm.export.signature import STEP, input_specs
 
-Cases = list[tuple[Arrays, Arrays]]
 OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
-
-BATCHES = (1, 3)
-# Pairs of lengths: the first that the model accepts is used (a convolution can need more steps).
-LENGTHS = ((4, 7), (16, 25), (64, 90), (256, 300))
 
 CONVERTS_WRONGLY = "one of its layers converts wrongly"
 TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
-# Largest difference, as a share of the largest output. Every
-# layer's weights are off by 2**-11 in float16.
+# Largest difference, as a share of the largest output. Every layer's weights are off by 2**-11 in
+# float16.
 TOLERANCE = {None: 1e-4, "float16": 5e-2}
 
 
@@ -37,10 +33,9 @@ def verify_tflite(
     file: pathlib.Path,
     cases: Cases,
     quantize: str | None = None,
-    over_time: OverTime | None = None,
     lstms: int = 0,
-) -> None:
-    """Invoke the file at two shapes and at the first again, in a worker process.
+) -> list[Arrays]:
+    """Invoke the file on all cases and on the first again, in a worker process.
 
     A file can convert, load and allocate, and still fail or be wrong when it runs, or when it
     runs at another shape, or when it keeps state between calls.
@@ -50,8 +45,10 @@ def verify_tflite(
         cases: of the model that it was made from.
         quantize: how the file is quantised: None and "float16" are compared with the model's
             outputs, in 8 bits it has to give finite numbers where the model does.
-        over_time: `Step.over_time` of the model, where the file has a signature `step`.
         lstms: how many fused LSTMs the file has at least.
+
+    Returns:
+        What the file gives for the cases.
 
     Raises:
         VerificationError: an output is missing, has another shape, or differs.
@@ -61,18 +58,35 @@ def verify_tflite(
         found = len(run.ops().get(FUSED_LSTM, []))
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
-        _run_thrice(run, cases, quantize)
-    if over_time is None:
-        return
+        return _run_all(run, cases, quantize)
+
+
+def verify_tflite_step(
+    file: pathlib.Path, cases: Cases, over_time: OverTime, quantize: str | None = None
+) -> list[Arrays]:
+    """Run whole sequences through the file's signature `step`, timestep by timestep.
+
+    Args:
+        file: a TFLite file.
+        cases: of the model that it was made from.
+        over_time: `Step.over_time` of the model.
+        quantize: as for `verify_tflite`.
+
+    Returns:
+        What the file gives for the cases.
+
+    Raises:
+        VerificationError, RunnerError: as `verify_tflite`.
+    """
     with TFLiteRunner(file, STEP) as run:
-        for inputs, expected in cases:
-            actual = over_time(run, inputs)
-            for name, wanted in expected.items():
-                require_same(name, wanted, actual.get(name), inputs, quantize, "TFLite's step")
+        answers = [over_time(run, case.inputs) for case, _ in cases]
+    for (case, expected), actual in zip(cases, answers, strict=True):
+        require_all(expected, actual, case.inputs, quantize, "TFLite's step")
+    return answers
 
 
 def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
-    """Run the file at two shapes and at the first again, in a worker process.
+    """Run the file on all cases and on the first again, in a worker process.
 
     Args:
         file: an ONNX file.
@@ -82,11 +96,11 @@ def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
         VerificationError, RunnerError: as `verify_tflite`.
     """
     with ONNXRunner(file) as run:
-        _run_thrice(run, cases)
+        _run_all(run, cases)
 
 
 def verify_twin(model: keras.Model, twin: keras.Model, cases: Cases | None = None) -> None:
-    """Run another model that is to compute the same at two shapes, unless the inputs are texts.
+    """Run another model that is to compute the same, unless the inputs are texts.
 
     Args:
         model: a functional or a built sequential model.
@@ -100,53 +114,41 @@ def verify_twin(model: keras.Model, twin: keras.Model, cases: Cases | None = Non
     if any(spec.dtype == "string" for spec in input_specs(model).values()):
         return
     run = KerasRunner(twin)
-    for inputs, expected in verification_cases(model) if cases is None else cases:
-        actual = run(inputs)
-        share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
-        for name, wanted in expected.items():
-            require_same(name, wanted, actual[name], inputs, None, "its twin", TWIN_DIFFERS, share)
+    for case, expected in verification_cases(model) if cases is None else cases:
+        share = allowed_share(model, expected)
+        actual = run(case.inputs)
+        require_all(expected, actual, case.inputs, None, "its twin", TWIN_DIFFERS, share)
 
 
-def verification_cases(model: keras.Model) -> Cases:
-    """Two shapes of random inputs, each with what the Keras model makes of them.
+def allowed_share(model: keras.Model, outputs: Arrays) -> float:
+    """How far another form of a model may be off, as a share of an output's largest value.
 
     Args:
-        model: a functional or a built sequential model.
-
-    Raises:
-        ValueError: the model runs at none of the shapes tried.
+        model: the Keras model.
+        outputs: what it gives, by name.
     """
-    run = KerasRunner(model)
-    rng = np.random.default_rng(0)
-    ids, fills = _smallest_vocabulary(model), mask_fills(model)
-    refusal: Exception | None = None
-    for lengths in LENGTHS:
-        cases = []
-        try:
-            for batch, length in zip(BATCHES, lengths, strict=True):
-                inputs = {
-                    name: _draw(spec, batch, length, ids, fills.get(name), rng)
-                    for name, spec in run.inputs.items()
-                }
-                cases.append((inputs, run(inputs)))
-        # Whatever a layer raises at a length it cannot take, a longer one may suit it.
-        except Exception as error:
-            refusal = error
-            continue
-        if all(a.size for a in itertools.chain.from_iterable(o.values() for _, o in cases)):
-            return cases
-    raise ValueError(
-        f"the model gives no output for random inputs of the lengths {LENGTHS}, so a file made "
-        "from it cannot be verified"
-    ) from refusal
+    return max(TOLERANCE[None], TOLERANCES[model_precision(model, outputs)])
 
 
-def _run_thrice(run: Runner, cases: Cases, quantize: str | None = None) -> None:
-    first, second = cases
-    for inputs, expected in (first, second, first):
-        actual = run(inputs)
-        for name, wanted in expected.items():
-            require_same(name, wanted, actual.get(name), inputs, quantize, run.name)
+def _run_all(run: Runner, cases: Cases, quantize: str | None = None) -> list[Arrays]:
+    """What a file gives for the cases; for the first one also after all others."""
+    answers = []
+    for case, expected in [*cases, cases[0]]:
+        answers.append(run(case.inputs))
+        require_all(expected, answers[-1], case.inputs, quantize, run.name)
+    return answers[:-1]
+
+
+def require_all(expected: Arrays, actual: Arrays, *arguments: Any) -> None:
+    """`require_same` for every output that Keras gives.
+
+    Args:
+        expected: what Keras gives, by name.
+        actual: what is compared.
+        arguments: the others of `require_same`.
+    """
+    for name, wanted in expected.items():
+        require_same(name, wanted, actual.get(name), *arguments)
 
 
 def require_same(
@@ -174,7 +176,7 @@ def require_same(
     if quantize is not None and wanted.dtype.kind != "f" and got is not None:
         return  # a rounded weight may turn an argmax or a comparison
     atol = math.inf  # in 8 bits numbers have to be finite, and what they are worth is known later
-    if quantize not in ("dynamic", "int8"):
+    if quantize not in EIGHT_BITS:
         atol = (TOLERANCE[quantize] if share is None else share) * largest([wanted])
     received = {} if got is None else {name: got}
     if got is not None and got.shape == wanted.shape and wanted.dtype.kind == "f":
@@ -189,39 +191,3 @@ def require_same(
             f"{who} gives something else than the Keras model for inputs of shape {shapes}: "
             f"{difference(result)}{allowed}. Either the model is random in inference, or {suspect}"
         )
-
-
-def _smallest_vocabulary(model: keras.Model) -> int:
-    """The number of ids that every embedding knows; 2 without one (ids 0 and 1)."""
-    sizes = [
-        layer.input_dim
-        for _, layer in named_layers(model)
-        if isinstance(layer, keras.layers.Embedding)
-    ]
-    return min(sizes, default=2)
-
-
-def _draw(
-    spec: TensorSpec,
-    batch: int,
-    length: int,
-    ids: int,
-    fill: float | None,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Random values for one input; where it is masked, with a gap and a padded end."""
-    open_batch, *sizes = spec.shape
-    shape = [batch if open_batch is None else open_batch]
-    shape += [length if size is None else size for size in sizes]
-    if spec.dtype == "bool":
-        return rng.random(shape) < 0.5
-    if spec.dtype.startswith(("float", "bfloat")):
-        values: np.ndarray = rng.normal(size=shape)
-    else:
-        ids = min(ids, np.iinfo(spec.dtype).max)
-        values = rng.integers(0, ids, shape)
-        values[..., 0] = ids - 1  # no row is padding from its start to its end
-    if fill is not None and len(shape) > 1:
-        values[0, 1:2] = fill
-        values[-1, shape[1] - shape[1] // 3 :] = fill
-    return values.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)

@@ -1,13 +1,14 @@
 """A model timestep by timestep, where it gives what it gives for whole sequences."""
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from keras_norm.export.comparing.compare import TOLERANCES
-from keras_norm.export.comparing.precision import model_precision
-from keras_norm.export.comparing.verify import TOLERANCE, Cases, require_same, verification_cases
+from keras_norm.export.comparing.verification_cases import Cases, verification_cases
+from keras_norm.export.comparing.verify import allowed_share, require_all
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.exporting.streaming import Step
@@ -50,15 +51,11 @@ def find_step(
 def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
     step = Step(model)
     try:
-        specs = tensor_specs(step.inputs | step.states)
-        run = tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)
-        for inputs, expected in verification_cases(model) if cases is None else cases:
-            actual = step.over_time(run, inputs)
-            share = max(TOLERANCE[None], TOLERANCES[model_precision(model, expected)])
-            for name, wanted in expected.items():
-                require_same(
-                    name, wanted, actual[name], inputs, None, "the step", MIXES_TIMESTEPS, share
-                )
+        run = traced(step)
+        for case, expected in verification_cases(model) if cases is None else cases:
+            share = allowed_share(model, expected)
+            actual = step.over_time(run, case.inputs)
+            require_all(expected, actual, case.inputs, None, "the step", MIXES_TIMESTEPS, share)
     except (StreamingError, VerificationError) as error:
         raise StreamingError(str(error)) from error
     # Whatever a layer raises at a length of one, which it may not take.
@@ -67,3 +64,9 @@ def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
             f"the model does not run on one timestep: {one_line(error)}"
         ) from error
     return step
+
+
+def traced(step: Step) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """`step.joined` as TensorFlow runs it fast: a function of one graph."""
+    specs = tensor_specs(step.inputs | step.states)
+    return tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)

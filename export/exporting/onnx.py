@@ -5,7 +5,8 @@ import pathlib
 
 import keras
 
-from keras_norm.export.comparing.verify import verification_cases, verify_onnx
+from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.verify import verify_onnx
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting.node_layers import layers_of
 from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text
@@ -27,8 +28,8 @@ def export_onnx(
     It is converted by tf2onnx, as Keras' own exporter does it, with inputs and outputs named
     (`keras_norm.export.signature`) as in the other formats. Batch, time and every other size that
     the model leaves open stay open. The conversion is done in a child process, and the file moved
-    into place only after it ran in ONNX Runtime at two shapes, three times, and gave what the Keras
-    model gives.
+    into place only after it ran in ONNX Runtime, at two batch sizes and lengths at least, and gave
+    what the Keras model gives.
 
     Args:
         model: a functional or a built sequential model.

@@ -1,5 +1,6 @@
 """Write a Keras model as a SavedModel for TensorFlow Serving."""
 
+import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,12 +13,13 @@ from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
+from keras_norm.export.exporting.proof import find_cases, holds, make_proof, write_proof
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
-from keras_norm.export.exporting.warmup import warmup_requests, write_warmup
+from keras_norm.export.exporting.warmup import require_serving_api, write_warmup
 from keras_norm.export.formats.saved_model import unservable_ops
-from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
 
@@ -29,10 +31,12 @@ def export_saved_model(
     version: int | None = None,
     step: bool | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
-    warmup: Any = None,
+    samples: Any = None,
+    proof: bool = True,
+    warmup: bool = False,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Write `model` as a SavedModel, in inference mode.
+    """Write `model` as a SavedModel, in inference mode, and run it before it is used.
 
     Its signatures are `serving_default`, the model on whole sequences; `step`, one timestep of it
     from given states (`keras_norm.export.Step`); and `signatures`.
@@ -40,8 +44,9 @@ def export_saved_model(
     Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
     that the model leaves open stay open. Nothing in it needs Keras, this package, XLA, a GPU or a
     custom op: recurrent layers of Keras' own are written as those of this package that compute the
-    same (`exporting.twins`). The folder appears in one step: a server that polls it never sees half
-    a model.
+    same (`exporting.twins`). The folder appears in one step, after it gave what the Keras model
+    gives: a server that polls it never sees half a model. A model of texts is not run, nor one that
+    takes no random inputs where there are no `samples`; the reason is logged, at the level INFO.
 
     Args:
         model: a functional or a built sequential model.
@@ -51,8 +56,12 @@ def export_saved_model(
             the model runs forward in time; why one does not is logged, at the level INFO.
         signatures: further ones, by name: functions from a dict of the model's inputs by name to a
             dict of tensors; or a `tf.function` with an `input_signature` of its own.
-        warmup: real samples that TensorFlow Serving runs when it loads the model, so that the first
-            client need not wait: see `keras_norm.export.exporting.warmup.warmup_requests`.
+        samples: real ones, arrays (samples, ...) by input name, or one array for one input, which
+            the file is run on: up to 3 of them. None for random ones.
+        proof: whether the cases that it was run on go along, in `assets.extra`, for
+            `keras-norm verify`.
+        warmup: whether TensorFlow Serving runs the same cases when it loads the model, so that the
+            first client need not wait.
         overwrite: whether it takes the place of a SavedModel that stands there. A `version` never
             does, as a server may hold it.
 
@@ -62,15 +71,16 @@ def export_saved_model(
     Raises:
         FileExistsError: the folder exists, and `overwrite` is False; or it is no SavedModel, or a
             version.
-        ImportError: there is a `warmup`, and tensorflow-serving-api is not installed.
+        ImportError: there is to be a `warmup`, and tensorflow-serving-api is not installed.
         OSError: it cannot be written: no permission, a full disk.
+        VerificationError: the file computes something else than the model.
         UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function, a custom op or one
             that no CPU has, which a server may not have.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, or a stateful layer, whose state all requests to
             a server would share; `version` is no positive integer; `path` ends like a file; a name
-            of `signatures` is taken; the model does not take the samples of `warmup`; what is
-            written reads a table that no layer holds.
+            of `signatures` is taken; the model does not take the `samples`, or a `warmup` has no
+            cases; what is written reads a table that no layer holds.
 
     Example:
     ```python
@@ -86,14 +96,24 @@ def export_saved_model(
     target = _target(path, version)
     if overwrite and target.exists():
         _require_replaceable(target, version)
-    twin = with_twins(model)
-    stepper = find_step(twin, step)
-    requests = [] if warmup is None else warmup_requests(model, warmup, stepper)
-    with staged(target, overwrite) as folder, exported_loops("saved_model"):
-        write_saved_model(twin, folder, stepper, signatures, used=[model] if signatures else [])
+    if warmup:
+        require_serving_api()
+    cases = find_cases(model, samples)
+    if warmup and not cases:
+        raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
+    twin = with_twins(model, cases)
+    stepper = find_step(twin, step, cases)
+    with staged(target, overwrite) as folder:
+        with exported_loops("saved_model"):
+            used = [model] if signatures else []
+            write_saved_model(twin, folder, stepper, signatures, used=used)
         _refuse_unservable(folder)
-        if requests:
-            write_warmup(folder, requests)
+        if cases:
+            found = make_proof(model, cases, stepper)
+            if holds(model, folder, found) and proof:
+                write_proof(folder, found)
+            if warmup:
+                write_warmup(folder, found.cases)
     return target
 
 
@@ -104,6 +124,7 @@ def write_saved_model(
     signatures: Mapping[str, Callable[..., Any]] | None = None,
     call: Callable[..., dict[str, Any]] = signature.call,
     used: Sequence[keras.Model] = (),
+    alone: bool = False,
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
 
@@ -114,13 +135,16 @@ def write_saved_model(
         signatures: further ones, as for `export_saved_model`.
         call: how `serving_default` calls the model.
         used: other models, whose weights `signatures` may read.
+        alone: whether `step` is all that there is, of one stream at a time where the model's batch
+            is open: a microcontroller has no open sizes.
     """
     specs = tensor_specs(signature.input_specs(model))
     serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
-    traced = {SERVING_DEFAULT: _traced(serve, specs)}
+    traced = {} if alone else {SERVING_DEFAULT: _traced(serve, specs)}
     if step is not None:
-        specs_of_step = tensor_specs(step.inputs | step.states)
-        traced[STEP] = _traced(with_named_outputs(step.joined), specs_of_step)
+        ends = step.inputs | step.states
+        ends = _with_one_batch(ends) if alone else ends
+        traced[STEP] = _traced(with_named_outputs(step.joined), tensor_specs(ends))
     for name, function in (signatures or {}).items():
         traced[name] = _traced(function, specs)
     module = tf.Module()
@@ -138,6 +162,15 @@ def write_saved_model(
             "the model or one of `signatures` reads a table, or another resource, that no layer of "
             "the model holds, so it cannot be saved: make it an attribute of a layer"
         ) from error
+
+
+def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+    """The same for the batch that one of them has, or else for a batch of 1."""
+    batch = next(filter(None, (spec.shape[0] for spec in specs.values())), 1)
+    return {
+        name: dataclasses.replace(spec, shape=(batch, *spec.shape[1:]))
+        for name, spec in specs.items()
+    }
 
 
 def _traced(function: Any, specs: Any) -> Any:

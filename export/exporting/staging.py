@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def staged(target: pathlib.Path, overwrite: bool = False) -> Iterator[pathlib.Path]:
+def staged(
+    target: pathlib.Path, overwrite: bool = False, beside: str | None = None
+) -> Iterator[pathlib.Path]:
     """Yield a path to build at; rename it to `target` when the block ends without an exception.
 
     The build happens in a hidden folder beside `target`, on the same file system, so that the
@@ -19,6 +21,8 @@ def staged(target: pathlib.Path, overwrite: bool = False) -> Iterator[pathlib.Pa
         target: the file or folder to make. Missing parent folders are made.
         overwrite: whether it takes the place of what stands there; else that is refused. (A folder
             is not there for the moment between two renames; what it holds is whole at any time.)
+        beside: name of a file that belongs to it, and is moved with it where the block made one;
+            an old one goes.
 
     Yields:
         The path to build at: same name as `target`, in an otherwise empty folder of its own, so
@@ -41,6 +45,8 @@ def staged(target: pathlib.Path, overwrite: bool = False) -> Iterator[pathlib.Pa
             else:
                 _refuse_existing(target)
                 (work / target.name).rename(target)
+            if beside is not None:
+                _take_along(work / beside, target.with_name(beside))
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:
@@ -77,6 +83,13 @@ def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
     except BaseException:
         old.rename(target)
         raise
+
+
+def _take_along(new: pathlib.Path, old: pathlib.Path) -> None:
+    if new.exists():
+        new.replace(old)
+    else:
+        old.unlink(missing_ok=True)
 
 
 def _refuse_existing(target: pathlib.Path) -> None:

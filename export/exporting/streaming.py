@@ -17,7 +17,9 @@ from keras import ops
 from keras_norm.export import signature
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.runners import WorkerRunner
 from keras_norm.export.signature import TensorSpec
+from keras_norm.export.workers import protocol
 from keras_norm.ops.scan import loops_are_portable
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
@@ -185,21 +187,32 @@ class Step:
             What the model gives for the whole: outputs of all timesteps, (batch, time, ...), for
             every name in `sequence_outputs`, the last output for every other.
         """
-        now: Mapping[str, Any] = self.initial_states(next(iter(inputs.values())).shape[0])
-        answers = []
+        return {
+            name: array if name in self.sequence_outputs else array[:, -1]
+            for name, array in self.every_timestep(run, inputs).items()
+        }
+
+    def every_timestep(
+        self, run: Callable[[dict[str, Any]], Mapping[str, Any]], inputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Run whole sequences timestep by timestep, and keep every answer.
+
+        Args:
+            run: as for `over_time`.
+            inputs: as for `over_time`.
+
+        Returns:
+            Every output after each timestep: (batch, time, ...).
+        """
         lengths = {inputs[name].shape[1] for name in self.sequences}
         if len(lengths) > 1:
             raise ValueError(f"the inputs of a stream have one length; received {sorted(lengths)}")
-        for t in range(*lengths):
-            at_t = {n: a[:, t] if n in self.sequences else a for n, a in inputs.items()}
-            now = run(at_t | {name: now[name] for name in self.states})
-            answers.append({n: np.asarray(now[n]) for n in now if n not in self.states})
-        return {
-            name: np.stack([answer[name] for answer in answers], axis=1)
-            if name in self.sequence_outputs
-            else answers[-1][name]
-            for name in answers[0]
-        }
+        sequences = {name: inputs[name] for name in self.sequences}
+        others = {name: array for name, array in inputs.items() if name not in sequences}
+        others |= self.initial_states(next(iter(inputs.values())).shape[0])
+        if isinstance(run, WorkerRunner):  # its process need not be asked at every timestep
+            return run.over_time(sequences, others, list(self.states))
+        return protocol.over_time(run, sequences, others, list(self.states))
 
     def _without_time(self, name: str, tensor: Any) -> Any:
         if name not in self.sequence_outputs:

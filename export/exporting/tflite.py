@@ -7,31 +7,35 @@ from typing import Any
 
 import keras
 
-from keras_norm.export import signature
 from keras_norm.export.comparing.cases import Samples
-from keras_norm.export.comparing.verify import verification_cases, verify_tflite
+from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.verify import verify_tflite, verify_tflite_step
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting import fusion
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.node_layers import layers_of
+from keras_norm.export.exporting.proof import make_proof, write_proof
 from keras_norm.export.exporting.quantization import (
+    INTEGERS,
     QUANTIZE,
+    calibration_data,
     read_representative,
     verify_useful,
-    whole_batches,
 )
 from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text
 from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.exporting.staging import staged
-from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.exporting.streaming import Step
+from keras_norm.export.exporting.twins import LOOKUPS, TWINS, with_twins
 from keras_norm.export.formats.saved_model import saved_model_ops
 from keras_norm.export.runners import require_litert
 from keras_norm.export.runners.worker_process import WorkerProcess
-from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.signature import SERVING_DEFAULT, STEP, call
 from keras_norm.export.workers import protocol
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
+from keras_norm_verify import BESIDE
 
 LOOP_OPS = "TensorList"
 CONVERSION_TIMEOUT = 1800.0
@@ -41,40 +45,52 @@ def export_tflite(
     model: keras.Model,
     path: str | os.PathLike[str],
     *,
+    signature: str | None = None,
     quantize: str | None = None,
     representative: Any = None,
     step: bool | None = None,
     fused: bool = False,
+    proof: bool | str = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file, in inference mode.
 
     Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
-    it from given states (`keras_norm.export.Step`); both read the same weights.
+    it from given states (`keras_norm.export.Step`); both read the same weights. With
+    `signature="step"` it has the second alone, which needs no loop, and so in 8 bits too.
 
     The file needs TFLite's builtin operations only. Recurrent layers of Keras' own are written as
     those of this package that compute the same (`exporting.twins`). Batch, time and every other
     size that the model leaves open stay open. It is converted in a child process, and moved
-    into place only after it ran there at two shapes, three times, and gave what the Keras model
-    gives.
+    into place only after it ran there, at two batch sizes and lengths at least, and gave what the
+    Keras model gives.
 
     Args:
         model: a functional or a built sequential model.
         path: file to write, ending in ".tflite"; missing parent folders are made.
+        signature: "step" for a file of one timestep alone, of one stream at a time where the model
+            leaves the batch open; None for whole sequences.
         quantize: None keeps the weights in float32; "float16" stores them in half the size;
             "dynamic" in 8 bits, with activations quantised as they come; "int8" computes in 8 bits
-            throughout, with inputs and outputs as in Keras, and takes recurrences with
+            throughout, and "int16x8" with weights in 8 bits and activations in 16, both with inputs
+            and outputs as in Keras. Over whole sequences these two take recurrences with
             `unroll=True` only. How far off 8 bits are depends on the model: on random inputs the
             file has to give finite numbers, on `representative` what is of use
-            (`quantization.verify_useful`); `keras_norm.export.check` measures it.
-        representative: samples as they will come, which "int8" takes the scales of activations
-            from: arrays by input name, or one array for a model with one input; a few hundred
-            rows. "dynamic" is tested on them where they are given.
-        step: whether there is a signature `step`, as for `export_saved_model`. None leaves it out
-            of fused files, as it needs the weights a second time there; "int8" has none, as its
-            samples have no states.
+            (`keras_norm.export.comparing.eight_bits`), by which `keras_norm.export.check` judges
+            it too.
+        representative: whole samples as they will come, which "int8" and "int16x8" take the scales
+            of activations from: arrays by input name, or one array for a model with one input; a
+            few hundred rows. A step takes them from the inputs and the states that occur while the
+            samples stream through the model. "dynamic" is tested on them where they are given.
+        step: whether there is a signature `step` beside the whole, as for `export_saved_model`.
+            None leaves it out of fused files, as it needs the weights a second time there; "int8"
+            and "int16x8" have none, as samples of the whole have no states.
         fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
-            loop: plain ones, and those with LayerNormalization in the joint form.
+            loop: plain ones, and those with LayerNormalization in the joint form. With "dynamic"
+            their kernels have 8 bits, whatever their size.
+        proof: whether the cases that it was run on go along for `keras-norm verify`, in a file
+            beside it of the same name and ".proof.npz"; or "inside" it, at its end, where readers
+            of the format pass over them.
         overwrite: whether it takes the place of a file that stands there.
 
     Returns:
@@ -87,13 +103,14 @@ def export_tflite(
         VerificationError: the file runs and computes something else than the model.
         ConversionError: TensorFlow's converter failed or died.
         RunnerError: the file was converted and does not run.
-        StreamingError: `step` is True, and the model cannot run timestep by timestep.
+        StreamingError: a step is asked for, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
             computes in float16 or bfloat16; "dynamic" comes without `representative` for a model
             with statistics of every timestep; `fused` is True, and a recurrent layer is none that
-            TFLite can fuse; "int8" meets a loop; `quantize` is unknown, does not go with `fused`
-            or `step`, or with `representative` as given; `path` does not end in ".tflite".
+            TFLite can fuse; "int8" or "int16x8" meets a loop; `signature`, `quantize` or `proof` is
+            unknown; two of `signature`, `quantize`, `fused`, `step` and `representative` do not go
+            together; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -104,8 +121,15 @@ def export_tflite(
     """
     if quantize not in QUANTIZE:
         raise ValueError(
-            f'quantize must be None, "float16", "dynamic" or "int8"; received {quantize!r}'
+            'quantize must be None, "float16", "dynamic", "int8" or "int16x8"; '
+            f"received {quantize!r}"
         )
+    if signature not in (None, STEP):
+        raise ValueError(
+            f'signature must be "step", or None for whole sequences; received {signature!r}'
+        )
+    if proof not in (True, False, "inside"):
+        raise ValueError(f'proof must be True, False or "inside"; received {proof!r}')
     target = pathlib.Path(path)
     if target.suffix != ".tflite":
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
@@ -113,27 +137,37 @@ def export_tflite(
     refuse_text(model, "TFLite")
     refuse_stateful(model)
     _refuse_half_precision(model)
-    _refuse_combination(quantize, step, fused)
+    _refuse_combination(signature, quantize, step, fused)
     samples = read_representative(model, quantize, representative)
     if quantize == "dynamic" and samples is None:
         _refuse_untested_statistics(model)
+    alone = signature == STEP
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    cases = verification_cases(model)
-    model = with_twins(model, cases)
-    with staged(target, overwrite) as file:
+    cases = verification_cases(model, representative)
+    model = with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS)
+    with staged(target, overwrite, beside=target.name + BESIDE) as file:
         saved_model = file.with_name("saved_model")
         with exported_loops("tflite"):
-            stepper = find_step(model, _wants_step(quantize, step, fused), cases)
-            call = fusion.call if fused else signature.call
-            write_saved_model(model, saved_model, stepper, call=call)
-        if quantize == "int8":
-            _refuse_loops(model, saved_model)
-        signatures = [SERVING_DEFAULT] + [STEP] * (stepper is not None)
-        _convert(model, saved_model, file, quantize, signatures, samples, fused)
-        over_time = None if stepper is None else stepper.over_time
-        verify_tflite(file, cases, quantize, over_time, lstms)
+            stepper = find_step(model, alone or _wants_step(quantize, step, fused), cases)
+            whole = fusion.call if fused else call
+            write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
+        if quantize in INTEGERS:
+            _refuse_loops(model, saved_model, quantize)
+        signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
+        streamed = stepper if alone else None
+        _convert(model, saved_model, file, quantize, signatures, samples, streamed, fused)
+        answers = {}
+        if not alone:
+            answers[SERVING_DEFAULT] = verify_tflite(file, cases, quantize, lstms)
+        if stepper is not None:
+            answers[STEP] = verify_tflite_step(file, cases, stepper.over_time, quantize)
         if samples is not None:
-            verify_useful(model, file, samples)
+            verify_useful(model, file, samples, streamed)
+        if proof:
+            known = make_proof(
+                model, cases, stepper, alone=alone, quantize=quantize, answers=answers
+            )
+            write_proof(file, known, inside=proof == "inside")
     return target
 
 
@@ -143,22 +177,34 @@ def _refuse_half_precision(model: keras.Model) -> None:
     refuse_half_precision(model, "TFLite", stores_half)
 
 
-def _refuse_combination(quantize: str | None, step: bool | None, fused: bool) -> None:
-    if fused and quantize is not None:
+def _refuse_combination(
+    signature: str | None, quantize: str | None, step: bool | None, fused: bool
+) -> None:
+    if signature == STEP and step is not None:
         raise ValueError(
-            f"fused LSTMs keep their weights in float32: received quantize={quantize!r} with "
-            "fused=True. Give one of the two"
+            f'signature="step" writes a file of the step alone: received step={step} with it, '
+            "which says whether files of whole sequences have one. Leave step out"
         )
-    if step and quantize == "int8":
+    if signature == STEP and fused:
         raise ValueError(
-            'quantize="int8" needs samples of all inputs, and those of the signature step are '
-            'states too: export without step=True, or take quantize="dynamic"'
+            'fused LSTMs run over whole sequences: received signature="step" with fused=True. '
+            "Give one of the two"
+        )
+    if fused and quantize not in (None, "dynamic"):
+        raise ValueError(
+            'fused LSTMs keep their weights in float32, or in 8 bits by quantize="dynamic": '
+            f"received quantize={quantize!r} with fused=True"
+        )
+    if step and quantize in INTEGERS:
+        raise ValueError(
+            f'quantize="{quantize}" needs samples of all inputs, and those of the signature step '
+            'are states too: export without step=True, or the step alone by signature="step"'
         )
 
 
 def _wants_step(quantize: str | None, step: bool | None, fused: bool) -> bool | None:
     """What `find_step` is to do: None for a step wherever there is one."""
-    return False if step is None and (fused or quantize == "int8") else step
+    return False if step is None and (fused or quantize in INTEGERS) else step
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
@@ -172,15 +218,15 @@ def _refuse_untested_statistics(model: keras.Model) -> None:
             )
 
 
-def _refuse_loops(model: keras.Model, saved_model: pathlib.Path) -> None:
+def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
     """TensorFlow's quantizer ends its process where it meets a loop."""
     ops = saved_model_ops(saved_model)
     loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
     if loops:
         raise ValueError(
-            f'quantize="int8" cannot convert the loop of {layers_of(model, loops)}: build it with '
-            "unroll=True and a fixed number of timesteps, keras.Input((timesteps, features)), or "
-            'take quantize="dynamic"'
+            f'quantize="{quantize}" cannot convert the loop of {layers_of(model, loops)}: export '
+            'the step alone, signature="step"; or build it with unroll=True and a fixed number of '
+            'timesteps, keras.Input((timesteps, features)); or take quantize="dynamic"'
         )
 
 
@@ -191,6 +237,7 @@ def _convert(
     quantize: str | None,
     signatures: list[str],
     samples: Samples | None,
+    step: Step | None,
     fused: bool,
 ) -> None:
     """Convert in a child process: some models make the converter end the process it is in."""
@@ -201,10 +248,9 @@ def _convert(
         "signatures": signatures,
         "fused": fused,
     }
-    if samples is not None:
+    if samples is not None and quantize in INTEGERS:
         calibration = file.with_name("calibration")
-        batch = samples.batch or 1
-        arrays = whole_batches(samples, batch)
+        arrays, batch = calibration_data(samples, step, quantize)
         calibration.write_bytes(protocol.pack_arrays(arrays))
         request["calibration"] = {"path": str(calibration), "batch": batch}
     try:
@@ -216,6 +262,17 @@ def _convert(
         ).close()
     except RunnerError as error:
         places = _unsupported(error.detail, saved_model_ops(saved_model))
+        if unquantized := sorted({*re.findall(r"not yet supported for op: '(\w+)'", error.detail)}):
+            raise UnsupportedOpError(
+                f"TensorFlow's quantizer has no 16 bits for {', '.join(unquantized)}: take "
+                'quantize="int8", or replace the layer that computes it',
+                {op: [] for op in unquantized},
+            ) from error
+        if quantize == "int16x8" and "during calibration" in error.detail:
+            raise ConversionError(
+                "TensorFlow's quantizer has no 16 bits beside what the model computes of integers, "
+                'such as the mask of an Embedding: take quantize="int8", or mask_zero=False'
+            ) from error
         if not places:
             raise ConversionError(str(error)) from error
         listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())

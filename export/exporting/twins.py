@@ -5,15 +5,19 @@ only, and on a GPU as an operation that no other device has. What computes the s
 this package, has neither fault.
 """
 
+import functools
 import inspect
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_norm.clone import rebuilt
-from keras_norm.export.comparing.verify import Cases, verify_twin
+from keras_norm.export.comparing.verification_cases import Cases
+from keras_norm.export.comparing.verify import verify_twin
 from keras_norm.export.errors import VerificationError
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
@@ -58,18 +62,38 @@ class CellLoop(ReplaceableRNN):
         return last, ops.swapaxes(path, 0, 1), keras.tree.pack_sequence_as(initial_state, states)
 
 
+@keras.saving.register_keras_serializable(package="keras_norm.export")
+class Lookup(keras.layers.Embedding):
+    """`keras.layers.Embedding` of ids from 0 on, as one operation.
+
+    Keras takes negative ids for others, by operations that TensorFlow's quantizer has no 16 bits
+    for, nor a microcontroller a kernel.
+    """
+
+    def call(self, inputs: Any) -> Any:
+        """The embeddings of integers of any shape."""
+        rows = tf.gather(self.embeddings, ops.cast(inputs, "int32"))
+        return ops.cast(rows, self.compute_dtype)
+
+
 TWINS = {
     keras.layers.LSTM: NormLSTM,
     keras.layers.GRU: NormGRU,
     keras.layers.SimpleRNN: NormSimpleRNN,
     keras.layers.RNN: CellLoop,
 }
+# What a file of the step alone has besides.
+LOOKUPS = {keras.layers.Embedding: Lookup}
 # Cells of Keras' that draw dropout masks at inference too, and use none: a served graph would write
 # to the variable that holds the seed.
 DROPPING = ("LSTMCell", "GRUCell", "SimpleRNNCell")
 
 
-def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
+def with_twins(
+    model: keras.Model,
+    cases: Cases | None = None,
+    twins: Mapping[type, type] = TWINS,
+) -> keras.Model:
     """The model with every recurrent layer of Keras' own replaced by one of this package.
 
     `keras.layers.LSTM`, GRU and SimpleRNN become `NormLSTM`, `NormGRU` and `NormSimpleRNN` with
@@ -79,16 +103,19 @@ def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
 
     Args:
         model: a functional or a built sequential model. It is not touched.
-        cases: of `verify.verification_cases`; None to make them.
+        cases: of `verification_cases`; None to make them.
+        twins: Keras' classes, each with what replaces it.
 
     Returns:
         Another model, which gave what the model gives on random inputs; or the same, where nothing
         is to be replaced, or it cannot be, and then the reason is logged.
     """
-    if not any(type(layer) in TWINS for _, layer in named_layers(model)):
+    if not any(type(layer) in twins for _, layer in named_layers(model)):
         return model
     try:
-        twin = rebuilt(model, _replaced)
+        twin = rebuilt(
+            model, functools.partial(_replaced, {c.__name__: t for c, t in twins.items()})
+        )
         verify_twin(model, twin, cases)
     except (ValueError, VerificationError) as error:
         logger.warning(
@@ -98,17 +125,16 @@ def with_twins(model: keras.Model, cases: Cases | None = None) -> keras.Model:
     return twin
 
 
-def _replaced(config: Any) -> Any:
+def _replaced(twins: Mapping[str, type], config: Any) -> Any:
     """A serialized model, or a part of one, with other classes."""
     if isinstance(config, list | tuple):
-        return type(config)(map(_replaced, config))
+        return type(config)(_replaced(twins, item) for item in config)
     if not isinstance(config, dict):
         return config
-    config = {key: _replaced(value) for key, value in config.items()}
+    config = {key: _replaced(twins, value) for key, value in config.items()}
     if config.get("module") == "keras.layers":
         if config["class_name"] in DROPPING:
             config["config"] |= {"dropout": 0.0, "recurrent_dropout": 0.0}
-        twins = {own.__name__: twin for own, twin in TWINS.items()}
         twin = twins.get(config["class_name"])
         if twin is not None:
             config["module"], config["class_name"] = twin.__module__, twin.__name__

@@ -7,7 +7,7 @@ import struct
 import types
 from typing import Any
 
-from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 
 # The operation that is a whole LSTM.
 FUSED_LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -69,14 +69,75 @@ def tflite_signature(
         FileNotFoundError: no such file.
         ValueError: the file is damaged, or has no such signature in its main graph.
     """
+    graph, found = _main_signature(path, name)
+    inputs, outputs = (
+        {e.name.decode(): graph.tensors[e.tensorIndex].name.decode() for e in entries or ()}
+        for entries in (found.inputs, found.outputs)
+    )
+    return inputs, outputs
+
+
+def tflite_places(
+    path: str | os.PathLike[str], name: str = SERVING_DEFAULT
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Read where the inputs and outputs of a signature stand among those of the main graph.
+
+    Args, Raises:
+        as `tflite_signature`.
+
+    Returns:
+        (inputs, outputs), each name -> place.
+    """
+    graph, found = _main_signature(path, name)
+    inputs, outputs = (
+        {e.name.decode(): list(ends).index(e.tensorIndex) for e in entries or ()}
+        for entries, ends in ((found.inputs, graph.inputs), (found.outputs, graph.outputs))
+    )
+    return inputs, outputs
+
+
+def computes_in_integers(path: str | os.PathLike[str]) -> bool:
+    """Whether a TFLite file rounds numbers to 8 or 16 bits on their way, by an operation QUANTIZE.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    quantize = tflite_schema().BuiltinOperator.QUANTIZE
+    return any(code.builtinCode == quantize for code in read_tflite(path).operatorCodes)
+
+
+def tflite_signatures(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the signatures in a TFLite file.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    return sorted(s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ())
+
+
+def is_step_alone(path: str | os.PathLike[str]) -> bool:
+    """Whether a TFLite file has the signature `step` and no other.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    return tflite_signatures(path) == [STEP]
+
+
+def _main_signature(path: str | os.PathLike[str], name: str) -> tuple[Any, Any]:
+    """The main graph, and a signature of it."""
     model = read_tflite(path)
     found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
         raise ValueError(f"{path} has no signature {name} in its main graph; there: {known}")
-    tensors = model.subgraphs[0].tensors
-    inputs, outputs = (
-        {entry.name.decode(): tensors[entry.tensorIndex].name.decode() for entry in entries or ()}
-        for entries in (found[name].inputs, found[name].outputs)
-    )
-    return inputs, outputs
+    return model.subgraphs[0], found[name]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.resources
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,7 +17,7 @@ from keras_norm.export.report.terminal import (
     tolerances,
     updates,
 )
-from keras_norm.export.results import Outcome, OutputComparison, OutputResult
+from keras_norm.export.results import Outcome, OutputComparison, OutputResult, Property
 
 MISSING = (
     "The HTML report needs {}, which is not installed: "
@@ -62,6 +63,21 @@ class Row:
         return self.result.comparisons[self.result.worst_case]
 
 
+@dataclasses.dataclass(frozen=True)
+class PropertyRow:
+    """One row of the table of properties.
+
+    Attributes:
+        name: of the property.
+        detail: of the first that has it, which the others need not repeat.
+        found: one for every column, None where it was not tested.
+    """
+
+    name: str
+    detail: str
+    found: tuple[Property | None, ...]
+
+
 def render(report: Outcome) -> str:
     """The page as text: verdict, tables, pictures; styles and pictures are inside it.
 
@@ -82,6 +98,7 @@ def render(report: Outcome) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["breaks"] = _with_breaks
     environment.globals.update(
         difference_map=difference_map,
         number=number,
@@ -104,12 +121,27 @@ def render(report: Outcome) -> str:
         rows=rows,
         drawn=_drawn(rows),
         open_outputs=OPEN_OUTPUTS,
-        properties=property_names(report),
-        tested=shared((r.name, r.properties) for r in subjects if r.error is None),
+        properties=property_rows(report),
         costs=costs,
         ops=shared((r.name, cost.ops) for r, cost in costs if cost.ops),
         tolerances=tolerances(report),
     )
+
+
+def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
+    """The columns, names of subjects with the same properties, and a row for each property.
+
+    Args:
+        report: the report.
+    """
+    subjects = (report.keras, *report.artifacts)
+    tested = shared((r.name, r.properties) for r in subjects if r.error is None)
+    rows = []
+    for name in property_names(report):
+        found = [next((p for p in properties if p.name == name), None) for _, properties in tested]
+        detail = next((p.detail for p in found if p is not None and p.status == "pass"), "")
+        rows.append(PropertyRow(name, detail, tuple(found)))
+    return [names for names, _ in tested], rows
 
 
 def value_rows(report: Outcome) -> list[Row]:
@@ -169,6 +201,15 @@ def require_report_extra() -> None:
             importlib.import_module(module)
         except ImportError as error:
             raise ImportError(MISSING.format(package)) from error
+
+
+def _with_breaks(text: str) -> Any:
+    """HTML in which a long name breaks between its parts."""
+    import markupsafe
+
+    return markupsafe.Markup(
+        re.sub(r"([_/.])(?=[A-Za-z])", r"\1<wbr>", str(markupsafe.escape(text)))
+    )
 
 
 def _demand(result: OutputResult) -> float:

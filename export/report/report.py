@@ -13,7 +13,7 @@ from keras_norm.export.exporting.staging import replace_text
 from keras_norm.export.report.page import render
 from keras_norm.export.report.terminal import report_tables
 from keras_norm.export.results import Outcome
-from keras_norm.export.results.plain import from_plain, to_plain
+from keras_norm.export.results.plain import read_json, to_plain
 
 NOTEBOOK = '<pre style="line-height: 1.2">{code}</pre>'
 
@@ -47,12 +47,7 @@ class Report(Outcome):
         Raises:
             ValueError: it is no report.
         """
-        try:
-            report: Report = from_plain(cls, json.loads(text))
-        except KeyError as error:
-            raise ValueError(f"the text is no report of check: it has no {error}") from None
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"the text is no report of check: {error}") from None
+        report: Report = read_json(cls, text, "report")
         return report
 
     def to_html(self, path: str | os.PathLike[str]) -> None:

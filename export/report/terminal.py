@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keras_norm.export.comparing.cost import readable_size
+from keras_norm.export.comparing.eight_bits import USEFUL
 from keras_norm.export.results import LayerStatistics, Outcome, OutputComparison
 
 # What a property that applies can be.
@@ -172,15 +173,17 @@ def _metrics(report: Outcome) -> Table:
 
 def tolerances(report: Outcome) -> str:
     """Which tolerances were used, by precision, and what the default follows."""
-    used: dict[tuple[str, float, float | None, float], list[str]] = {}
+    used: dict[str, list[str]] = {}
     for result in report.artifacts:
-        key = (result.precision, result.rtol, result.atol, result.share)
-        used.setdefault(key, []).append(result.name)
-    parts = (
-        f"rtol {rtol:.2g}, atol {f'{share:.2g} of the largest output' if atol is None else atol} "
-        f"for {precision} ({', '.join(names)})"
-        for (precision, rtol, atol, share), names in used.items()
-    )
+        atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol
+        allowed = f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"
+        if result.by_rms:
+            allowed = (
+                f"root mean square up to {USEFUL:g} of that by which an output varies over the "
+                "samples, in eight bits"
+            )
+        used.setdefault(allowed, []).append(result.name)
+    parts = (f"{allowed} ({', '.join(names)})" for allowed, names in used.items())
     steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
     return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in a row{steps}"
 
@@ -209,13 +212,16 @@ def _costs(report: Outcome) -> Table:
     table = new_table("Sizes, and milliseconds of a call")
     known = [(result.name, r) for result in (report.keras, *report.artifacts) if (r := result.cost)]
     batches = sorted({batch for _, cost in known for batch, _ in cost.latency})
-    for name in ("", "size", *(f"batch {batch}" for batch in batches), "kinds of op"):
+    arenas = any(cost.arena for _, cost in known)
+    columns = ("", "size", *["arena"] * arenas, *(f"batch {batch}" for batch in batches))
+    for name in (*columns, "kinds of op"):
         table.add_column(name, justify="right" if name else "left", overflow="fold")
     for name, cost in known:
         latency = dict(cost.latency)
         times = (f"{latency[batch]:.3g}" if batch in latency else "-" for batch in batches)
         size = "-" if cost.size is None else readable_size(cost.size)
-        add_row(table, name, size, *times, str(len(cost.ops) or "-"))
+        arena = [readable_size(cost.arena) if cost.arena else "-"] * arenas
+        add_row(table, name, size, *arena, *times, str(len(cost.ops) or "-"))
     return table
 
 

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from keras_norm.export.results.comparison import OutputResult
 
 
@@ -37,6 +39,43 @@ class Metric:
 
 
 @dataclasses.dataclass(frozen=True)
+class Tally:
+    """What a metric is a mean of; those of several parts of the data add up.
+
+    Attributes:
+        output: name of the output.
+        name: "accuracy" or "mean squared error".
+        count: number of values.
+        total: sum over them; of an accuracy by a threshold, with the threshold 0.5.
+        signed: the same with the threshold 0.
+        shares: whether the Keras model's outputs are all between 0 and 1, so that the threshold is
+            0.5.
+    """
+
+    output: str
+    name: str
+    count: float
+    total: float
+    signed: float
+    shares: bool
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return dataclasses.replace(
+            self,
+            count=self.count + other.count,
+            total=self.total + other.total,
+            signed=self.signed + other.signed,
+            shares=self.shares and other.shares,
+        )
+
+    @property
+    def metric(self) -> Metric:
+        """The mean, in float32, in which the order of adding does not show."""
+        total = self.total if self.shares else self.signed
+        return Metric(self.output, self.name, float(np.float32(total / (self.count or 1.0))))
+
+
+@dataclasses.dataclass(frozen=True)
 class Cost:
     """What one artefact costs in one runner.
 
@@ -46,12 +85,15 @@ class Cost:
         latency: (batch size, milliseconds) pairs: the median of some calls at batch 1 and at the
             largest batch that was checked, of the data's length. It is taken around the model,
             inside the process that runs it: what passes between processes is not counted.
+            Of a file of the step alone, a call is a timestep.
         ops: (operation, how many of them stand in the file) pairs, the most frequent first.
+        arena: bytes of the memory that TensorFlow Lite Micro runs the file in; None elsewhere.
     """
 
     size: int | None
     latency: tuple[tuple[int, float], ...]
     ops: tuple[tuple[str, int], ...]
+    arena: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +157,11 @@ class ArtifactResult:
         if not compared or any(c.problem is not None for c in compared):
             return None
         return max(c.atol_needed or 0.0 for c in compared)
+
+    @property
+    def by_rms(self) -> bool:
+        """Whether the root mean square of an output's differences judges it, as in eight bits."""
+        return any(c.rms is not None for output in self.outputs for c in output.comparisons)
 
     @property
     def passed(self) -> bool:

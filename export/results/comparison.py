@@ -20,11 +20,14 @@ class OutputComparison:
         max_abs: worst |actual - expected|.
         max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
         atol_needed: smallest atol that passes with this rtol.
-        used: worst |actual - expected| / (atol + rtol |expected|): the share of the tolerance that
-            is used, up to 1 where it passes.
+        used: |actual - expected| / (atol + rtol |expected|), the share of the tolerance that is
+            used, up to 1 where it passes: of the element that needs `atol_needed`, or of the one
+            that differs most, whichever uses more.
         where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
         expected: value expected there.
         actual: value found there.
+        rms: root mean square of the differences, where it is what judges, as of files in eight
+            bits: `atol` is then the largest that passes, and `used` its share of that.
     """
 
     output: str
@@ -39,6 +42,7 @@ class OutputComparison:
     where: tuple[tuple[str, int], ...] = ()
     expected: float | None = None
     actual: float | None = None
+    rms: float | None = None
 
     def __bool__(self) -> bool:
         return self.passed
@@ -69,6 +73,83 @@ class DifferenceProfile:
     def equal(self) -> bool:
         """Whether no element differs at all."""
         return self.counts[0] == sum(self.counts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Element:
+    """One value of an output.
+
+    Attributes:
+        where: its named index, as (axis, index) pairs.
+        expected: value expected there.
+        actual: value found there.
+    """
+
+    where: tuple[tuple[str, int], ...]
+    expected: float
+    actual: float
+
+    @property
+    def difference(self) -> float:
+        """|actual - expected|; infinite where one is NaN, 0 for the same infinity."""
+        if self.actual == self.expected:
+            return 0.0
+        found = abs(self.actual - self.expected)
+        return math.inf if math.isnan(found) else found
+
+    def excess(self, rtol: float) -> float:
+        """The atol that it needs with this rtol; below 0 where it needs none."""
+        found = self.difference
+        return found - rtol * abs(self.expected) if 0.0 < found < math.inf else found
+
+    def used(self, rtol: float, atol: float) -> float:
+        """The share of a tolerance that it uses."""
+        found, allowed = self.difference, atol + rtol * abs(self.expected)
+        if found in (0.0, math.inf):
+            return found
+        return found / allowed if allowed else math.inf
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """How far one output is from what was expected, before any absolute tolerance is set.
+
+    Those of several parts of the data merge, in any order
+    (`keras_norm.export.comparing.compare.merge`).
+
+    Attributes:
+        output: name of the output.
+        rtol: relative tolerance that `worst` was found with.
+        problem: why elements could not be compared, or None.
+        exact: whether the values are whole numbers, which must be equal.
+        count: number of elements.
+        scale: the largest finite |expected|.
+        max_abs: worst |actual - expected|.
+        max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
+        worst: the element that needs the widest atol.
+        widest: the element that differs most.
+        nan_expected: how often NaN was expected.
+        nan_actual: how often NaN was found.
+        infinite: how often one side alone was infinite.
+        squared: the sum of (actual - expected)^2, of real numbers.
+        profile: the spread of the differences.
+    """
+
+    output: str
+    rtol: float
+    problem: str | None = None
+    exact: bool = False
+    count: int = 0
+    scale: float = 0.0
+    max_abs: float | None = None
+    max_rel: float | None = None
+    worst: Element | None = None
+    widest: Element | None = None
+    nan_expected: int = 0
+    nan_actual: int = 0
+    infinite: int = 0
+    squared: float = 0.0
+    profile: DifferenceProfile | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +199,12 @@ def difference(result: OutputComparison) -> str:
     if result.problem:
         return f"output {result.output!r}: {result.problem}"
     where = ", ".join(f"{axis} {index}" for axis, index in result.where)
+    if result.rms is not None:
+        return (
+            f"output {result.output!r} is off by {result.rms:.3g} (root mean square), of which "
+            f"{result.atol:.2g} is allowed, and by up to {result.max_abs:.3g} ({where}: "
+            f"{result.actual:.6g} for {result.expected:.6g})"
+        )
     return (
         f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
         f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"

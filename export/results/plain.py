@@ -1,10 +1,13 @@
 """Frozen dataclasses as what JSON can hold, and back."""
 
 import dataclasses
+import json
 import math
 import types
 import typing
 from typing import Any
+
+import numpy as np
 
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 # Properties that readers of the JSON want, and need not compute.
@@ -23,7 +26,7 @@ DERIVED = (
 
 
 def to_plain(node: Any) -> Any:
-    """Dataclasses as dicts, with their verdicts; tuples as lists; NaN and infinity as text.
+    """Dataclasses as dicts, with their verdicts; arrays as lists; NaN and infinity as text.
 
     Args:
         node: a dataclass, or what one holds.
@@ -32,6 +35,8 @@ def to_plain(node: Any) -> Any:
         plain = {f.name: to_plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
         present = [name for name in DERIVED if hasattr(node, name) and name not in plain]
         return {**plain, **{name: to_plain(getattr(node, name)) for name in present}}
+    if isinstance(node, np.ndarray):
+        node = node.tolist()
     if isinstance(node, tuple | list):
         return [to_plain(item) for item in node]
     if isinstance(node, float) and not math.isfinite(node):
@@ -61,9 +66,30 @@ def from_plain(kind: Any, plain: Any) -> Any:
         items = _of(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
+    if kind is np.ndarray:
+        return np.array(_of(list, plain), "float64")
     if kind is Any:  # numbers, or lists of them
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _of(kind, plain)
+
+
+def read_json(kind: Any, text: str, name: str) -> Any:
+    """What `to_plain` made it from, from its JSON.
+
+    Args:
+        kind: a dataclass.
+        text: what `json.dumps` made of what `to_plain` gave.
+        name: of what it should be, for the message.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    try:
+        return from_plain(kind, json.loads(text))
+    except KeyError as error:
+        raise ValueError(f"the text is no {name} of check: it has no {error}") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the text is no {name} of check: {error}") from None
 
 
 def _of(kind: type, plain: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import abc
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from keras_norm.export import signature
 from keras_norm.export.signature import TensorSpec
 
 Arrays = dict[str, np.ndarray]
+Run = Callable[[Arrays], Arrays]
 
 
 class Runner(abc.ABC):
@@ -45,8 +46,7 @@ class Runner(abc.ABC):
 
     def _read(self, inputs: Mapping[str, Any]) -> Arrays:
         """The arrays that `self.inputs` asks for, or ValueError."""
-        signature.require_names(inputs, list(self.inputs), self.name)
-        return {n: _fitted(np.asarray(inputs[n]), s) for n, s in self.inputs.items()}
+        return fitted(inputs, self.inputs, self.name)
 
     @abc.abstractmethod
     def _run(self, inputs: Arrays) -> Arrays:
@@ -69,6 +69,21 @@ class Runner(abc.ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str) -> Arrays:
+    """The arrays in the types that they are asked for in.
+
+    Args:
+        inputs: name -> array.
+        specs: what is asked for.
+        who: what asks, for the message.
+
+    Raises:
+        ValueError: an array is missing, unknown, or has the wrong shape or type.
+    """
+    signature.require_names(inputs, list(specs), who)
+    return {name: _fitted(np.asarray(inputs[name]), spec) for name, spec in specs.items()}
 
 
 def _fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:

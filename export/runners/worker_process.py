@@ -59,6 +59,16 @@ class WorkerProcess:
         """Send inputs and return outputs."""
         return protocol.unpack_arrays(self._ask(protocol.ARRAYS, protocol.pack_arrays(arrays)))
 
+    def over_time(
+        self,
+        sequences: Mapping[str, np.ndarray],
+        others: Mapping[str, np.ndarray],
+        states: Sequence[str],
+    ) -> protocol.Arrays:
+        """See `protocol.over_time`: it runs in the worker."""
+        request = protocol.pack_cases({"states": list(states)}, [sequences, others])
+        return protocol.unpack_arrays(self._ask(protocol.STREAM, request))
+
     def run_at_once(
         self, cases: Sequence[Mapping[str, np.ndarray]], threads: int, seconds: float
     ) -> tuple[int, list[protocol.Arrays]]:
@@ -76,7 +86,7 @@ class WorkerProcess:
         return dict(self._tell("state"))
 
     def seconds(self) -> float:
-        """How long the last run took in the worker."""
+        """How long the last run took in the worker, or the average timestep of a stream."""
         return float(self._tell("seconds"))
 
     def _tell(self, what: str) -> Any:

@@ -1,11 +1,16 @@
 """Runners that work in a child process."""
 
 import abc
+import dataclasses
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.runners.runner import Arrays, Runner
+from keras_norm.export.runners.runner import Arrays, Runner, fitted
 from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
 
@@ -41,7 +46,7 @@ class WorkerRunner(Runner):
     def _start(self, timeout: float) -> WorkerProcess:
         """Start the worker and set `self.inputs`."""
 
-    def _start_file(self, script: str, request: dict[str, str], timeout: float) -> WorkerProcess:
+    def _start_file(self, script: str, request: Mapping[str, Any], timeout: float) -> WorkerProcess:
         """Start a worker that runs one file, and take the inputs that it reports."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
@@ -54,6 +59,42 @@ class WorkerRunner(Runner):
 
     def _run(self, inputs: Arrays) -> Arrays:
         return self._worker.run(inputs)
+
+    def over_time(
+        self, sequences: Mapping[str, Any], others: Mapping[str, Any], states: Sequence[str]
+    ) -> Arrays:
+        """Run whole sequences through a signature `step`, timestep by timestep, in the worker.
+
+        A file of one batch size has them in batches of that size, one after another.
+
+        Args:
+            sequences: inputs with time, (batch, time, ...), all of one length.
+            others: inputs without: the first states, and what every timestep is given alike.
+            states: names of the states.
+
+        Returns:
+            Every output that is no state, of all timesteps: (batch, time, ...).
+
+        Raises:
+            ValueError, RunnerError: as `__call__`.
+        """
+        specs = {
+            name: dataclasses.replace(spec, shape=(*spec.shape[:1], None, *spec.shape[1:]))
+            if name in sequences
+            else spec
+            for name, spec in self.inputs.items()
+        }
+        everything = {**sequences, **others}
+        rows = len(next(iter(sequences.values())))
+        size = next(filter(None, (spec.shape[0] for spec in self.inputs.values())), rows)
+        parts = []
+        for start in range(0, rows, size):
+            part = {name: array[start : start + size] for name, array in everything.items()}
+            given = fitted(part, specs, self.name)
+            now = {name: given[name] for name in sequences}
+            rest = {name: given[name] for name in others}
+            parts.append(self._worker.over_time(now, rest, states))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def modules(self) -> set[str]:
         """Top-level Python modules that the worker has imported."""

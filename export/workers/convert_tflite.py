@@ -8,6 +8,12 @@ import fused_lstm
 import protocol
 import tensorflow as tf
 
+# What computes in integers, with scales that are measured.
+INTEGERS = {
+    "int8": tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
+    "int16x8": tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
+}
+
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     """Convert `request["saved_model"]` to `request["path"]`; report the size in bytes."""
@@ -19,14 +25,14 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if request["quantize"] == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    if request["quantize"] == "int8":
-        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+    if request["quantize"] in INTEGERS:
+        converter.target_spec.supported_ops = [INTEGERS[request["quantize"]]]
         converter.representative_dataset = lambda: calibration(**request["calibration"])
     # The placeholders of a model with fused LSTMs; `fuse` refuses what else is no builtin.
     converter.allow_custom_ops = request["fused"]
     content = converter.convert()
     if request["fused"]:
-        content = fused_lstm.fuse(content)
+        content = fused_lstm.fuse(content, eight_bits=request["quantize"] == "dynamic")
     pathlib.Path(request["path"]).write_bytes(content)
     return {"bytes": len(content)}, None
 

@@ -11,6 +11,13 @@ They stand first in the file, and what is as large is made of an input by operat
 TFLite knows beforehand: it places variable tensors in memory once, as large as they are when it
 meets the first operation whose size depends on values (measured: behind such an operation, LSTMs
 write over other tensors).
+
+Kernels may be stored in 8 bits, each with one scale::
+
+    W = s Q        s = max|W| / 127        Q = round(W / s)
+
+The operation then rounds x and h to 8 bits as they come, row by row; biases, gammas and states stay
+in float32.
 """
 
 import flatbuffers
@@ -22,7 +29,7 @@ PLACEHOLDER = b"keras_norm_lstm"
 ABSENT = -1
 
 
-def fuse(content: bytes) -> bytes:
+def fuse(content: bytes, eight_bits: bool = False) -> bytes:
     """Replace every placeholder.
 
     A placeholder takes x (batch, time, features), four kernels (units, features), four recurrent
@@ -32,6 +39,7 @@ def fuse(content: bytes) -> bytes:
 
     Args:
         content: a TFLite file.
+        eight_bits: whether the kernels are stored so.
 
     Returns:
         The file with LSTM operations.
@@ -53,7 +61,9 @@ def fuse(content: bytes) -> bytes:
         if lstms and i not in called:
             raise ValueError("an LSTM in the loop of another layer cannot be fused")
         if lstms:
-            _Graph(model, graph).replace(lstms)
+            _Graph(model, graph, eight_bits).replace(lstms)
+    if eight_bits:
+        _drop_unread(model)
     builder = flatbuffers.Builder(len(content))
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())
@@ -62,9 +72,11 @@ def fuse(content: bytes) -> bytes:
 class _Graph:
     """A subgraph whose operations are written anew."""
 
-    def __init__(self, model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, eight_bits: bool) -> None:
         self._model = model
         self._graph = graph
+        self._eight_bits = eight_bits
+        self._rounded: dict[int, int] = {}
 
     def replace(self, placeholders: list[schema.OperatorT]) -> None:
         """Write LSTMs where placeholders stand, and their states before everything else."""
@@ -111,6 +123,8 @@ class _Graph:
         x, *weights = placeholder.inputs
         y, last_c = placeholder.outputs
         kernels, biases, gammas = weights[:8], weights[8:12], weights[12:]
+        if self._eight_bits:
+            kernels = [self._in_eight_bits(kernel) for kernel in kernels]
         peepholes, projection = [ABSENT] * 3, [ABSENT] * 2
         tensors = [x, *kernels, *peepholes, *biases, *projection, h, c, *gammas]
         options = self._add(
@@ -119,6 +133,19 @@ class _Graph:
         options.fusedActivationFunction = schema.ActivationFunctionType.TANH
         if last_c in read:
             self._add_copy_after(y, c, last_c)
+
+    def _in_eight_bits(self, kernel: int) -> int:
+        """The constant with a kernel's Q and s."""
+        if kernel not in self._rounded:
+            old = self._graph.tensors[kernel]
+            data = self._model.buffers[old.buffer].data
+            values = np.frombuffer(bytes(data), "float32").reshape(old.shape)
+            scale = float(np.abs(values).max()) / 127 or 1.0
+            self._rounded[kernel] = index = self._constant(np.round(values / scale).astype("int8"))
+            quantization = schema.QuantizationParametersT()
+            quantization.scale, quantization.zeroPoint = [scale], [0]
+            self._graph.tensors[index].quantization = quantization
+        return self._rounded[kernel]
 
     def _add_copy_after(self, y: int, c: int, target: int) -> None:
         """Give c as it is after y: c + 0 * max(y), which no runtime can compute before y."""
@@ -160,8 +187,8 @@ class _Graph:
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(array.tobytes(), "uint8")
         self._model.buffers.append(buffer)
-        types = {"float32": schema.TensorType.FLOAT32, "int32": schema.TensorType.INT32}
-        index = self._tensor(list(array.shape), types[array.dtype.name])
+        kind = getattr(schema.TensorType, array.dtype.name.upper())
+        index = self._tensor(list(array.shape), kind)
         tensor = self._graph.tensors[index]
         tensor.buffer, tensor.shapeSignature = len(self._model.buffers) - 1, None
         return index
@@ -174,3 +201,18 @@ class _Graph:
         tensor.name = b"fused_lstm_%d" % len(self._graph.tensors)
         self._graph.tensors.append(tensor)
         return len(self._graph.tensors) - 1
+
+
+def _drop_unread(model: schema.ModelT) -> None:
+    """Let go of the constants that nothing reads any more."""
+    kept = {entry.buffer for entry in model.metadata or ()}
+    for graph in model.subgraphs:
+        read = {*graph.inputs, *graph.outputs}
+        read |= {tensor for operator in graph.operators or () for tensor in operator.inputs}
+        for index, tensor in enumerate(graph.tensors):
+            if index not in read:
+                tensor.buffer = 0  # which is empty
+        kept |= {tensor.buffer for tensor in graph.tensors}
+    for index, buffer in enumerate(model.buffers):
+        if index not in kept:
+            buffer.data = None

@@ -6,9 +6,10 @@ NumPy alone, because a worker must not import what it is there to do without.
     runner -> worker   JSON     once: what to load
     worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
     runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
+    runner -> worker   STREAM   whole sequences      worker -> runner   ARRAYS or ERROR
     runner -> worker   THREADS  several inputs       worker -> runner   THREADS or ERROR
     runner -> worker   JSON     what to tell: "modules" (imported), "state" (digests of variables),
-                                "seconds" (of the last run)          worker -> runner   JSON
+                                "seconds" (of the last call)         worker -> runner   JSON
 """
 
 import concurrent.futures
@@ -25,7 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 
-JSON, ARRAYS, THREADS, ERROR = b"J", b"A", b"T", b"E"
+JSON, ARRAYS, STREAM, THREADS, ERROR = b"J", b"A", b"S", b"T", b"E"
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -88,6 +89,32 @@ def unpack_cases(payload: bytes) -> tuple[dict[str, Any], list[Arrays]]:
         number, _, name = numbered.partition(":")
         cases.setdefault(number, {})[name] = array
     return json.loads(payload[8 : 8 + length]), list(cases.values())
+
+
+def over_time(
+    run: Callable[[Arrays], Mapping[str, Any]],
+    sequences: Arrays,
+    others: Arrays,
+    states: Sequence[str],
+) -> Arrays:
+    """Call `run` once for every timestep, from the states that the call before it gave.
+
+    Args:
+        run: from input arrays to output arrays.
+        sequences: inputs with time, (batch, time, ...), all of one length.
+        others: inputs without: the first states, and what every timestep is given alike.
+        states: names of the states.
+
+    Returns:
+        Every output that is no state, of all timesteps: (batch, time, ...).
+    """
+    (length,) = {array.shape[1] for array in sequences.values()}
+    answers = []
+    for t in range(length):
+        answer = run({name: array[:, t] for name, array in sequences.items()} | others)
+        others = others | {name: answer[name] for name in states}
+        answers.append({n: np.asarray(a) for n, a in answer.items() if n not in states})
+    return {name: np.stack([answer[name] for answer in answers], axis=1) for name in answers[0]}
 
 
 def run_at_once(
@@ -166,7 +193,14 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
             write_frame(replies, JSON, pack_json(told[json.loads(payload)]()))
             continue
         try:
-            if kind == THREADS:
+            if kind == STREAM:
+                header, (sequences, others) = unpack_cases(payload)
+                start = time.perf_counter()
+                outputs = over_time(run, sequences, others, header["states"])
+                length = next(iter(sequences.values())).shape[1]
+                seconds = (time.perf_counter() - start) / length
+                write_frame(replies, ARRAYS, pack_arrays(outputs))
+            elif kind == THREADS:
                 how, cases = unpack_cases(payload)
                 calls, spans = run_at_once(run, cases, **how)
                 write_frame(replies, THREADS, pack_cases({"calls": calls}, spans))

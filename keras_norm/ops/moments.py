@@ -96,7 +96,7 @@ def mean_square(x: Any, axes: Sequence[int]) -> Any:
     n = math.prod(x.shape[a] for a in axes)
 
     def function(x: Any) -> tuple[Any, Gradient]:
-        return total(ops.square(x), axes) / n, lambda dm: [x * (dm * (2.0 / n))]
+        return total(x * x, axes) / n, lambda dm: [x * (dm * (2.0 / n))]
 
     return with_gradient(function, x)
 
@@ -126,7 +126,7 @@ def _moments(
     if otherwise:
         residual = ops.where(valid, residual, otherwise[0] - shift)
     centred = shifted - residual
-    variance = average(ops.square(centred))
+    variance = average(centred * centred)  # TFLite computes no square in 16 bits
     if otherwise:
         variance = ops.where(valid, variance, otherwise[1])
 

@@ -58,7 +58,8 @@ class FoldedNorm(NamedTuple):
             # or of states has a mean of many deviations.
             x = x - ops.mean(x, axis=-1, keepdims=True)
         n = x.shape[-1]
-        variance = ops.mean(ops.square(x), axis=-1, keepdims=True)
+        # A product, where a square would do: TFLite computes none in 16 bits.
+        variance = ops.mean(x * x, axis=-1, keepdims=True)
         if self.ddof:
             variance = variance * (n / (n - self.ddof))
         if self.outside:

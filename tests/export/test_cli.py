@@ -91,6 +91,28 @@ def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
     assert out.startswith("PASS")
 
 
+def test_check_takes_data_in_several_files(run, folder, tmp_path):
+    data, labels = np.load(folder / "data.npz")["x"], np.load(folder / "labels.npz")["y"]
+    for k in range(2):
+        np.savez(tmp_path / f"x{k}.npz", x=data[4 * k : 4 * k + 4])
+        np.savez(tmp_path / f"y{k}.npz", y=labels[4 * k : 4 * k + 4])
+    files = [[tmp_path / f"{name}{k}.npz" for k in range(2)] for name in "xy"]
+    arguments = ("check", "{}/model.keras", "{}/right", "--data", *files[0], "--labels", *files[1])
+    status, out, _ = run(*arguments)
+    assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
+    assert "as many files of labels" in refused(run(*arguments[:-1]))
+
+
+def test_compare_says_what_changed_and_fails_nothing(run, tmp_path):
+    arguments = ("compare", "{}/model.keras", "{}/wrong", "{}/right", "--data", "{}/data.npz")
+    reports = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    status, out, _ = run(*arguments, "--labels", "{}/labels.npz", *reports)
+    assert status == 0
+    assert "wrong: y: " in out
+    assert "right: y: 0 of 8 predictions change" in out
+    assert {path.name for path in tmp_path.iterdir()} == {"r.json", "r.html"}
+
+
 def test_check_measures_the_accuracy_on_labels(run, tmp_path):
     status, out, _ = run(*CHECK, "--labels", "{}/labels.npz", "--json", tmp_path / "r.json")
     report = json.loads((tmp_path / "r.json").read_text())
@@ -120,8 +142,10 @@ def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
 def test_export_takes_samples_for_the_warmup(run, tmp_path):
     pytest.importorskip("tensorflow_serving")
     to = tmp_path / "served"
-    status, _, err = run("export", "{}/model.keras", "--to", to, "--warmup", "{}/data.npz")
+    options = ("--warmup", "--samples", "{}/data.npz", "--no-proof")
+    status, _, err = run("export", "{}/model.keras", "--to", to, *options)
     assert (status, err) == (0, "")
+    assert not (to / "saved_model" / "assets.extra" / "proof.npz").exists()
     assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
 
 
@@ -166,6 +190,11 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
         (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
         (("export", "{}/model.keras", "--to", "{}/q", "--fused"), "--fused needs --tflite"),
+        (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
+        (
+            ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--signature", "step"),
+            "no input has open time",
+        ),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
             "give representative=",
@@ -352,8 +381,7 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
         assert run("export", "{}/model.keras", *versioned)[0] == 0
     assert {p.name for p in (tmp_path / "versions").iterdir()} == {
         "saved_model",
-        "model-1.tflite",
-        "model-2.tflite",
+        *(f"model-{version}.tflite{part}" for version in (1, 2) for part in ("", ".proof.npz")),
     }
 
 

@@ -12,12 +12,13 @@ import keras_norm
 from keras_norm import export
 
 pytest.importorskip("ai_edge_litert")
+pytest.importorskip("apache_beam")
 pytest.importorskip("openvino")
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "export.md"
 
 # How many calls are run: these take seconds each, and have tests of their own.
-RUNS = {"export_tflite": 1, "check": 1, "export_onnx": 0, "assert_consistent": 0}
+RUNS = {"export_tflite": 1, "check": 2, "export_onnx": 0, "assert_consistent": 0}
 
 
 def build(timesteps=None, unroll=False):
@@ -44,12 +45,15 @@ def test_every_block_runs(tmp_path, monkeypatch):
     keras.utils.set_random_seed(0)
     model, rng = build(), np.random.default_rng(0)
     x, labels = rng.normal(size=(8, 6, 8)).astype("float32"), rng.integers(0, 10, 8)
-    names = {"build": build, "model": model, "x_train": x, "x_test": x, "stream": x[0][:, None]}
+    names = {"build": build, "model": model, "x_train": x, "x_test": x, "labels": labels}
+    names["stream"] = x[0][:, None]
     monkeypatch.chdir(tmp_path)
-    for folder in ("models", "tests"):
+    for folder in ("models", "rows", "tests"):
         (tmp_path / folder).mkdir()
     model.save("models/digits.keras")
     np.savez("tests/samples.npz", rows=x, digits=labels)
+    for k in range(3):
+        np.savez(f"rows/{k}.npz", rows=rng.normal(size=(5, 6, 8)))
     for name, runs in RUNS.items():
         monkeypatch.setattr(export, name, limited(getattr(export, name), runs))
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
@@ -57,3 +61,5 @@ def test_every_block_runs(tmp_path, monkeypatch):
     names["test_the_exports_compute_what_the_model_does"]()
     assert set(names["states"]) == {"lstm_h", "lstm_c"}
     assert (tmp_path / "report.html").is_file()
+    assert names["measured"].samples == 15
+    assert {name for name, _ in names["report"].versions} == {model.name}

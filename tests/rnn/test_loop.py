@@ -173,3 +173,17 @@ def test_portable_loops_learn_statistics():
     with exported_loops("tflite"):
         kinds.assert_close(layer(kinds.inputs(), training=True), expected)
     kinds.assert_close(kinds.statistics(layer), kinds.statistics(other))
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@every_kind
+def test_inference_has_products_and_no_squares(kind, norm):
+    """TFLite has no SQUARE in 16 bits."""
+    layer, before = kinds.build(kind, kinds.ROW_NORMS[norm], unroll=True), LayerNormalization()
+    before.build((1, 1, FEATURES))
+    with exported_loops("tflite"):
+        call = tf.function(lambda x: layer(before(x)), autograph=False)
+        graph = call.get_concrete_function(tf.TensorSpec((1, 1, FEATURES), layer.dtype)).graph
+    types = {operation.type for operation in graph.get_operations()}
+    assert "Mul" in types
+    assert not types & {"Square", "SquaredDifference", "Pow"}

@@ -5,12 +5,18 @@ from keras import ops
 
 import keras_norm
 from keras_norm.clone import measuring_clone
-from keras_norm.export.checking.gap import measure_gap
-from keras_norm.export.comparing.metrics import read_labels
-from keras_norm.export.results import OutputGap, TrainInferenceGap
+from keras_norm.export.checking.gap import GapMeter, judge_gap
+from keras_norm.export.comparing.merging import merge
+from keras_norm.export.results import OutputGap, Partial, TrainInferenceGap
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
+
+
+def measure_gap(model, *batches, max_gap=None, labels=None):
+    meter = GapMeter(model)
+    parts = merge(Partial(gap=meter(batch, labels)) for batch in batches)
+    return judge_gap(model, parts.gap, max_gap)
 
 
 def model_of(*layers):
@@ -181,8 +187,7 @@ def test_updates_that_are_not_counted_are_unknown():
 
 def test_the_metric_is_measured_in_both_modes():
     model = model_of(keras.layers.BatchNormalization(), keras.layers.Dense(1, name="y"))
-    labels = read_labels(np.zeros((16, 5)), {"y": np.zeros((16, 5, 1))}, 16)
-    gap = measure_gap(model, DATA, metrics=lambda out: labels.metrics(out, np.arange(16)))
+    gap = measure_gap(model, DATA, labels={"y": np.zeros((16, 5))})
     squared = [float(np.mean(model(DATA["x"], training=t).numpy() ** 2)) for t in (False, True)]
     (metric,) = gap.metrics
     assert (metric.inference, metric.training) == pytest.approx(tuple(squared), rel=1e-5)
@@ -257,3 +262,43 @@ def test_dropout_that_cannot_be_switched_off_is_named():
 def test_a_gap_that_is_nan_exceeds_every_limit():
     gaps = (OutputGap("a", 0.1, 0.1, 1.0), OutputGap("b", float("nan"), 0.1, 1.0))
     assert not TrainInferenceGap("ok", "", gaps, max_gap=0.5).passed
+
+
+def batches_of(*sizes):
+    ends = np.cumsum(sizes)
+    return [{"x": DATA["x"][end - n : end]} for end, n in zip(ends, sizes, strict=True)]
+
+
+def test_statistics_over_batches_are_those_of_all_their_samples():
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8), keras.layers.Dense(2))
+    model(2.0 * DATA["x"][:, :3], training=True)
+    whole, parts = measure_gap(model, DATA), measure_gap(model, *batches_of(4, 8, 4))
+    kernel, of_parts = whole.layers[0], parts.layers[0]  # reads no other batch statistics
+    assert of_parts.distance == pytest.approx(kernel.distance, rel=1e-4)
+    assert of_parts.log_ratio == pytest.approx(kernel.log_ratio, rel=1e-4)
+    assert (of_parts.trained_rows, of_parts.data_rows) == (3, 5)
+
+
+def test_the_gap_over_batches_is_that_of_each_as_it_comes():
+    model, batches = model_of(keras.layers.BatchNormalization()), batches_of(8, 8)
+    each = [measure_gap(model, batch).outputs[0] for batch in batches]
+    (both,) = measure_gap(model, *batches).outputs
+    assert both.worst == max(gap.worst for gap in each)
+    assert both.mean == pytest.approx(np.mean([gap.mean for gap in each]))
+
+
+def test_a_small_last_batch_is_left_out_of_the_gap_and_not_of_the_statistics():
+    model = model_of(keras.layers.BatchNormalization())
+    first, last = batches_of(14, 2)
+    gap = measure_gap(model, first, last)
+    assert gap.outputs == measure_gap(model, first).outputs
+    assert gap.layers[0].distance == pytest.approx(measure_gap(model, DATA).layers[0].distance)
+
+
+def test_positions_that_are_masked_have_no_weight_in_the_statistics():
+    model = model_of(keras.layers.Masking(), keras_norm.BatchNormalization())
+    padded = DATA["x"].copy()
+    padded[:8, 1:] = 0.0
+    whole = measure_gap(model, {"x": padded}).layers[0]
+    halves = measure_gap(model, {"x": padded[:8]}, {"x": padded[8:]}).layers[0]
+    assert halves.distance == pytest.approx(whole.distance, rel=1e-4)

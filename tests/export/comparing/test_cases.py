@@ -68,11 +68,15 @@ def test_default_lengths_are_one_half_own_and_longer():
     assert {case.length for case in make_cases(samples(), None, None)} == {1, 2, 4, 6}
 
 
-def test_all_samples_run_at_the_data_s_own_length():
-    seen = {
-        row for case in make_cases(samples(), None, None) if case.length == 4 for row in case.rows
-    }
-    assert seen == set(range(10))
+def test_all_samples_run_in_batches_once():
+    batches = list(samples().batches(4))
+    assert [rows for rows, _ in batches] == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert [row for _, case in batches for row in case.rows] == list(range(10))
+
+
+def test_a_batch_of_the_one_size_is_filled_by_the_first_samples():
+    (_, first), (rows, last) = samples(count=4, shape=(3, None, 3)).batches(32)
+    assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2, 7}), (31, {1, 2, 7}), (32, {1, 2, 7, 32})])

@@ -1,15 +1,16 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.comparing.metrics import read_labels
+from keras_norm.export.comparing.metrics import read_labels, tally
 
 SCORES = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]], "float32")
 
 
 def measured(labels, output):
-    labels = read_labels({"y": np.asarray(labels)}, {"y": output}, len(output))
-    (metric,) = labels.metrics({"y": output}, np.arange(len(output)))
-    return metric.name, metric.value
+    outputs = {"y": output}
+    labels = read_labels({"y": np.asarray(labels)}, outputs, len(output))
+    (found,) = tally(labels, outputs, outputs)
+    return found.metric.name, found.metric.value
 
 
 def test_a_class_is_the_largest_output():
@@ -41,9 +42,8 @@ def test_integer_outputs_are_classes_themselves(shape):
 
 
 def test_integer_outputs_are_classes_in_another_precision_too():
-    labels = read_labels(np.arange(4), {"y": np.arange(4)}, 4)
-    (metric,) = labels.metrics({"y": np.arange(4.0)}, np.arange(4))
-    assert metric.value == 1.0
+    (found,) = tally({"y": np.arange(4)}, {"y": np.arange(4.0)}, {"y": np.arange(4)})
+    assert found.metric.value == 1.0
 
 
 def test_boolean_outputs_are_classes_themselves():
@@ -70,10 +70,19 @@ def test_integer_outputs_have_a_squared_error_from_float_labels():
     assert measured([0.5, 1.5], np.array([0, 1])) == ("mean squared error", 0.25)
 
 
-def test_rows_are_those_of_the_samples():
-    labels = read_labels(np.array([0, 1, 2, 1]), {"y": SCORES}, 4)
-    (metric,) = labels.metrics({"y": SCORES[[2, 3]]}, np.array([2, 3]))
-    assert metric.value == 0.5
+def test_tallies_of_parts_add_up_to_that_of_the_whole():
+    rng = np.random.default_rng(0)
+    labels, output = rng.integers(-1, 2, (9, 1)), rng.normal(0.5, 0.4, (9, 1))
+    (whole,) = tally({"y": labels}, {"y": output}, {"y": output})
+    parts = [
+        tally({"y": labels[rows]}, {"y": output[rows]}, {"y": output[rows]})[0]
+        for rows in (slice(0, 2), slice(2, 7), slice(7, 9))
+    ]
+    assert parts[0] + parts[1] + parts[2] == whole
+    assert (
+        whole.metric.value
+        == np.float32((output > 0)[labels >= 0].ravel() == labels[labels >= 0]).mean()
+    )
 
 
 @pytest.mark.parametrize(

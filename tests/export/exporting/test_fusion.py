@@ -114,10 +114,35 @@ def test_the_joint_form_agrees_with_float64_and_has_a_step_beside_it(tmp_path):
     np.testing.assert_allclose(actual, np.stack(expected, 1), rtol=0, atol=1e-6)
 
 
-def test_a_step_stands_beside_fused_lstms_only_where_it_is_asked_for(tmp_path):
-    path = export_tflite(sequential(keras.layers.LSTM(4)), tmp_path / "m.tflite", fused=True)
-    with TFLiteRunner(path) as run:
+@pytest.fixture(scope="module")
+def rounded(tmp_path_factory):
+    """A model of both forms, and its file with kernels of 8 bits."""
+    layers = joint(40, return_sequences=True), keras.layers.LSTM(40), keras.layers.Dense(2)
+    model = drawn(sequential(*layers))
+    path = tmp_path_factory.mktemp("rounded") / "m.tflite"
+    return model, export_tflite(model, path, fused=True, quantize="dynamic")
+
+
+def test_a_step_stands_beside_fused_lstms_only_where_it_is_asked_for(rounded):
+    with TFLiteRunner(rounded[1]) as run:
         assert run.signatures() == ["serving_default"]
+        assert len(run.ops()[FUSED_LSTM]) == 2
+
+
+def test_kernels_of_8_bits_are_of_use_at_any_batch_and_length(rounded):
+    model, path = rounded
+    in_keras, rng = KerasRunner(model), np.random.default_rng(3)
+    with TFLiteRunner(path) as run:
+        for batch, length in SHAPES:
+            x = {"x": rng.normal(size=(batch, length, 3)).astype("float32")}
+            (expected,), (actual,) = in_keras(x).values(), run(x).values()
+            assert np.sqrt(np.mean((actual - expected) ** 2)) < 0.05 * expected.std()
+
+
+def test_kernels_of_8_bits_are_stored_once(rounded):
+    model, path = rounded
+    kernels = sum(w.size for w in model.get_weights() if w.ndim == 2)
+    assert path.stat().st_size < kernels + 20_000 < 2 * kernels + 20_000
 
 
 def masked():

@@ -6,8 +6,17 @@ import pytest
 
 import keras_norm
 from examples import digits
-from keras_norm.export import VerificationError, export_tflite
-from keras_norm.export.exporting import quantization
+from keras_norm.export import (
+    ConversionError,
+    RunnerError,
+    Step,
+    StreamingError,
+    UnsupportedOpError,
+    VerificationError,
+    check,
+    export_tflite,
+)
+from keras_norm.export.exporting import quantization, tflite
 from keras_norm.export.runners import TFLiteRunner
 from tests.export import models
 
@@ -30,6 +39,16 @@ def trained(data):
     return model
 
 
+@pytest.fixture(scope="module")
+def streaming(trained):
+    """The same model for sequences of any length."""
+    inputs = keras.Input((None, 8), name="rows")
+    hidden = keras_norm.LayerNormSimpleRNN(32, name="hidden")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax")(hidden))
+    model.set_weights(trained.get_weights())
+    return model
+
+
 def accuracy(probabilities, labels):
     return (probabilities.argmax(-1) == labels).mean()
 
@@ -45,6 +64,49 @@ def test_an_unrolled_recurrence_in_8_bits_keeps_its_accuracy(tmp_path, trained, 
     assert accuracy(expected, y_test) > 0.8
     assert accuracy(actual, y_test) > accuracy(expected, y_test) - 0.02
     assert np.sqrt(np.mean((actual - expected) ** 2)) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("quantize", "lost", "off"), [("int8", 0.02, 0.05), ("int16x8", 0.01, 0.01)]
+)
+def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
+    tmp_path, streaming, data, quantize, lost, off
+):
+    x, x_test, _, y_test = data
+    path = tmp_path / "m.tflite"
+    export_tflite(streaming, path, signature="step", quantize=quantize, representative=x[:100])
+    with TFLiteRunner(path, "step") as run:
+        (actual,) = Step(streaming).over_time(run, {"rows": x_test}).values()
+        assert run.signatures() == ["step"]
+        assert {spec.dtype for spec in run.inputs.values()} == {"float32"}
+    expected = streaming.predict(x_test, verbose=0)
+    assert accuracy(actual, y_test) > accuracy(expected, y_test) - lost
+    assert np.sqrt(np.mean((actual - expected) ** 2)) < off
+    report = check(streaming, path, x_test[:40])
+    assert report.passed  # by the rule of the exporter
+    assert [result.name for result in report.artifacts] == ["m.tflite", "m.tflite (TFLite Micro)"]
+
+
+def test_scales_are_measured_on_inputs_and_states_of_running_streams(streaming, data):
+    rows = data[0][:5]
+    samples = quantization.read_representative(streaming, "int8", rows)
+    arrays, batch = quantization.calibration_data(samples, Step(streaming), "int16x8")
+    np.testing.assert_array_equal(arrays["rows"], rows.transpose(1, 0, 2).reshape(-1, 8))
+    layer = streaming.get_layer("hidden")
+    states = arrays["hidden_h"].reshape(8, 5, 32)
+    assert batch == 1
+    assert not states[0].any()
+    for t in range(1, 8):
+        np.testing.assert_allclose(states[t], layer(rows[:, :t]), rtol=0, atol=1e-5)
+
+
+def test_scales_of_8_bits_do_not_reach_for_what_a_norm_divides_zeros_by(streaming, data):
+    rows = data[0][:5].copy()
+    rows[0, 3] = 0.0
+    samples = quantization.read_representative(streaming, "int8", rows)
+    arrays, _ = quantization.calibration_data(samples, Step(streaming), "int8")
+    assert len(arrays["rows"]) == 5 * 7 - 1  # without first timesteps, and the blank one
+    assert arrays["hidden_h"].any(axis=1).all()
 
 
 def test_inputs_of_unlike_scales_leave_a_file_of_no_use_and_it_is_refused(tmp_path):
@@ -78,13 +140,51 @@ def test_a_loop_in_8_bits_is_refused_with_the_layer_and_the_remedy(tmp_path, lay
         ({"representative": np.ones((4, 3))}, "received quantize=None"),
         ({"quantize": "int8", "representative": np.ones((4, 2))}, r"Received shape \(4, 2\)"),
         ({"quantize": "int8", "representative": np.ones((1, 3))}, "a few hundred. Received 1"),
+        ({"quantize": "int16x8"}, "give representative="),
         ({"quantize": "int8", "fused": True}, "keep their weights in float32"),
-        ({"quantize": "int8", "step": True}, "export without step=True"),
+        ({"quantize": "int8", "step": True}, 'the step alone by signature="step"'),
+        ({"signature": "serving_default"}, "None for whole sequences"),
+        ({"signature": "step", "step": True}, "Leave step out"),
+        ({"signature": "step", "step": False}, "Leave step out"),
+        ({"signature": "step", "fused": True}, "run over whole sequences"),
     ],
 )
 def test_a_combination_that_cannot_be_is_refused(tmp_path, arguments, message):
     with pytest.raises(ValueError, match=message):
         export_tflite(models.dense(), tmp_path / "m.tflite", **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_a_step_has_none_alone(tmp_path):
+    with pytest.raises(StreamingError, match="no input has open time"):
+        export_tflite(models.dense(), tmp_path / "m.tflite", signature="step")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "message"),
+    [
+        (
+            "Quantization to 16x8-bit not yet supported for op: 'SQUARE'.",
+            UnsupportedOpError,
+            "no 16 bits for SQUARE: take",
+        ),
+        (
+            "Max and min for dynamic tensors should be recorded during calibration: Failed for x",
+            ConversionError,
+            "such as the mask of an Embedding: take",
+        ),
+    ],
+)
+def test_what_the_quantizer_has_no_16_bits_for_is_said(tmp_path, monkeypatch, said, error, message):
+    def refused(*_, **__):
+        raise RunnerError(said, f"{said}\n{said}\n")
+
+    monkeypatch.setattr(tflite, "WorkerProcess", refused)
+    with pytest.raises(error, match=message):
+        export_tflite(
+            models.dense(), tmp_path / "m.tflite", quantize="int16x8", representative=np.eye(3)
+        )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -256,3 +256,17 @@ def test_a_file_for_gpus_alone_fails_whoever_wrote_it(tmp_path):
     report = check(sequential(lstm(name="lstm")), [tmp_path / "m"], draw(4, 5, 3))
     assert not report
     assert any("CudnnRNNV3" in str(failure) for failure in report.failures)
+
+
+def test_a_lookup_of_an_embedding_is_one_operation():
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    embedded = keras.layers.Embedding(9, 4, mask_zero=True, name="table")(ids)
+    model = randomized(keras.Model(ids, keras.layers.LSTM(4)(embedded)))
+    twin = with_twins(model, None, twins.TWINS | twins.LOOKUPS)
+    table = twin.get_layer("table")
+    data = {"ids": np.random.default_rng(0).integers(0, 9, (3, 5))}
+    models.assert_same(KerasRunner(twin)(data), KerasRunner(model)(data))
+    call = tf.function(table, autograph=False)
+    graph = call.get_concrete_function(tf.TensorSpec((None, None), "int32")).graph
+    types = {operation.type for operation in graph.get_operations()}
+    assert not types & {"Less", "Select", "SelectV2"}

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export import Step, export_saved_model
-from keras_norm.export.exporting.warmup import warmup_requests
 from keras_norm.export.formats.saved_model import saved_model_signatures
 from keras_norm.export.runners import CApiRunner, KerasRunner
+from keras_norm_verify import read_proof
 from tests.export import models
 
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
@@ -39,7 +39,8 @@ def exported(model, tmp_path_factory):
         version=1,
         step=True,
         signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"])[1], axis=1)}},
-        warmup=data(40),
+        samples=data(40),
+        warmup=True,
     )
 
 
@@ -62,35 +63,44 @@ def in_keras(model):
     }
 
 
-@pytest.fixture(scope="module")
-def logged(exported):
+def requests(exported):
     """The requests as the server reads them, by TensorFlow's own reader of records."""
     file = exported / "assets.extra" / "tf_serving_warmup_requests"
     records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
-    return [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+    logs = [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+    return [log.predict_log.request for log in logs]
 
 
-def test_each_signature_is_asked_alone_and_together(logged):
-    asked = [signature_and_inputs(log.predict_log.request) for log in logged]
-    assert [(name, len(inputs["x"])) for name, inputs in asked] == [
-        (name, batch) for batch in (1, 1, 1, 32) for name in ("serving_default", "step")
-    ]
+@pytest.fixture(scope="module")
+def logged(exported):
+    return requests(exported)
+
+
+def test_the_requests_are_the_cases_of_the_proof(logged, exported):
+    cases = read_proof(exported).cases
+    asked = [signature_and_inputs(request) for request in logged]
+    assert [name for name, _ in asked] == ["serving_default", "serving_default", "step"]
+    for (_, inputs), case in zip(asked, cases, strict=True):
+        for name, array in inputs.items():
+            first = case.inputs[name][:, 0] if name in case.sequences else case.inputs[name]
+            np.testing.assert_array_equal(array, first)
 
 
 def test_the_samples_are_the_users_and_the_states_are_zeros(logged):
-    (_, whole), (_, first) = (signature_and_inputs(log.predict_log.request) for log in logged[2:4])
-    np.testing.assert_array_equal(whole["x"], data(40)[1:2])
-    np.testing.assert_array_equal(first["x"], data(40)[1:2, 0])
-    np.testing.assert_array_equal(first["hidden_h"], np.zeros((1, 4), "float32"))
+    (_, one), (_, three), (_, first) = map(signature_and_inputs, logged)
+    np.testing.assert_array_equal(one["x"], data(40)[:1, :3])
+    np.testing.assert_array_equal(three["x"], data(40)[:3])
+    np.testing.assert_array_equal(first["x"], data(40)[:3, 0])
+    np.testing.assert_array_equal(first["hidden_h"], np.zeros((3, 4), "float32"))
 
 
 def test_no_request_names_a_model(logged):
-    assert {log.predict_log.request.model_spec.name for log in logged} == {""}
+    assert {request.model_spec.name for request in logged} == {""}
 
 
 def test_the_loaded_model_answers_every_request_as_keras_does(loaded, in_keras, logged):
-    for log in logged:
-        name, inputs = signature_and_inputs(log.predict_log.request)
+    for request in logged:
+        name, inputs = signature_and_inputs(request)
         models.assert_same(loaded[name](inputs), in_keras[name](inputs))
 
 
@@ -110,40 +120,21 @@ def test_every_signature_answers_eight_threads_at_once_as_keras_does(name, loade
         models.assert_same(high, in_keras[name](case))
 
 
-def test_types_and_shapes_are_those_of_the_signature():
-    *_, request = warmup_requests(models.tagger(), models.tagger_data(5, 4))
-    tensors = {
-        name: (tf.dtypes.as_dtype(t.dtype).name, [d.size for d in t.tensor_shape.dim])
-        for name, t in request.inputs.items()
-    }
-    assert tensors == {"features_of_it": ("float32", [5, 4, 3]), "file": ("int32", [5, 4])}
-
-
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_every_precision_keeps_its_type(dtype):
-    inputs = keras.Input((3,), name="x", dtype=dtype)
-    model = keras.Model(inputs, keras.layers.Dense(2, dtype=dtype)(inputs))
-    *_, request = warmup_requests(model, np.ones((2, 3)))
-    assert tf.dtypes.as_dtype(request.inputs["x"].dtype).name == dtype
+def test_types_and_shapes_are_those_of_the_signature(dtype, tmp_path):
+    inputs = keras.Input((3,), name="x", dtype=dtype), keras.Input((None,), 4, "int64", name="ids")
+    model = keras.Model(inputs, keras.layers.Lambda(lambda x: x[0], output_shape=(3,))(inputs))
+    for request in requests(export_saved_model(model, tmp_path / "model", warmup=True)):
+        types = {n: tf.dtypes.as_dtype(t.dtype).name for n, t in request.inputs.items()}
+        assert types == {"x": dtype, "ids": "int64"}
+        assert tf.make_ndarray(request.inputs["x"]).shape == (4, 3)
 
 
-def test_one_sample_is_enough():
-    requests = warmup_requests(models.dense(), np.ones((1, 3)))
-    assert {tf.make_ndarray(request.inputs["x"]).shape for request in requests} == {(1, 3)}
-
-
-def test_a_fixed_batch_is_one_request_of_that_batch():
-    inputs = keras.Input(batch_shape=(4, 3), name="x")
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    (request,) = warmup_requests(model, np.ones((2, 3)))
-    assert tf.make_ndarray(request.inputs["x"]).shape == (4, 3)
-
-
-def test_samples_that_the_model_refuses_are_refused_before_anything_is_written(tmp_path):
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras.layers.Conv1D(2, 5)(inputs))
-    with pytest.raises(ValueError, match="the model refuses the samples given as warmup: "):
-        export_saved_model(model, tmp_path / "new" / "model", warmup=data(2, time=3))
+def test_a_model_without_cases_has_no_warmup(tmp_path):
+    inputs = keras.Input((), dtype="string", name="text")
+    model = keras.Model(inputs, keras.layers.TextVectorization(vocabulary=["a"])(inputs))
+    with pytest.raises(ValueError, match="give samples, of numbers"):
+        export_saved_model(model, tmp_path / "new" / "model", warmup=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -153,12 +144,11 @@ def test_an_interrupted_warmup_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(tf.io, "TFRecordWriter", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        export_saved_model(models.dense(), tmp_path / "model", warmup=np.ones((2, 3)))
+        export_saved_model(models.dense(), tmp_path / "model", warmup=True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_the_extra_only_warmup_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'pip install "\.\[serving\]"'):
-        export_saved_model(models.dense(), tmp_path / "model", warmup=np.ones((2, 3)))
-    assert list(tmp_path.iterdir()) == []
+        export_saved_model(models.dense(), tmp_path / "model", warmup=True)

@@ -1,0 +1,187 @@
+"""What models answered, judged: no model runs here."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from keras_norm.export.checking.artifacts import Source
+from keras_norm.export.checking.plan import Plan
+from keras_norm.export.checking.running import Answers
+from keras_norm.export.comparing import properties
+from keras_norm.export.comparing.compare import TOLERANCES, coarsest, judge, measure
+from keras_norm.export.comparing.difference_profile import merged
+from keras_norm.export.comparing.eight_bits import Useful, useful
+from keras_norm.export.comparing.properties import Tolerance
+from keras_norm.export.results import (
+    ArtifactResult,
+    DifferenceProfile,
+    Measured,
+    Measurement,
+    OutputComparison,
+    OutputResult,
+    Partial,
+    Property,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Judge:
+    """Holds answers against the Keras model's.
+
+    Attributes:
+        plan: what was asked.
+        measured: what all data gave.
+        rtol: relative tolerance that the user asked for, or None.
+        atol: absolute tolerance that the user asked for, or None.
+    """
+
+    plan: Plan
+    measured: Partial
+    rtol: float | None
+    atol: float | None
+
+    @property
+    def timesteps(self) -> int:
+        """Most timesteps that a recurrent layer ran; 1 without one."""
+        recurrent = self.plan.timesteps > 1
+        return max(self.plan.timesteps, self.measured.timesteps) if recurrent else 1
+
+    def share(self, precision: str) -> float:
+        """The default tolerance of values of this precision, over all data."""
+        return self.plan.share(precision, self.timesteps)
+
+    def tolerance(self, precision: str) -> Tolerance:
+        """How far values of this precision may differ.
+
+        By default rtol is the precision's own, and atol a share of an output's largest value in all
+        data and cases, whatever that value is.
+        """
+        share, scales = self.share(precision), dict(self.measured.scales)
+        return Tolerance(
+            TOLERANCES[precision] if self.rtol is None else self.rtol,
+            {
+                name: share * (max(scale, scales.get(name, 0.0)) or 1.0)
+                if self.atol is None
+                else self.atol
+                for name, scale in self.plan.scales.items()
+            },
+        )
+
+    def artifact(self, source: Source, answers: Answers) -> ArtifactResult:
+        """All that is to be said of one artefact, but why its values differ."""
+        precision = coarsest([source.precision, self.plan.precision])
+        tolerance = self.tolerance(precision)
+        seen = next((m for m in self.measured.artifacts if m.name == source.name), None)
+        if seen is None:
+            names = ", ".join(repr(m.name) for m in self.measured.artifacts) or "none"
+            raise ValueError(f"The data were measured for {names}, and not for {source.name!r}.")
+        # What a file in eight bits gives is judged as its exporter does, what it repeats as any.
+        by_rms = precision == "int8" and self.rtol is None and self.atol is None
+        rule = useful(self.measured.spreads) if by_rms else tolerance
+        error = seen.error or answers.error
+        done = answers.ops is not None
+        return ArtifactResult(
+            source.name,
+            source.path,
+            precision,
+            tolerance.rtol,
+            self.atol,
+            () if seen.error else self._values(seen, answers, tolerance, rule),
+            self._properties(source, answers, tolerance, rule),
+            error,
+            self.share(precision),
+            tuple(tally.metric for tally in seen.tallies) if done else (),
+            cost=answers.cost if done else None,
+        )
+
+    def calls(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, Property]:
+        """Whether rows are independent, and a call gives the same again."""
+        first, last = self.plan.cases[0], self.plan.cases[-1]
+        before, after = answers.cases[-1], answers.again[1]
+        return (
+            properties.row_independence(self.plan.companions, answers.companions, tolerance),
+            properties.repeat(last, first, before, after, tolerance),
+        )
+
+    def _properties(
+        self, source: Source, answers: Answers, tolerance: Tolerance, rule: Tolerance | Useful
+    ) -> tuple[Property, ...]:
+        if answers.ops is None:
+            return ()
+        cases, first = self.plan.cases, self.plan.cases[0]
+        picked = [cases[k] for k in answers.picked]
+        alone = [answers.cases[k] for k in answers.picked]
+        before, after = answers.first, answers.again[0]
+        streamed = () if answers.streamed is None else (self._streaming(source, answers, rule),)
+        return (
+            *self.calls(answers, tolerance),
+            *streamed,
+            properties.concurrency(picked, alone, answers.at_once, tolerance),
+            properties.unchanged(answers.changed, first, before, after, tolerance),
+            properties.plain_ops(*answers.ops),
+        )
+
+    def _streaming(self, source: Source, answers: Answers, rule: Tolerance | Useful) -> Property:
+        stream = self.plan.long_stream() if source.alone else self.plan.stream()
+        actual = answers.streamed
+        assert actual is not None
+        expected, length = (
+            (stream, 0) if isinstance(stream, str) else (stream.expected, stream.length)
+        )
+        return properties.streaming(expected, actual, length, rule)
+
+    def _values(
+        self, seen: Measured, answers: Answers, tolerance: Tolerance, rule: Tolerance | Useful
+    ) -> tuple[OutputResult, ...]:
+        """Every case, and all data, against the Keras model's answers, output by output."""
+        found: dict[str, list[tuple[str, Measurement]]] = {}
+        # In eight bits all samples of a length are judged together, masked or not.
+        alike = {case.name: (case.length, case.masked) for case in self.plan.cases}
+        for case, expected, actual in zip(
+            self.plan.cases, self.plan.expected, answers.cases, strict=False
+        ):
+            for result in measure(expected, actual, tolerance.rtol, case.rows):
+                found.setdefault(result.output, []).append((case.name, result))
+        for result in seen.outputs:
+            if result.rtol != tolerance.rtol:
+                raise ValueError(
+                    f"The data were measured with rtol={result.rtol}: give the same to check. "
+                    f"Received: rtol={tolerance.rtol}."
+                )
+            name = f"all {self.measured.samples} samples"
+            found.setdefault(result.output, []).append((name, result))
+        return tuple(
+            OutputResult(
+                name,
+                tuple(case for case, _ in results),
+                tuple(
+                    _judged_in_groups(rule, results, alike)
+                    if isinstance(rule, Useful)
+                    else (judge(m, rule.atol.get(name, 0.0)) for _, m in results)
+                ),
+                _profile([m.profile for _, m in results if m.profile is not None]),
+            )
+            for name, results in found.items()
+        )
+
+
+def _judged_in_groups(
+    rule: Useful, results: list[tuple[str, Measurement]], groups: Mapping[str, Any]
+) -> Iterator[OutputComparison]:
+    """A comparison for each case, of one verdict with those of its group."""
+    together: dict[Any, list[int]] = {}
+    for k, (case, _) in enumerate(results):
+        together.setdefault(groups.get(case, case), []).append(k)
+    judged = {
+        k: comparison
+        for group in together.values()
+        for k, comparison in zip(
+            group, rule.judge_together([results[k][1] for k in group]), strict=True
+        )
+    }
+    return (judged[k] for k in range(len(results)))
+
+
+def _profile(profiles: list[DifferenceProfile]) -> DifferenceProfile | None:
+    return functools.reduce(merged, profiles) if profiles else None

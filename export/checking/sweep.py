@@ -1,0 +1,129 @@
+"""All data, a part at a time, through the Keras model and the artefacts."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from keras_norm.export.checking.gap import GapMeter
+from keras_norm.export.checking.plan import longest, with_rows
+from keras_norm.export.checking.running import Opened
+from keras_norm.export.comparing.cases import Case
+from keras_norm.export.comparing.compare import TOLERANCES, coarsest, measure
+from keras_norm.export.comparing.data import Part
+from keras_norm.export.comparing.eight_bits import spreads
+from keras_norm.export.comparing.elements import Arrays, magnitude
+from keras_norm.export.comparing.merging import merge
+from keras_norm.export.comparing.metrics import read_labels, tally
+from keras_norm.export.comparing.precision import model_precision
+from keras_norm.export.errors import one_line
+from keras_norm.export.results import Measured, Measurement, Partial, Tally
+from keras_norm.export.runners import KerasRunner
+
+
+class Sweep:
+    """Measures parts of the data; an artefact that raised is asked no more.
+
+    Args:
+        model: a functional or Sequential model.
+        run: its runner.
+        artifacts: what is compared with it.
+        rtol: relative tolerance; None for that of the values' precision.
+        batch: most samples of a call.
+
+    Attributes:
+        worst: by artefact, the batch that was furthest off, and what the Keras model gives for it.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        run: KerasRunner,
+        artifacts: Sequence[Opened],
+        rtol: float | None,
+        batch: int,
+    ) -> None:
+        self.model, self.run, self.artifacts = model, run, artifacts
+        self.rtol, self.batch = rtol, batch
+        self.gap = GapMeter(model)
+        self.worst: dict[str, tuple[Case, Arrays]] = {}
+        self._off: dict[str, float] = {}
+
+    def __call__(self, part: Part) -> Partial:
+        """Run one part in batches, and in training mode as one, unless the model takes one size."""
+        found: list[Partial] = []
+        labels: Arrays = {}
+        for rows, case in part.samples.batches(self.batch):
+            expected = self.run(case.inputs)
+            if part.labels is not None and not labels:
+                count = part.samples.count
+                labels = read_labels(part.labels, with_rows(case, expected), count)
+            batch = _Batch(part.source, rows, case, expected, labels)
+            found.append(
+                Partial(
+                    samples=batch.count,
+                    timesteps=longest(case.inputs),
+                    scales=tuple((name, magnitude(y)) for name, y in expected.items()),
+                    spreads=spreads({n: y[: batch.count] for n, y in batch.with_rows.items()}),
+                    tallies=batch.tally(expected),
+                    artifacts=tuple(self._measured(artifact, batch) for artifact in self.artifacts),
+                )
+            )
+        for _, case in part.samples.batches(part.samples.count):
+            places = [row - part.samples.first for row in case.rows]
+            given = {name: y[places] for name, y in labels.items()}
+            found.append(Partial(gap=self.gap(case.inputs, given)))
+        return merge(found)
+
+    def _measured(self, artifact: Opened, batch: "_Batch") -> Measured:
+        name = artifact.source.name
+        if artifact.run is None:
+            return Measured(name, error=artifact.error)
+        try:
+            actual = artifact.run(batch.case.inputs)
+        # Whatever a runner raises is a finding about its artefact; the others go on.
+        except Exception as error:
+            artifact.run, artifact.error = None, one_line(error)
+            return Measured(name, error=artifact.error)
+        rtol = self.rtol
+        if rtol is None:
+            own = model_precision(self.model, batch.expected)
+            rtol = TOLERANCES[coarsest([artifact.source.precision, own])]
+        outputs = measure(batch.expected, actual, rtol, batch.case.rows, batch.source)
+        off = max((_share(found) for found in outputs), default=-1.0)
+        if off > self._off.get(name, 0.0):
+            self._off[name], self.worst[name] = off, (batch.case, batch.expected)
+        return Measured(name, outputs, batch.tally(actual))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Batch:
+    """What the Keras model gives for one batch, of whose rows the first are to be counted."""
+
+    source: str
+    rows: slice
+    case: Case
+    expected: Arrays
+    labels: Arrays
+
+    @property
+    def count(self) -> int:
+        return self.rows.stop - self.rows.start
+
+    @property
+    def with_rows(self) -> Arrays:
+        """The Keras model's outputs that have a row for each of the batch's."""
+        return with_rows(self.case, self.expected)
+
+    def tally(self, outputs: Arrays) -> tuple[Tally, ...]:
+        """The metrics of those outputs that have the Keras model's shape."""
+        own = self.with_rows
+        alike = {
+            n: y[: self.count] for n, y in outputs.items() if n in own and y.shape == own[n].shape
+        }
+        labels = {name: y[self.rows] for name, y in self.labels.items()}
+        return tally(labels, alike, {name: y[: self.count] for name, y in own.items()})
+
+
+def _share(found: Measurement) -> float:
+    """By how much of an output's size its values are off."""
+    return found.worst.excess(found.rtol) / (found.scale or 1.0) if found.worst else -1.0

@@ -1,0 +1,126 @@
+"""A model against another version of it: what changed, and for whom."""
+
+import contextlib
+import operator
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_norm.export.checking.artifacts import Artifact
+from keras_norm.export.checking.plan import with_rows
+from keras_norm.export.checking.running import left_as_it_was
+from keras_norm.export.comparing.cases import LARGE_BATCH
+from keras_norm.export.comparing.changes import changes, threshold
+from keras_norm.export.comparing.data import Data
+from keras_norm.export.comparing.elements import Arrays
+from keras_norm.export.comparing.metrics import read_labels
+from keras_norm.export.report.versions import VersionReport
+from keras_norm.export.results.changes import OutputChange
+from keras_norm.export.runners import KerasRunner, open_runner
+
+
+def compare_versions(
+    old: keras.Model | str | os.PathLike[str],
+    new: keras.Model | Artifact | Sequence[keras.Model | Artifact],
+    data: Any,
+    *,
+    labels: Any = None,
+    batch_size: int = LARGE_BATCH,
+) -> VersionReport:
+    """Say what another version of a model predicts differently, and for which samples.
+
+    Where `check` asks whether a file computes what its model does, this takes two models that are
+    meant to differ, and fails nothing. An output with several values on its last axis predicts the
+    class of the largest, as integers predict themselves; a single one between 0 and 1 is held
+    against 0.5, and with integer labels any other against 0. What is left predicts numbers: so
+    does an output with float labels.
+
+    Args:
+        old: the version to compare with: a functional or Sequential model, or an exported file.
+        new: another version, as a model, a file, or a function from arrays by input name to arrays
+            by output name; or several.
+        data: as `keras_norm.export.check`, read a part at a time.
+        labels: as `check`: then it says which predictions became right and which wrong, with the
+            metric of both.
+        batch_size: most samples of a call.
+
+    Returns:
+        A report, with the samples whose predictions changed most.
+
+    Raises:
+        ValueError: data that do not fit the old version, a new one with other outputs, or none.
+        RunnerError: a file that does not run.
+
+    Example:
+    ```python
+    report = compare_versions("served/digits/1", "served/digits/2", x_test, labels=y_test)
+    report.print()
+    ```
+    """
+    several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
+    if not several:
+        raise ValueError("There is nothing to compare with. Give at least one new version.")
+    samples = 0
+    thresholds: dict[str, float | None] = {}
+    with contextlib.ExitStack() as stack:
+        (old_name, before), *others = (_opened(version, stack) for version in (old, *several))
+        found: list[tuple[OutputChange, ...]] = [() for _ in others]
+        for part in Data(before.inputs, data, labels):
+            known: Arrays = {}
+            for rows, case in part.samples.batches(batch_size):
+                count = rows.stop - rows.start
+                answer = with_rows(case, before(case.inputs))
+                if part.labels is not None and not known:
+                    known = read_labels(part.labels, answer, part.samples.count)
+                thresholds = thresholds or {
+                    n: threshold(y, known.get(n)) for n, y in answer.items()
+                }
+                given = {name: y[rows] for name, y in known.items()}
+                expected = {name: y[:count] for name, y in answer.items()}
+                for k, (name, run) in enumerate(others):
+                    actual = _fitted(name, run, case.inputs, answer)
+                    actual = {output: y[:count] for output, y in actual.items()}
+                    changed = changes(expected, actual, given, thresholds, case.rows, part.source)
+                    found[k] = tuple(map(operator.add, found[k], changed)) or changed
+            samples += part.samples.count
+    if not samples:
+        raise ValueError("The data hold no samples. Give at least one.")
+    names = (name for name, _ in others)
+    return VersionReport(old_name, samples, tuple(zip(names, found, strict=True)))
+
+
+def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
+    """A version's name, and its runner."""
+    if isinstance(version, keras.Model):
+        stack.enter_context(left_as_it_was(version))
+        return version.name, KerasRunner(version)
+    if callable(version):
+        return str(getattr(version, "name", getattr(version, "__name__", "function"))), version
+    run = stack.enter_context(open_runner(version))
+    return "/".join(pathlib.Path(run.path).parts[-2:]), run
+
+
+def _fitted(name: str, run: Any, inputs: Arrays, expected: Arrays) -> Arrays:
+    """What a new version gives, by the old one's names; a single input or output may have another.
+
+    Raises:
+        ValueError: other inputs, outputs or shapes.
+    """
+    taken = getattr(run, "inputs", inputs)
+    if len(taken) == len(inputs) == 1:
+        inputs = dict(zip(taken, inputs.values(), strict=True))
+    actual = run(inputs)
+    if len(actual) == len(expected) == 1:
+        actual = dict(zip(expected, actual.values(), strict=True))
+    for output, y in expected.items():
+        shape = np.shape(actual[output]) if output in actual else None
+        if shape != y.shape:
+            raise ValueError(
+                f"Versions are compared by outputs of the same names and shapes: {name} gives for "
+                f"{output!r} {'nothing' if shape is None else shape}, the old version {y.shape}."
+            )
+    return {output: np.asarray(actual[output]) for output in expected}

@@ -1,0 +1,103 @@
+"""Eight bits: how far off values may be, and be of use all the same.
+
+::
+
+    sqrt(mean((y' - y)^2)) <= 1/4 sqrt(mean((y - mean over the samples of y)^2))
+
+for every output y of real numbers, y' that of the file, which has to be finite. Integers are not
+compared: a rounded weight may turn an argmax. The exporter and `check` both judge by it.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from keras_norm.export.comparing import compare
+from keras_norm.export.comparing.elements import Arrays, kind_of, wide
+from keras_norm.export.results import Measurement, OutputComparison, Spread
+
+# How a TFLite file is quantised, where its weights have 8 bits.
+EIGHT_BITS = ("dynamic", "int8", "int16x8")
+# Largest error, as a share of how much an output varies: classifiers of digits and of questions
+# lost up to 3 points of accuracy below it, and from 11 to 26 beyond.
+USEFUL = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Useful:
+    """The rule, with the largest root mean square of an error for every output by name."""
+
+    limits: Mapping[str, float]
+
+    def judge(self, found: Measurement) -> OutputComparison:
+        """What was measured of an output, judged by the rule.
+
+        Args:
+            found: of `keras_norm.export.comparing.compare.measure`.
+        """
+        result = compare.judge(found, math.inf)
+        if result.problem is not None:
+            return result
+        if found.exact:
+            return dataclasses.replace(result, passed=True)
+        limit, error = (
+            self.limits.get(found.output, math.inf),
+            math.sqrt(found.squared / found.count),
+        )
+        used = error / limit if limit else math.inf if error else 0.0
+        return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
+
+    def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
+        """Several measurements of an output with one verdict.
+
+        One sample alone may be far off, in a file of use.
+
+        Args:
+            found: as for `judge`.
+        """
+        all_of_them = self.judge(functools.reduce(compare.merge, found))
+        return [
+            own
+            if own.rms is None or all_of_them.rms is None
+            else dataclasses.replace(
+                own, passed=all_of_them.passed, used=all_of_them.used, rms=all_of_them.rms
+            )
+            for own in map(self.judge, found)
+        ]
+
+    def failed(
+        self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
+    ) -> OutputComparison | None:
+        """The first output that fails, or None; `rows` are the numbers of the samples."""
+        results = map(self.judge, compare.measure(expected, actual, 0.0, rows))
+        return next((result for result in results if not result), None)
+
+
+def useful(spreads: Iterable[Spread]) -> Useful:
+    """The rule for outputs that vary as these do.
+
+    Args:
+        spreads: of each output, over all samples; several of an output where rows differ in shape.
+    """
+    sums: dict[str, np.ndarray] = {}
+    for spread in spreads:
+        about_the_mean = spread.squares - float(np.sum(np.square(spread.total))) / spread.samples
+        found = np.array([max(about_the_mean, 0.0), spread.samples * spread.total.size])
+        sums[spread.output] = sums.get(spread.output, np.zeros(2)) + found
+    return Useful({n: USEFUL * math.sqrt(squares / size) for n, (squares, size) in sums.items()})
+
+
+def spreads(outputs: Mapping[str, np.ndarray]) -> tuple[Spread, ...]:
+    """How the outputs of real numbers vary over their rows.
+
+    Args:
+        outputs: (samples, ...) by name, what a model gives for some samples.
+    """
+    return tuple(
+        Spread(name, len(y), wide(y).sum(axis=0), float(np.square(wide(y)).sum()))
+        for name, y in outputs.items()
+        if kind_of(y) == "float" and y.size
+    )

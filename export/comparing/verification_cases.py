@@ -1,0 +1,113 @@
+"""What an exporter runs a model and its file on: real samples, or random ones."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_norm.export.comparing.cases import Case, Samples, masked_cases, read_samples
+from keras_norm.export.comparing.masking import mask_fills
+from keras_norm.export.errors import one_line
+from keras_norm.export.runners import Arrays, KerasRunner
+from keras_norm.export.signature import TensorSpec, input_specs
+from keras_norm.walk import named_layers
+
+# Cases, each with what the Keras model gives for it.
+Cases = list[tuple[Case, Arrays]]
+
+BATCH = 3
+# The first that the model accepts is used (a convolution can need more steps).
+LENGTHS = (7, 25, 90, 300)
+
+
+def verification_cases(model: keras.Model, data: Any = None) -> Cases:
+    """Two batch sizes and two lengths, and where the model masks an input each way of padding it.
+
+    Args:
+        model: a functional or a built sequential model.
+        data: real samples, arrays (samples, ...) by input name, or one array for one input; None
+            for random ones.
+
+    Returns:
+        Batch 1 of half the length, batch 3 of the length, the same padded; a model of a fixed batch
+        has that. Without time there is one length.
+
+    Raises:
+        ValueError: the data do not fit, or the model refuses them; or there are none, and the model
+            runs at none of the lengths tried.
+    """
+    run = KerasRunner(model)
+    if data is not None:
+        samples = read_samples(run.inputs, data)
+        try:
+            return _answered(run, _cases(model, samples))
+        except Exception as error:
+            raise ValueError(f"the model refuses the samples given: {one_line(error)}") from error
+    refusal: Exception | None = None
+    for length in LENGTHS:
+        # Whatever a layer raises at a length it cannot take, a longer one may suit it.
+        try:
+            cases = _answered(run, _cases(model, _random_samples(model, length)))
+        except Exception as error:
+            refusal = error
+            continue
+        if all(a.size for a in itertools.chain.from_iterable(o.values() for _, o in cases)):
+            return cases
+    raise ValueError(
+        f"the model gives no output for random inputs of the lengths {LENGTHS}, so a file made "
+        "from it cannot be verified"
+    ) from refusal
+
+
+def _cases(model: keras.Model, samples: Samples) -> list[Case]:
+    half = (samples.longest + 1) // 2 or None
+    rows = range(samples.batch or BATCH)
+    plain = [samples.case(range(samples.batch or 1), half), samples.case(rows)]
+    return [*plain, *masked_cases(samples, mask_fills(model), BATCH)]
+
+
+def _answered(run: KerasRunner, cases: Iterable[Case]) -> Cases:
+    """What the model gives for each; a mean over a row that is masked everywhere is NaN."""
+    known = [(case, run(case.inputs)) for case in cases]
+    return [
+        (case, answer)
+        for case, answer in known
+        if not (case.masked and any(_holds_nan(array) for array in answer.values()))
+    ]
+
+
+def _holds_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def _random_samples(model: keras.Model, length: int) -> Samples:
+    rng, ids = np.random.default_rng(0), _smallest_vocabulary(model)
+    specs = input_specs(model)
+    return read_samples(specs, {n: _draw(spec, length, ids, rng) for n, spec in specs.items()})
+
+
+def _smallest_vocabulary(model: keras.Model) -> int:
+    """The number of ids that every embedding knows; 2 without one (ids 0 and 1)."""
+    sizes = [
+        layer.input_dim
+        for _, layer in named_layers(model)
+        if isinstance(layer, keras.layers.Embedding)
+    ]
+    return min(sizes, default=2)
+
+
+def _draw(spec: TensorSpec, length: int, ids: int, rng: np.random.Generator) -> np.ndarray:
+    """Random values for one input."""
+    batch, *sizes = spec.shape
+    shape = [batch or BATCH + 1, *(length if size is None else size for size in sizes)]
+    if spec.dtype == "bool":
+        return rng.random(shape) < 0.5
+    if spec.dtype.startswith(("float", "bfloat")):
+        values: np.ndarray = rng.normal(size=shape)
+    else:
+        ids = min(ids, np.iinfo(spec.dtype).max)
+        values = rng.integers(0, ids, shape)
+        values[..., 0] = ids - 1  # no row is padding from its start to its end
+    return values.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)

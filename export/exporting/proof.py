@@ -1,0 +1,152 @@
+"""What goes along with an exported file, for `keras-norm verify` (`keras_norm_verify`)."""
+
+import dataclasses
+import logging
+import pathlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from keras_norm.export.comparing.compare import TOLERANCES
+from keras_norm.export.comparing.eight_bits import EIGHT_BITS
+from keras_norm.export.comparing.elements import largest
+from keras_norm.export.comparing.verification_cases import Cases, verification_cases
+from keras_norm.export.comparing.verify import CONVERTS_WRONGLY, TOLERANCE, allowed_share
+from keras_norm.export.errors import VerificationError
+from keras_norm.export.exporting.streaming import Step
+from keras_norm.export.runners import Arrays, KerasRunner
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.versions import versions
+from keras_norm_verify import (
+    BESIDE,
+    IN_FOLDER,
+    INSIDE,
+    Proof,
+    ProvenCase,
+    failures,
+    hashes,
+    open_run,
+)
+
+logger = logging.getLogger("keras_norm.export")
+
+
+def make_proof(
+    model: keras.Model,
+    cases: Cases,
+    step: Step | None = None,
+    *,
+    alone: bool = False,
+    quantize: str | None = None,
+    answers: Mapping[str, Sequence[Arrays]] | None = None,
+) -> Proof:
+    """The cases that a file was verified on, with the outputs that it is to give anywhere.
+
+    These are the Keras model's. Those of a file in eight bits are its own, as the exporter saw
+    them: what they are worth beside the model is known then, and they have to stay what they are.
+
+    Args:
+        model: the Keras model.
+        cases: of `verification_cases`.
+        step: the model timestep by timestep, where the file has a signature `step`; one case is run
+            so too.
+        alone: whether the file has no other signature: then all cases are, in the batch that it
+            has.
+        quantize: how the file is quantised, as for `export_tflite`.
+        answers: what each signature of the file gave for the cases.
+    """
+    own = answers if quantize in EIGHT_BITS else None
+
+    def proven(k: int, signature: str) -> ProvenCase:
+        case, expected = cases[k]
+        if own is not None:
+            expected, share = own[signature][k], TOLERANCES["int8"]
+        else:
+            share = TOLERANCE[quantize] if quantize else allowed_share(model, expected)
+        atol = {name: share * largest([array]) for name, array in expected.items()}
+        return ProvenCase(case.name, signature, case.inputs, expected, atol)
+
+    def streamed(k: int, stream: Step) -> ProvenCase:
+        whole, count = proven(k, STEP), len(cases[k][0].rows)
+        size = len(cases[0][0].rows) if alone else count
+        return dataclasses.replace(
+            whole,
+            name=f"{whole.name}, timestep by timestep" + f", row 0 of {count}" * (size < count),
+            inputs={n: a[:size] for n, a in whole.inputs.items()} | stream.initial_states(size),
+            expected={n: a[:size] for n, a in whole.expected.items()},
+            sequences=tuple(stream.sequences),
+            states=tuple(stream.states),
+            sequence_outputs=tuple(stream.sequence_outputs),
+        )
+
+    every = range(len(cases))
+    proven_cases = [] if alone else [proven(k, SERVING_DEFAULT) for k in every]
+    if step is not None:
+        proven_cases += [streamed(k, step) for k in (every if alone else [1])]
+    reference = f'what the Keras model "{model.name}" does'
+    if own is not None:
+        reference = "what it did where it was written"
+    return Proof(model.name, reference, versions(), {}, tuple(proven_cases))
+
+
+def find_cases(model: keras.Model, data: Any = None) -> Cases | None:
+    """The cases that a model is run on; None, and the reason is logged, where there are none.
+
+    Args:
+        model: a functional or a built sequential model.
+        data: real samples, as for `verification_cases`, or None.
+
+    Raises:
+        ValueError: there are samples, and they do not fit, or the model refuses them.
+    """
+    try:
+        return verification_cases(model, data)
+    except ValueError as error:
+        if data is not None:
+            raise
+        logger.info('the file of model "%s" is not run, and has no proof: %s', model.name, error)
+        return None
+
+
+def holds(model: keras.Model, folder: pathlib.Path, proof: Proof) -> bool:
+    """Whether a SavedModel computes what its proof says; False where the model itself does not.
+
+    Args:
+        model: the Keras model.
+        folder: the SavedModel.
+        proof: of `make_proof`.
+
+    Raises:
+        VerificationError: the file computes something else, and the model gives the same again.
+    """
+    wrong = next(failures(proof, open_run(folder)), None)
+    if wrong is None:
+        return True
+    whole = [case for case in proof.cases if case.signature == SERVING_DEFAULT]
+    again, run = dataclasses.replace(proof, cases=tuple(whole)), KerasRunner(model)
+    if any(failures(again, lambda _, inputs: run(inputs))):
+        logger.info('model "%s" is random in inference, so its file has no proof', model.name)
+        return False
+    raise VerificationError(f"the SavedModel {wrong}: {CONVERTS_WRONGLY}")
+
+
+def write_proof(path: pathlib.Path, proof: Proof, inside: bool = False) -> None:
+    """Write a proof where `keras_norm_verify.read_proof` looks for it.
+
+    Args:
+        path: the SavedModel's folder, or the TFLite file.
+        proof: of `make_proof`; the hashes are added.
+        inside: whether it goes into the TFLite file, at its end, as metadata do, which readers of
+            the format pass over.
+    """
+    content = dataclasses.replace(proof, hashes=hashes(path)).to_bytes()
+    if path.is_dir():
+        (path / IN_FOLDER).parent.mkdir(exist_ok=True)
+        (path / IN_FOLDER).write_bytes(content)
+    elif inside:
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(INSIDE, content)
+    else:
+        path.with_name(path.name + BESIDE).write_bytes(content)

@@ -1,0 +1,156 @@
+"""What another version of a model predicts differently, and for whom."""
+
+import dataclasses
+import heapq
+
+from keras_norm.export.results.artifact import Metric, Tally
+from keras_norm.export.results.plain import read_json
+
+# Predictions that are listed one by one: those that changed, by how much their outputs did.
+LISTED = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One prediction of both versions.
+
+    Attributes:
+        where: of which sample, and in sequences which timestep, as (axis, index) pairs.
+        before: what the old version predicts: a class, or a number.
+        after: what the new one does.
+        size: the largest |new - old| of the outputs that the prediction is made of.
+        label: what it should be; None without labels.
+    """
+
+    where: tuple[tuple[str, int], ...]
+    before: float
+    after: float
+    size: float
+    label: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Flip:
+    """How many predictions changed from one class to another."""
+
+    before: float
+    after: float
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputChange:
+    """What changed in one output; those of several parts of the data add up.
+
+    Attributes:
+        output: its name in the old version.
+        classes: whether it predicts classes; what changed is then counted.
+        predictions: how many there are, but for those whose label is below 0 (padding).
+        changed: those that are of another class.
+        fixed: those that were wrong and are right; 0 without labels.
+        broken: those that were right and are wrong; 0 without labels.
+        total: sum of |new - old| over all values.
+        values: how many values that are.
+        largest: the largest |new - old|.
+        listed: the predictions that changed most; of classes, those that are of another class.
+        flips: how many changed from which class to which.
+        before: what the old version's metric is a mean of; None without labels.
+        after: the same of the new version.
+    """
+
+    output: str
+    classes: bool
+    predictions: int
+    changed: int
+    fixed: int
+    broken: int
+    total: float
+    values: int
+    largest: float
+    listed: tuple[Change, ...]
+    flips: tuple[Flip, ...]
+    before: Tally | None = None
+    after: Tally | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean of |new - old| over all values."""
+        return self.total / (self.values or 1)
+
+    @property
+    def metrics(self) -> tuple[Metric, Metric] | None:
+        """The metric of the old and of the new version; None without labels."""
+        if self.before is None or self.after is None:
+            return None
+        return self.before.metric, self.after.metric
+
+    def __add__(self, other: "OutputChange") -> "OutputChange":
+        flips: dict[tuple[float, float], int] = {}
+        for flip in (*self.flips, *other.flips):
+            key = flip.before, flip.after
+            flips[key] = flips.get(key, 0) + flip.count
+        names = ("predictions", "changed", "fixed", "broken", "total", "values")
+        listed = heapq.nsmallest(
+            LISTED, (*self.listed, *other.listed), lambda c: (-c.size, c.where)
+        )
+        return dataclasses.replace(
+            self,
+            **{name: getattr(self, name) + getattr(other, name) for name in names},
+            largest=max(self.largest, other.largest),
+            listed=tuple(listed),
+            flips=tuple(
+                Flip(*key, n) for key, n in sorted(flips.items(), key=lambda x: (-x[1], x[0]))
+            ),
+            before=self.before and other.before and self.before + other.before,
+            after=self.after and other.after and self.after + other.after,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """What new versions predict differently from an old one.
+
+    Attributes:
+        old: how the old version is called.
+        samples: number of samples.
+        versions: (name, one entry for every output) pairs, one for each new version.
+    """
+
+    old: str
+    samples: int
+    versions: tuple[tuple[str, tuple[OutputChange, ...]], ...]
+
+    @property
+    def verdict(self) -> str:
+        """One line for each new version."""
+        return "\n".join(_verdict(name, outputs) for name, outputs in self.versions)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Changes":
+        """What `to_json` of a report wrote.
+
+        Args:
+            text: what it wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        changes: Changes = read_json(cls, text, "comparison of versions")
+        return changes
+
+
+def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
+    told = []
+    for output in outputs:
+        text = f"{output.output}: differs by up to {output.largest:.2g}"
+        if output.classes:
+            share = output.changed / (output.predictions or 1)
+            text = f"{output.output}: {output.changed} of {output.predictions} predictions change"
+            text += f" ({share:.2%})"
+        if output.classes and output.before is not None:
+            text += f", {output.fixed} become right and {output.broken} wrong"
+        if output.metrics is not None:
+            old, new = output.metrics
+            text += f", {old.name} {old.value:.4g} -> {new.value:.4g}"
+        told.append(text)
+    return f"{name}: {'; '.join(told)}"

@@ -1,0 +1,142 @@
+"""What was measured on a part of the data: parts merge, in any order, to what the whole gives."""
+
+import dataclasses
+import json
+
+import numpy as np
+
+from keras_norm.export.results.artifact import Tally
+from keras_norm.export.results.comparison import Measurement
+from keras_norm.export.results.plain import read_json, to_plain
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """One artefact in one runner, on a part of the data.
+
+    Attributes:
+        name: how the report calls it.
+        outputs: how far each output is from the Keras model's.
+        tallies: what the metrics of the outputs with labels are means of.
+        error: why it could not be run, or None.
+    """
+
+    name: str
+    outputs: tuple[Measurement, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    error: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spread:
+    """How one output of the Keras model varies over samples whose rows have one shape.
+
+    Attributes:
+        output: name of the output.
+        samples: number of samples, n.
+        total: (shape of a row), sum over the samples of y.
+        squares: sum over all elements of y^2.
+    """
+
+    output: str
+    samples: int
+    total: np.ndarray
+    squares: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeDifference:
+    """|training output - inference output| of one output, over batches of so many rows.
+
+    Attributes:
+        output: name of the output.
+        rows: number of rows of each batch.
+        worst: the largest over all elements.
+        total: the sum over all elements.
+        count: number of elements.
+        scale: the largest absolute inference output.
+    """
+
+    output: str
+    rows: int
+    worst: float
+    total: float
+    count: int
+    scale: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BatchStatistics:
+    """Sums over batches of one BatchNorm's batch statistics, each around its moving mean.
+
+    Attributes:
+        place: of the layer among the model's batch normalizations: their paths may have numbers
+            that are another process' own.
+        positions: (rows,), n: number of values that each row of statistics is taken over.
+        first: (rows, features), sum of n (batch mean - moving mean).
+        second: (rows, features), sum of n (batch variance + (batch mean - moving mean)^2).
+    """
+
+    place: int
+    positions: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class PartialGap:
+    """Training mode against inference mode, on a part of the data.
+
+    Attributes:
+        outputs: one entry for every output and number of rows of a batch.
+        layers: one entry for every batch normalization, however nested.
+        inference: what the metrics in inference mode are means of.
+        training: the same in training mode.
+        error: why it could not be measured, or None.
+    """
+
+    outputs: tuple[ModeDifference, ...] = ()
+    layers: tuple[BatchStatistics, ...] = ()
+    inference: tuple[Tally, ...] = ()
+    training: tuple[Tally, ...] = ()
+    error: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Partial:
+    """All that `keras_norm.export.Measure` finds on a part of the data.
+
+    Attributes:
+        samples: number of samples.
+        timesteps: the longest time dimension of any input.
+        scales: (output, largest absolute value that the Keras model gives) pairs.
+        spreads: how its outputs vary.
+        tallies: what its metrics are means of.
+        artifacts: one entry for every artefact and runner.
+        gap: training mode against inference mode.
+    """
+
+    samples: int = 0
+    timesteps: int = 0
+    scales: tuple[tuple[str, float], ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    artifacts: tuple[Measured, ...] = ()
+    gap: PartialGap = PartialGap()
+
+    def to_json(self) -> str:
+        """All of it as one line of JSON."""
+        return json.dumps(to_plain(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Partial":
+        """What `to_json` wrote.
+
+        Args:
+            text: what it wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        partial: Partial = read_json(cls, text, "partial result")
+        return partial

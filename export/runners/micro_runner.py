@@ -1,0 +1,69 @@
+"""TFLite files in TensorFlow Lite Micro, the runtime of microcontrollers."""
+
+import importlib.util
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.formats.tflite import tflite_places
+from keras_norm.export.runners.worker_process import WorkerProcess
+from keras_norm.export.runners.worker_runner import WorkerRunner
+
+# Bytes of the first arena that is tried, and of the last; each is twice the one before.
+SMALLEST, LARGEST = 2**12, 2**24
+# What the worker says where no arena helps.
+HOPELESS = ("it has no operation", "not supported")
+
+
+class MicroRunner(WorkerRunner):
+    """The main graph of a TFLite file in TensorFlow Lite Micro, on this machine.
+
+    It has no open sizes: what a file leaves open is 1 there. All that it computes with stands in
+    one arena, whose size is found by trying.
+
+    Attributes:
+        arena: bytes of the smallest arena, of those tried, in which the file ran.
+
+    Raises:
+        ImportError: tflite-micro is not installed, or LiteRT is not.
+    """
+
+    name = "TFLite Micro"
+    arena: int
+
+    def _start(self, timeout: float) -> WorkerProcess:
+        require_micro()
+        try:
+            inputs, outputs = tflite_places(self.path, self.signature_name)
+        except (OSError, ValueError) as error:
+            raise RunnerError(f"{self._subject}: {error}") from error
+        request = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
+        self.arena = SMALLEST
+        while True:
+            # In an arena that is too small it may write beyond the end: each has its own process.
+            try:
+                return self._start_file("run_micro.py", request | {"arena": self.arena}, timeout)
+            except RunnerError as error:
+                if any(reason in str(error) for reason in HOPELESS):
+                    raise
+                if self.arena >= LARGEST:
+                    said = str(error).removeprefix(f"{self._subject}: ")
+                    raise RunnerError(
+                        f"{self._subject}: it runs in no arena of up to {LARGEST} bytes: {said}"
+                    ) from error
+                self.arena *= 2
+
+    def signatures(self) -> list[str]:
+        """The one that it runs."""
+        return [self.signature_name]
+
+
+def require_micro() -> None:
+    """Raise ImportError if TensorFlow Lite Micro is not installed."""
+    if not micro_is_installed():
+        raise ImportError(
+            'tflite-micro is not installed: pip install ".[micro]" in a clone of keras_norm'
+        )
+
+
+def micro_is_installed() -> bool:
+    """Whether files can be run in TensorFlow Lite Micro here."""
+    return importlib.util.find_spec("tflite_micro") is not None

@@ -1,0 +1,86 @@
+"""What a file is run on before it is written."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.runners import KerasRunner
+from tests.export import models
+
+
+def names(cases):
+    return [case.name for case, _ in cases]
+
+
+@pytest.mark.parametrize("length", [1, 2, 6])
+def test_a_masked_input_is_padded_in_every_way(length):
+    inputs = keras.Input((length, 3), name="x")
+    x = keras_norm.LayerNormGRU(2)(keras.layers.Masking(mask_value=7.0)(inputs))
+    plain, padded = {}, {}
+    for case, _ in verification_cases(keras.Model(inputs, x)):
+        masked = (case.inputs["x"] == 7.0).all(axis=-1)
+        (padded if case.masked else plain)[case.name.partition(", ")[2]] = masked
+    assert not any(masked.any() for masked in plain.values())
+    assert all(masked.any() for masked in padded.values())
+    if length == 6:
+        assert padded["padded right"][-1, -1]
+        assert padded["padded left"][-1, 0]
+        assert padded["row 0 masked"][0].all()
+
+
+def test_open_sizes_differ_between_the_cases_and_nothing_is_padded_without_a_mask():
+    model = models.recurrent()
+    assert names(verification_cases(model)) == ["batch 1, length 4", "batch 3, length 7"]
+
+
+def test_what_the_model_gives_goes_along():
+    model = models.tagger()
+    run = KerasRunner(model)
+    for case, answer in verification_cases(model):
+        models.assert_same(run(case.inputs), answer, atol=0)
+
+
+def test_real_samples_take_the_place_of_random_ones():
+    x = np.random.default_rng(0).normal(size=(2, 10, 3)).astype("float32")
+    one, three = verification_cases(models.recurrent(), x)
+    assert names([one, three]) == ["batch 1, length 5", "batch 3, length 10"]
+    np.testing.assert_array_equal(one[0].inputs["x"], x[:1, :5])
+    np.testing.assert_array_equal(three[0].inputs["x"], x[[0, 1, 0]])
+
+
+def test_a_fixed_batch_is_every_batch():
+    inputs = keras.Input(batch_shape=(4, 3), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    assert names(verification_cases(model)) == ["batch 4", "batch 4"]
+
+
+def test_a_padded_case_that_gives_nan_is_left_out():
+    """A mean over a row that is masked everywhere."""
+    inputs = keras.Input((None, 3), name="x")
+    masked = keras.layers.Masking()(inputs)
+    found = verification_cases(keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(masked)))
+    assert "batch 3, length 7, padded right" in names(found)
+    assert "batch 3, length 7, row 0 masked" not in names(found)
+
+
+def test_a_model_that_needs_more_timesteps_gets_them():
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras.layers.Conv1D(2, 12)(inputs))
+    assert names(verification_cases(model)) == ["batch 1, length 13", "batch 3, length 25"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "gives no output for random inputs"),
+        (np.ones((2, 20, 3), "float32"), "the model refuses the samples given: "),
+        (np.ones((2, 20, 4), "float32"), r"takes arrays \(samples, ...\) of shape"),
+    ],
+)
+def test_what_a_model_does_not_run_on_is_refused(data, message):
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, keras.layers.Conv1D(2, 1000)(inputs))
+    with pytest.raises(ValueError, match=message):
+        verification_cases(model, data)

@@ -1,0 +1,217 @@
+"""`keras-norm verify`: NumPy and the runtime alone, on cases that came with the file."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import keras_norm_cli
+import keras_norm_verify
+from keras_norm.export import export_tflite
+from keras_norm_verify import Proof, ProvenCase, failures, read_proof, verify
+from tests.export import models
+
+X = np.random.default_rng(0).normal(size=(3, 5, 2)).astype("float32")
+
+
+def case(**changes):
+    known = ProvenCase("batch 3", "serving_default", {"x": X}, {"y": X.sum(axis=-1)}, {"y": 1e-3})
+    return dataclasses.replace(known, **changes)
+
+
+def proof(*cases):
+    return Proof("m", "what m does", {"numpy": "2"}, {"": "f00"}, cases or (case(),))
+
+
+def total(signature, inputs):
+    return {"y": inputs["x"].sum(axis=-1)}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A TFLite file with a step, and its proof beside it."""
+    return export_tflite(models.recurrent(), tmp_path_factory.mktemp("m") / "model.tflite")
+
+
+@pytest.fixture
+def copied(exported, tmp_path):
+    """The same, to be changed."""
+    for file in exported.parent.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path / exported.name
+
+
+def test_a_proof_is_read_as_it_was_written():
+    stream = case(sequences=("x",), states=("h",), sequence_outputs=("y",))
+    read = Proof.from_bytes(proof(case(), stream).to_bytes())
+    assert dataclasses.replace(read, cases=()) == dataclasses.replace(proof(), cases=())
+    for got, wanted in zip(read.cases, (case(), stream), strict=True):
+        np.testing.assert_array_equal(got.inputs["x"], X)
+        np.testing.assert_array_equal(got.expected["y"], wanted.expected["y"])
+        plain = [dataclasses.replace(c, inputs={}, expected={}) for c in (got, wanted)]
+        assert plain[0] == plain[1]
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (total, None),
+        (lambda s, i: {"y": total(s, i)["y"] + 9e-4}, None),
+        (lambda s, i: {"y": total(s, i)["y"] + 2e-3}, "off by more than 0.001"),
+        (lambda s, i: {"y": total(s, i)["y"] * np.nan}, "is nan for"),
+        (lambda s, i: {"y": total(s, i)["y"][:2]}, r"has the shape \(2, 5\) for \(3, 5\)"),
+        (lambda s, i: {}, "lacks the output 'y'"),
+        (lambda s, i: 1 / 0, "does not run batch 3: division by zero"),
+    ],
+)
+def test_what_a_file_computes_wrong_is_said(run, message):
+    found = list(failures(proof(), run))
+    if message is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert re.search(message, found[0])
+
+
+def test_nan_and_infinity_are_right_where_they_are_expected():
+    wanted = np.array([np.nan, np.inf, 1.0])
+    known = proof(case(expected={"y": wanted}))
+    assert not list(failures(known, lambda s, i: {"y": wanted.copy()}))
+    assert list(failures(known, lambda s, i: {"y": np.array([0.0, np.inf, 1.0])}))
+    assert list(failures(known, lambda s, i: {"y": np.array([np.nan, -np.inf, 1.0])}))
+
+
+def test_integers_have_to_be_equal():
+    known = proof(case(expected={"y": np.arange(4)}, atol={"y": 5.0}))
+    (found,) = failures(known, lambda s, i: {"y": np.array([0, 1, 3, 3])})
+    assert "differs in 1 of 4 values" in found
+
+
+def test_a_stream_is_fed_its_states_timestep_by_timestep():
+    def step(signature, inputs):
+        s = inputs["s"] + inputs["x"] * inputs["scale"]
+        return {"s": s, "all": s, "last": s.sum(axis=-1)}
+
+    scale = np.float32([[2.0], [1.0], [0.5]])
+    so_far = np.cumsum(X * scale[:, None], axis=1)
+    known = case(
+        inputs={"x": X, "s": np.zeros((3, 2), "float32"), "scale": scale},
+        expected={"all": so_far, "last": so_far[:, -1].sum(axis=-1)},
+        atol={"all": 1e-5, "last": 1e-5},
+        sequences=("x",),
+        states=("s",),
+        sequence_outputs=("all",),
+    )
+    assert not list(failures(proof(known), step))
+
+
+def test_an_exported_file_passes_with_its_step(exported, capsys):
+    assert keras_norm_verify.main([str(exported)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("PASS")
+    assert "serving_default: batch 1, length 4" in out
+    assert "step: batch 3, length 7, timestep by timestep" in out
+
+
+def test_a_changed_file_is_told_from_one_that_computes_wrong(copied, tmp_path):
+    honest = read_proof(copied)
+    content = copied.read_bytes()
+    copied.write_bytes(content + b"\0" * 16)  # read by nobody
+    (found,) = verify(copied)
+    assert "was changed after its proof was written, and computes the same still" in found
+    copied.write_bytes(content)
+    off = {name: atol * 1e-6 for name, atol in honest.cases[0].atol.items()}
+    shifted = {n: a + 1.0 for n, a in honest.cases[0].expected.items()}
+    wrong = dataclasses.replace(honest.cases[0], expected=shifted, atol=off)
+    found = verify(copied, dataclasses.replace(honest, cases=(wrong,)))
+    assert found
+    assert not any("changed" in line for line in found)
+
+
+def test_another_models_file_was_changed_and_computes_something_else(copied):
+    export_tflite(models.recurrent(), copied, step=False, proof="inside", overwrite=True)
+    other = read_proof(copied)
+    export_tflite(models.recurrent(), copied, step=False, proof=False, overwrite=True)
+    first, *rest = verify(copied, other)
+    assert "computes something else now" in first
+    assert rest
+
+
+def test_a_damaged_file_does_not_load(copied):
+    copied.write_bytes(copied.read_bytes()[:200])
+    changed, found = verify(copied)
+    assert "was changed" in changed
+    assert "does not load" in found
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda p: p.write_bytes(b"no archive"),
+        lambda p: p.write_bytes(p.read_bytes()[:-40]),
+        lambda p: np.savez(p, proof=np.array("[1, 2")),
+        lambda p: np.savez(p, proof=np.array('{"version": 1, "cases": [{"x": 1}]}')),
+        lambda p: np.savez(p, other=np.zeros(3)),
+        lambda p: np.savez(p, proof=np.array([{}], dtype=object)),
+    ],
+    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "a pickle"],
+)
+def test_a_damaged_proof_is_status_2_and_a_line(spoil, copied, capsys):
+    spoil(copied.with_name(copied.name + ".proof.npz"))
+    assert keras_norm_verify.main([str(copied)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "the proof is damaged" in err
+
+
+def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, capsys, monkeypatch):
+    beside = copied.with_name(copied.name + ".proof.npz")
+    monkeypatch.setattr(keras_norm_verify, "VERSION", 2)
+    newer = proof().to_bytes()
+    monkeypatch.undo()
+    for spoil, message in [
+        (lambda: beside.write_bytes(newer), "newer version: update keras-norm"),
+        (beside.unlink, "has no proof: neither"),
+        (copied.unlink, "no such file or folder"),
+    ]:
+        spoil()
+        assert keras_norm_verify.main([str(copied)]) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert message in err
+    assert keras_norm_verify.main([]) == 2
+
+
+def test_the_command_says_what_the_module_says(exported, capfd):
+    assert keras_norm_cli.main(["verify", str(exported)]) == 0
+    assert capfd.readouterr().out.startswith("PASS")
+    assert keras_norm_cli.main(["verify", str(exported), "--proof", "nowhere.npz"]) == 2
+    assert capfd.readouterr().err.startswith("keras-norm: ")
+
+
+def test_a_copy_of_the_module_needs_neither_keras_nor_tensorflow_nor_this_package(
+    exported, tmp_path
+):
+    """The command too: what it must not import cannot be found."""
+    (tmp_path / "verify_here.py").write_bytes(pathlib.Path(keras_norm_verify.__file__).read_bytes())
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "for name in ('keras', 'keras_norm', 'tensorflow', 'rich', 'google.protobuf'):\n"
+        "    sys.modules[name] = None\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    by_command = "import sys, keras_norm_cli; sys.exit(keras_norm_cli.main(sys.argv[1:]))"
+    for command in (["verify_here.py"], ["-c", by_command, "verify"]):
+        done = subprocess.run(
+            [sys.executable, *command, str(exported)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stdout[:4]) == (0, "PASS"), done.stderr
