@@ -185,7 +185,7 @@ def progress(study: Study, ledger: Ledger) -> str:
     if left > 0:
         said += f"; the other {left} take some {deciding.time(left * each)}"
     early = [e for e in ledger.entries if e.get("ended") in ("rounds", "hour")]
-    if early:
+    if early and study.full.rounds > 1:
         said += f"; {len(early)} ended by the bound on rounds or time, before their validation did"
     return f"{said}."
 

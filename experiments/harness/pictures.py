@@ -15,14 +15,13 @@ MOST = 6  # models that a panel can show
 def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     """Draw the runs that count: a line for every seed, until its validation stopped improving.
 
-    Nothing is drawn of a study that trains nothing, has too many models or has not been run.
+    Nothing is drawn of a study that trains nothing, has too many models or has not ended.
     """
-    found = {k: runs for k, runs in compared(study, study.full, ledger).items() if runs}
+    found = compared(study, study.full, ledger)
     tasks = list(dict.fromkeys(task for task, _ in found))
     models = list(dict.fromkeys(model for _, model in found))
-    if not isinstance(study.work, Training) or not found or len(models) > MOST:
-        return
-    if study.full.rounds == 1:
+    drawn = isinstance(study.work, Training) and study.full.rounds > 1 and len(models) <= MOST
+    if not drawn or len(ledger.entries) < study.runs:
         return
     name = study.work.monitor
     figure = matplotlib.figure.Figure(figsize=(1 + 4 * len(tasks), 3.8), layout="constrained")

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.harness import pictures
 from experiments.harness.ledger import Ledger
-from experiments.harness.running import first_runs
+from experiments.harness.running import first_runs, later_runs
 from experiments.harness.study import Measurement
 from tests.experiments import made
 
@@ -14,8 +14,11 @@ from tests.experiments import made
 @pytest.fixture
 def ledger(tmp_path):
     ledger = Ledger(tmp_path / "made.json", made.STUDY, made.SIZE)
-    for number, run in enumerate(first_runs(made.STUDY.arms[0], made.SIZE)):
-        ledger.add(run, made.entry(1.0 + number))
+    for arm in made.STUDY.arms:
+        for number, run in enumerate(first_runs(arm, made.SIZE)):
+            ledger.add(run, made.entry(1.0 + number))
+    for run in later_runs(made.STUDY, made.STUDY.arms, made.SIZE, ledger):
+        ledger.add(run, made.entry(1.0))
     return ledger
 
 
@@ -30,7 +33,7 @@ def test_a_measurement_has_no_curves(ledger, tmp_path):
     assert not (tmp_path / "made.png").exists()
 
 
-def test_a_study_that_was_not_run_has_no_curves(tmp_path):
-    ledger = Ledger(tmp_path / "made.json", made.STUDY, made.SIZE)
+def test_a_study_that_has_not_ended_has_no_curves(ledger, tmp_path):
+    ledger.entries.pop()
     pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
     assert not (tmp_path / "made.png").exists()
