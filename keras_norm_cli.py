@@ -190,9 +190,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
 
-    def command(name: str, text: str) -> argparse.ArgumentParser:
+    def command(name: str, text: str, metavar: str = "MODEL.keras") -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("model", type=pathlib.Path, metavar="MODEL.keras")
+        sub.add_argument("model", type=pathlib.Path, metavar=metavar)
         return sub
 
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
@@ -259,9 +259,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
 
-    compare = command("compare", "say what another version predicts differently, and for whom")
+    text = "say what another version predicts differently, and for whom"
+    compare = command("compare", text, "OLD")
     compare.add_argument(
-        "versions", nargs="+", metavar="VERSION", help=".keras, SavedModel, .tflite, .onnx"
+        "versions", nargs="+", metavar="NEW", help=".keras, SavedModel, .tflite, .onnx"
     )
     data_and_reports(compare)
 

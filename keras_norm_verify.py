@@ -17,7 +17,6 @@ import json
 import pathlib
 import sys
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -143,6 +142,8 @@ class Proof:
                         own[part] = {name: arrays[f"{k}/{part}/{name}"] for name in own[part]}
                     listed = {n: tuple(v) for n, v in own.items() if isinstance(v, list)}
                     cases.append(ProvenCase(**own | listed))
+                if not cases or any(set(c.expected) - set(c.atol) for c in cases):
+                    raise ProofError("the proof is damaged: it has no cases, or no tolerances")
                 return cls(**fields, cases=tuple(cases))
         except ProofError:
             raise
@@ -161,16 +162,40 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
     Raises:
         ProofError: there is none, or it cannot be used.
     """
-    if not path.exists():
-        raise ProofError(f"{path}: no such file or folder")
-    if beside is None:
-        beside = path / IN_FOLDER if path.is_dir() else path.with_name(path.name + BESIDE)
-    inside = _inside(path)
-    if beside.is_file():
-        return Proof.from_bytes(beside.read_bytes())
+    path = resolved(path)
+    usual = path / IN_FOLDER if path.is_dir() else path.with_name(path.name + BESIDE)
+    try:
+        inside = _inside(path)
+        if (beside or usual).is_file():
+            return Proof.from_bytes((beside or usual).read_bytes())
+    except OSError as error:
+        raise ProofError(f"the proof of {path} cannot be read: {_first_line(error)}") from error
+    if beside is not None:
+        raise ProofError(f"{beside}: no such file")
     if inside is not None:
         return Proof.from_bytes(inside[1])
-    raise ProofError(f"{path} has no proof: neither {beside}, nor one inside")
+    raise ProofError(f"{path} has no proof with it, where {usual.name} would be")
+
+
+def resolved(path: pathlib.Path) -> pathlib.Path:
+    """The SavedModel or TFLite file at a path: of a folder of numbered versions the highest.
+
+    Args:
+        path: a SavedModel's folder, a folder of versions, or a TFLite file.
+
+    Raises:
+        ProofError: there is nothing, or it cannot be looked at.
+    """
+    try:
+        if not path.exists():
+            raise ProofError(f"{path}: no such file or folder")
+        if path.is_dir() and not (path / "saved_model.pb").is_file():
+            found = [file.parent for file in path.glob("*/saved_model.pb")]
+            versions = {int(folder.name): folder for folder in found if folder.name.isdecimal()}
+            return versions[max(versions)] if versions else path
+    except OSError as error:
+        raise ProofError(f"{path} cannot be read: {_first_line(error)}") from error
+    return path
 
 
 def hashes(path: pathlib.Path) -> dict[str, str]:
@@ -197,7 +222,8 @@ def _inside(path: pathlib.Path) -> tuple[int, bytes] | None:
         with zipfile.ZipFile(path) as archive:
             start = min(entry.header_offset for entry in archive.infolist())
             return start, archive.read(INSIDE)
-    except (KeyError, ValueError, zipfile.BadZipFile, zlib.error):
+    # Whatever a damaged archive makes of the parser: then it is a part of the file.
+    except Exception:
         return None
 
 
@@ -308,8 +334,12 @@ def verify(
     assert not keras_norm_verify.verify("model.tflite")
     ```
     """
-    path = pathlib.Path(path)
+    path = resolved(pathlib.Path(path))
     proof = read_proof(path) if proof is None else proof
+    try:
+        now = hashes(path)
+    except OSError as error:
+        raise ProofError(f"{path} cannot be read: {_first_line(error)}") from error
     try:
         found = list(failures(proof, run or open_run(path)))
     except ProofError:
@@ -317,7 +347,6 @@ def verify(
     # Whatever a runtime raises where a file is damaged.
     except Exception as error:
         found = [f"does not load: {_first_line(error)}"]
-    now = hashes(path)
     changed = [n for n in sorted(now | proof.hashes) if now.get(n) != proof.hashes.get(n)]
     if changed:
         names = ", ".join(name or path.name for name in changed)

@@ -18,9 +18,10 @@ from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.cost import file_size, readable_size
 from keras_norm.export.comparing.data import read_npz
 from keras_norm.export.errors import UsageError
-from keras_norm.export.exporting.saved_model import export_saved_model
+from keras_norm.export.exporting.saved_model import export_saved_model, require_replaceable
 from keras_norm.export.exporting.staging import replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
+from keras_norm.export.exporting.warmup import require_serving_api
 from keras_norm.export.formats.saved_model import saved_model_signatures
 from keras_norm.export.formats.tflite import tflite_signatures
 from keras_norm.export.report.page import render, require_report_extra
@@ -57,6 +58,10 @@ def export(args: argparse.Namespace) -> bool:
     for path in (target, *([tflite] if args.tflite else [])):
         if path.exists() and not args.force:
             raise UsageError(f"{path} exists; choose another --to, or --force.")
+    if target.exists():
+        require_replaceable(target, args.version)
+    if args.warmup:
+        require_serving_api()
     samples = read_npz(args.samples) if args.samples else None
     model = _load_model(args.model)
     is_new, replaces = not folder.exists(), tflite.exists()
@@ -109,8 +114,8 @@ def check(args: argparse.Namespace) -> bool:
     """Check exported files against the model, and write the reports that were asked for.
 
     Args:
-        args: `model`, `artifacts`, `data`, `labels`, `rtol`, `atol`, `max_gap`, `json` and `html`
-            of the command line.
+        args: `model`, `artifacts`, `data`, `labels`, `lengths`, `batch_sizes`, `rtol`, `atol`,
+            `max_gap`, `json` and `html` of the command line.
 
     Returns:
         Whether the check passed.

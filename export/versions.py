@@ -2,7 +2,15 @@
 
 import importlib.metadata
 
-PACKAGES = ("keras", "tensorflow", "ai-edge-litert", "openvino", "onnxruntime", "numpy")
+PACKAGES = (
+    "keras",
+    "tensorflow",
+    "ai-edge-litert",
+    "tflite-micro",
+    "openvino",
+    "onnxruntime",
+    "numpy",
+)
 
 
 def versions() -> dict[str, str]:

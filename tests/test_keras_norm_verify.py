@@ -1,11 +1,13 @@
 """`keras-norm verify`: NumPy and the runtime alone, on cases that came with the file."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import pytest
 import keras_norm_cli
 import keras_norm_verify
 from keras_norm.export import export_tflite
-from keras_norm_verify import Proof, ProvenCase, failures, read_proof, verify
+from keras_norm_verify import Proof, ProofError, ProvenCase, failures, read_proof, verify
 from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(3, 5, 2)).astype("float32")
@@ -176,7 +178,7 @@ def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, caps
     monkeypatch.undo()
     for spoil, message in [
         (lambda: beside.write_bytes(newer), "newer version: update keras-norm"),
-        (beside.unlink, "has no proof: neither"),
+        (beside.unlink, "has no proof with it"),
         (copied.unlink, "no such file or folder"),
     ]:
         spoil()
@@ -185,6 +187,50 @@ def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, caps
         assert (out, err.count("\n")) == ("", 1)
         assert message in err
     assert keras_norm_verify.main([]) == 2
+
+
+def test_a_proof_that_was_named_has_to_be_there(exported):
+    with pytest.raises(ProofError, match=r"typo\.npz: no such file"):
+        read_proof(exported, exported.with_name("typo.npz"))
+
+
+def test_a_path_that_no_file_can_have_is_status_2(capsys):
+    assert keras_norm_verify.main(["x" * 300]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "cases", [(), (ProvenCase("batch 3", "serving_default", {"x": X}, {"y": X}, {}),)]
+)
+def test_a_proof_that_proves_nothing_is_damaged(cases):
+    with pytest.raises(ProofError, match="no cases, or no tolerances"):
+        Proof.from_bytes(dataclasses.replace(proof(), cases=cases).to_bytes())
+
+
+def test_of_a_folder_of_versions_the_highest_is_taken(tmp_path):
+    for version in ("2", "10", "later"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "saved_model.pb").touch()
+    assert keras_norm_verify.resolved(tmp_path) == tmp_path / "10"
+    with pytest.raises(ProofError, match=r"10 has no proof with it, where proof\.npz would be"):
+        read_proof(tmp_path)
+
+
+def test_whatever_stands_at_the_end_of_a_file_nothing_crashes(copied):
+    """An archive that is no proof, and a proof inside of which any byte was changed."""
+    content = proof().to_bytes()
+    plain = copied.read_bytes()
+    copied.with_name(copied.name + ".proof.npz").unlink()
+    with zipfile.ZipFile(copied, "a") as archive:
+        archive.writestr("proof.npz", content)
+    whole, rng = copied.read_bytes(), np.random.default_rng(0)
+    for place in rng.integers(len(plain), len(whole), 200):
+        broken = bytearray(whole)
+        broken[place] ^= int(rng.integers(1, 256))
+        copied.write_bytes(bytes(broken))
+        with contextlib.suppress(ProofError):
+            read_proof(copied)
+        assert set(keras_norm_verify.hashes(copied)) == {""}
 
 
 def test_the_command_says_what_the_module_says(exported, capfd):

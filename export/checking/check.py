@@ -60,9 +60,12 @@ def check(
     dropout off, and the moving statistics of every batch normalization with those of the data.
 
     The inputs are made once and kept. SavedModels run in TensorFlow without Keras, and through the
-    C API, which loads as TensorFlow Serving does; and SavedModels and TFLite files in OpenVINO,
-    where it is installed, which shares no code with TensorFlow: what it cannot run is noted and is
-    no failure. ONNX files run in ONNX Runtime. The model is left as it was found.
+    C API, which loads as TensorFlow Serving does, TFLite files in LiteRT, ONNX files in ONNX
+    Runtime. Where they are installed, OpenVINO, which shares no code with TensorFlow, runs all but
+    files that compute in integers, and TensorFlow Lite Micro files of the step alone: what these
+    two cannot run is noted and is no failure. Into a file of the step alone every sequence goes
+    timestep by timestep. Values in eight bits are judged by their root mean square
+    (`keras_norm.export.comparing.eight_bits`). The model is left as it was found.
 
     Args:
         model: a functional or Sequential model.
@@ -118,7 +121,7 @@ def check(
             "The check needs at least 2 samples, so that a row can be seen with other companions. "
             "Received 1."
         )
-    found = sources(artifacts, model)
+    found = _measured_sources(sources(artifacts, model), measured)
     with left_as_it_was(model):
         weights = [ops.convert_to_numpy(weight) for weight in model.weights]
         plan = make_plan(model, samples, batch_sizes, lengths)
@@ -150,6 +153,18 @@ def check(
         plan.layers,
         judged.timesteps,
     )
+
+
+def _measured_sources(found: Sequence[Source], measured: Partial | None) -> tuple[Source, ...]:
+    """Those that were measured elsewhere; a runtime that need not be there need not have been."""
+    if measured is None:
+        return tuple(found)
+    known = {artifact.name for artifact in measured.artifacts}
+    for source in found:
+        if source.name not in known and not source.optional:
+            names = ", ".join(map(repr, sorted(known))) or "none"
+            raise ValueError(f"The data were measured for {names}, and not for {source.name!r}.")
+    return tuple(source for source in found if source.name in known)
 
 
 def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> ArtifactResult:

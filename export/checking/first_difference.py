@@ -20,6 +20,7 @@ from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.formats.tflite import (
     FUSED_LSTM,
+    computes_in_integers,
     is_step_alone,
     is_tflite,
     read_tflite,
@@ -221,8 +222,7 @@ def _options(path: pathlib.Path) -> dict[str, Any]:
     """
     ops = tflite_schema().BuiltinOperator
     used = {max(c.builtinCode, c.deprecatedBuiltinCode) for c in read_tflite(path).operatorCodes}
-    # Weights in 8 bits need no such operation: it makes activations.
-    if ops.QUANTIZE in used:
+    if computes_in_integers(path):
         raise ValueError("it computes in 8 bits, with scales of samples that are not known here")
     return {
         "quantize": QUANTIZE.get(tflite_precision(path)),

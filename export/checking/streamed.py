@@ -30,6 +30,7 @@ class Streamed:
                 f"the file is a step alone, and the model has none: {error}"
             ) from error
         self.run = open_runner(STEP)
+        self.batch = next(spec.shape[0] for spec in self.run.inputs.values())
         self.path, self.arena = self.run.path, getattr(self.run, "arena", None)
         self.ops, self.state, self.seconds = self.run.ops, self.run.state, self.run.seconds
 

@@ -65,10 +65,10 @@ def compare_versions(
     if not several:
         raise ValueError("There is nothing to compare with. Give at least one new version.")
     samples = 0
-    thresholds: dict[str, float | None] = {}
     with contextlib.ExitStack() as stack:
         (old_name, before), *others = (_opened(version, stack) for version in (old, *several))
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
+        thresholds = _thresholds(before, Data(before.inputs, data, labels), batch_size)
         for part in Data(before.inputs, data, labels):
             known: Arrays = {}
             for rows, case in part.samples.batches(batch_size):
@@ -76,9 +76,6 @@ def compare_versions(
                 answer = with_rows(case, before(case.inputs))
                 if part.labels is not None and not known:
                     known = read_labels(part.labels, answer, part.samples.count)
-                thresholds = thresholds or {
-                    n: threshold(y, known.get(n)) for n, y in answer.items()
-                }
                 given = {name: y[rows] for name, y in known.items()}
                 expected = {name: y[:count] for name, y in answer.items()}
                 for k, (name, run) in enumerate(others):
@@ -91,6 +88,30 @@ def compare_versions(
         raise ValueError("The data hold no samples. Give at least one.")
     names = (name for name, _ in others)
     return VersionReport(old_name, samples, tuple(zip(names, found, strict=True)))
+
+
+def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None]:
+    """Where a single value turns from one class to the other, by output.
+
+    What is a share, between 0 and 1, has to be one in all data, which are read for it.
+    """
+    found: dict[str, float | None] = {}
+    labelled: set[str] = set()
+    for part in data:
+        for _, case in part.samples.batches(batch_size):
+            answer = with_rows(case, run(case.inputs))
+            if not found:
+                known: Arrays = {}
+                if part.labels is not None:
+                    known = read_labels(part.labels, answer, part.samples.count)
+                found = {n: threshold(y, known.get(n)) for n, y in answer.items()}
+                labelled = {*known}
+            for name in [name for name, above in found.items() if above == 0.5]:
+                if answer[name].min() < 0.0 or answer[name].max() > 1.0:
+                    found[name] = 0.0 if name in labelled else None
+            if 0.5 not in found.values():
+                return found
+    return found
 
 
 def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:

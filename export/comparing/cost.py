@@ -25,7 +25,9 @@ def measure_cost(run: Any, samples: Samples, batch: int, size: int | None = None
         size: bytes, where there is no file.
     """
     path = getattr(run, "path", None)
-    sizes = sorted({samples.batch or 1, batch})
+    # A step alone runs in the one batch that it has, whatever is asked for.
+    alone = getattr(run, "batch", None)
+    sizes = [alone] if alone else sorted({samples.batch or 1, batch})
     used = run.ops() if hasattr(run, "ops") else {}
     ops = sorted(((op, len(places)) for op, places in used.items()), key=lambda x: (-x[1], x[0]))
     return Cost(
@@ -33,6 +35,7 @@ def measure_cost(run: Any, samples: Samples, batch: int, size: int | None = None
         latency=tuple((n, milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
         ops=tuple(ops),
         arena=getattr(run, "arena", None),
+        per_timestep=alone is not None,
     )
 
 

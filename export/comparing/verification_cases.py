@@ -42,7 +42,7 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
     if data is not None:
         samples = read_samples(run.inputs, data)
         try:
-            return _answered(run, _cases(model, samples))
+            return _answered(run, _cases_that_run(model, run, samples))
         except Exception as error:
             raise ValueError(f"the model refuses the samples given: {one_line(error)}") from error
     refusal: Exception | None = None
@@ -66,6 +66,16 @@ def _cases(model: keras.Model, samples: Samples) -> list[Case]:
     rows = range(samples.batch or BATCH)
     plain = [samples.case(range(samples.batch or 1), half), samples.case(rows)]
     return [*plain, *masked_cases(samples, mask_fills(model), BATCH)]
+
+
+def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> list[Case]:
+    """The cases of real samples; half their length may be too short for a convolution."""
+    short, *others = _cases(model, samples)
+    try:
+        fits = all(array.size for array in run(short.inputs).values())
+    except Exception:
+        fits = False
+    return [short if fits else samples.case(short.rows), *others]
 
 
 def _answered(run: KerasRunner, cases: Iterable[Case]) -> Cases:

@@ -95,7 +95,7 @@ def export_saved_model(
         raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
     target = _target(path, version)
     if overwrite and target.exists():
-        _require_replaceable(target, version)
+        require_replaceable(target, version)
     if warmup:
         require_serving_api()
     cases = find_cases(model, samples)
@@ -223,7 +223,13 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
         )
 
 
-def _require_replaceable(target: pathlib.Path, version: int | None) -> None:
+def require_replaceable(target: pathlib.Path, version: int | None) -> None:
+    """Raise FileExistsError where a SavedModel may not take the place of what stands there.
+
+    Args:
+        target: what stands there.
+        version: of the SavedModel, or None.
+    """
     if version is not None:
         raise FileExistsError(
             f"{target} exists, and a version that a server may hold is never overwritten: give a "

@@ -29,7 +29,8 @@ def staged(
         intermediate files can stand beside it.
 
     Raises:
-        FileExistsError: `target` exists, before the block or by its end.
+        FileExistsError: `target` exists, before the block or by its end; or, to be overwritten, is
+            a folder where a file was made, or a file where a folder was.
         NotADirectoryError: a parent of `target` is a file.
     """
     if not overwrite:
@@ -73,6 +74,9 @@ def replace_text(path: pathlib.Path, text: str) -> None:
 
 def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
     """Rename a file or folder over another one, which is back in its place if that fails."""
+    if target.exists() and target.is_dir() != new.is_dir():
+        kind = "folder" if target.is_dir() else "file"
+        raise FileExistsError(f"{target} is a {kind}, and is not overwritten by something else")
     if not target.is_dir() or target.is_symlink():
         new.replace(target)
         return

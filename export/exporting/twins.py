@@ -94,12 +94,13 @@ def with_twins(
     cases: Cases | None = None,
     twins: Mapping[type, type] = TWINS,
 ) -> keras.Model:
-    """The model with every recurrent layer of Keras' own replaced by one of this package.
+    """The model with layers of Keras' own replaced by those that compute the same in every file.
 
     `keras.layers.LSTM`, GRU and SimpleRNN become `NormLSTM`, `NormGRU` and `NormSimpleRNN` with
     `norm=None`, and `keras.layers.RNN` of any cell another loop over the same cell: alone, in
     wrappers or in nested models, under the same names and with the same weights. Subclasses of
-    these, and other recurrent layers, stay as they are.
+    these, and other recurrent layers, stay as they are. With `LOOKUPS` `keras.layers.Embedding`
+    becomes `Lookup`.
 
     Args:
         model: a functional or a built sequential model. It is not touched.
@@ -118,9 +119,7 @@ def with_twins(
         )
         verify_twin(model, twin, cases)
     except (ValueError, VerificationError) as error:
-        logger.warning(
-            'model "%s" is exported with the recurrent layers of Keras: %s', model.name, error
-        )
+        logger.warning('model "%s" is exported with the layers of Keras: %s', model.name, error)
         return model
     return twin
 

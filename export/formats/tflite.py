@@ -106,7 +106,9 @@ def computes_in_integers(path: str | os.PathLike[str]) -> bool:
         ValueError: the file is damaged.
     """
     quantize = tflite_schema().BuiltinOperator.QUANTIZE
-    return any(code.builtinCode == quantize for code in read_tflite(path).operatorCodes)
+    # Old files keep the code in a byte, new ones in an int: the larger one counts.
+    codes = read_tflite(path).operatorCodes
+    return any(max(c.builtinCode, c.deprecatedBuiltinCode) == quantize for c in codes)
 
 
 def tflite_signatures(path: str | os.PathLike[str]) -> list[str]:

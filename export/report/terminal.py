@@ -218,7 +218,8 @@ def _costs(report: Outcome) -> Table:
         table.add_column(name, justify="right" if name else "left", overflow="fold")
     for name, cost in known:
         latency = dict(cost.latency)
-        times = (f"{latency[batch]:.3g}" if batch in latency else "-" for batch in batches)
+        unit = " a step" * cost.per_timestep
+        times = (f"{latency[batch]:.3g}{unit}" if batch in latency else "-" for batch in batches)
         size = "-" if cost.size is None else readable_size(cost.size)
         arena = [readable_size(cost.arena) if cost.arena else "-"] * arenas
         add_row(table, name, size, *arena, *times, str(len(cost.ops) or "-"))

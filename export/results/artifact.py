@@ -85,14 +85,15 @@ class Cost:
         latency: (batch size, milliseconds) pairs: the median of some calls at batch 1 and at the
             largest batch that was checked, of the data's length. It is taken around the model,
             inside the process that runs it: what passes between processes is not counted.
-            Of a file of the step alone, a call is a timestep.
         ops: (operation, how many of them stand in the file) pairs, the most frequent first.
+        per_timestep: whether a call is a timestep, as of a file of the step alone.
         arena: bytes of the memory that TensorFlow Lite Micro runs the file in; None elsewhere.
     """
 
     size: int | None
     latency: tuple[tuple[int, float], ...]
     ops: tuple[tuple[str, int], ...]
+    per_timestep: bool = False
     arena: int | None = None
 
 
@@ -130,8 +131,8 @@ class ArtifactResult:
         outputs: comparison with the Keras model, output by output; empty for the model itself.
         properties: what else was tested.
         error: why it could not be run, or None.
-        share: the default tolerance for this precision and model, as a share of each value and of
-            an output's largest.
+        share: the default absolute tolerance for this precision and model, as a share of an
+            output's largest value.
         metrics: on all samples, of every output with labels.
         first_difference: where its values leave the Keras model's; None where they do not.
         cost: bytes, milliseconds and operations; None where it could not be run.

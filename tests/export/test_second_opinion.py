@@ -22,8 +22,8 @@ DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 def second_opinion(monkeypatch):
     """Only OpenVINO runs: the others have tests of their own."""
 
-    def second_only(files):
-        return tuple(source for source in artifacts.sources(files) if source.optional)
+    def second_only(files, model):
+        return tuple(source for source in artifacts.sources(files, model) if source.optional)
 
     monkeypatch.setattr(CHECK, "sources", second_only)
 

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_norm
 from keras_norm.export.checking.plan import make_plan
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.compare import TOLERANCES
@@ -56,3 +57,13 @@ def test_the_scale_of_an_output_is_the_largest_that_the_model_gives(masked):
 
 def test_time_does_not_count_without_a_recurrence():
     assert plan_of(lengths=[100])[1].timesteps == 1
+
+
+def test_a_model_of_one_batch_streams_many_timesteps_in_its_own():
+    inputs = keras.Input(batch_shape=(4, None, 3), name="x")
+    hidden = keras_norm.LayerNormSimpleRNN(2, return_sequences=True, name="y")(inputs)
+    model = keras.Model(inputs, hidden)
+    stream = make_plan(model, read_samples(input_specs(model), DATA)).long_stream()
+    assert stream.length == 10_008  # 417 batches of 4 sequences of 6 timesteps
+    rows = stream.inputs["x"][-4:]
+    np.testing.assert_allclose(stream.expected["y"][-4:], model(rows), rtol=1e-5, atol=1e-6)

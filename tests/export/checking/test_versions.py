@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_norm.export import compare_versions, export_tflite
 from keras_norm.export.results.changes import Changes, Flip
+from keras_norm.export.signature import TensorSpec
 
 X = np.random.default_rng(0).normal(size=(50, 4, 3)).astype("float32")
 OLD = np.random.default_rng(1).random((50, 3)).astype("float32")
@@ -146,3 +147,13 @@ def test_files_and_models_are_versions(tmp_path):
     assert moved.changed == (expected[0].argmax(-1) != expected[1].argmax(-1)).sum() > 0
     assert moved.largest == pytest.approx(np.abs(expected[0] - expected[1]).max(), rel=1e-4)
     assert (same.changed, same.largest) == (0, pytest.approx(0.0, abs=1e-6))
+
+
+def test_numbers_that_begin_between_0_and_1_are_no_shares():
+    """The first rows do not decide: what is a share has to be one in all data."""
+    scores = np.linspace(0.0, 3.0, len(X))[:, None].astype("float32")
+    labels = (scores[:, 0] > 0).astype(int)
+    old, new = gives(scores), gives(scores - 0.06)
+    old.inputs = {"x": TensorSpec("x", (None, *X.shape[1:]), "float32")}
+    output = of_one(compare_versions(old, new, X, labels={"y": labels}, batch_size=2))
+    assert output.changed == 0

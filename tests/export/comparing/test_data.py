@@ -1,12 +1,14 @@
 """Data in parts: whatever brings them, the same samples, each once."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_norm.export.comparing import data as data_module
-from keras_norm.export.comparing.data import Data
+from keras_norm.export.comparing.data import Data, read_npz
 from keras_norm.export.signature import TensorSpec
 
 SPECS = {"x": TensorSpec("x", (None, None, 3), "float32")}
@@ -128,3 +130,15 @@ def test_a_file_that_is_missing_or_something_else_is_named(tmp_path):
     (tmp_path / "text.npz").write_text("rows")
     with pytest.raises(ValueError, match=r"is no \.npz file"):
         Data(SPECS, tmp_path / "text.npz").first()
+
+
+def test_a_file_with_any_byte_changed_is_read_or_refused_in_words(tmp_path):
+    file = tmp_path / "x.npz"
+    np.savez_compressed(file, x=X)
+    whole, rng = file.read_bytes(), np.random.default_rng(0)
+    for place in rng.integers(0, len(whole), 200):
+        broken = bytearray(whole)
+        broken[place] ^= int(rng.integers(1, 256))
+        file.write_bytes(bytes(broken))
+        with contextlib.suppress(ValueError):
+            read_npz(file)

@@ -170,6 +170,11 @@ def test_partial_results_come_back_from_their_json():
     np.testing.assert_array_equal(again.gap.layers[0].first, one.gap.layers[0].first)
 
 
+def test_an_output_without_axes_comes_back_too():
+    one = Partial(spreads=spreads({"y": np.arange(4.0)}))
+    assert Partial.from_json(one.to_json()).spreads[0].total == 6.0
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"samples": "nine"}'])
 def test_text_of_something_else_is_no_partial_result(text):
     with pytest.raises(ValueError, match="is no partial result of check"):

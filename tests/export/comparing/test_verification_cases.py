@@ -71,6 +71,13 @@ def test_a_model_that_needs_more_timesteps_gets_them():
     assert names(verification_cases(model)) == ["batch 1, length 13", "batch 3, length 25"]
 
 
+def test_real_samples_of_which_half_is_too_short_are_taken_whole():
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras.layers.Conv1D(2, 8)(inputs))
+    cases = verification_cases(model, np.ones((4, 10, 3), "float32"))
+    assert names(cases) == ["batch 1, length 10", "batch 3, length 10"]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

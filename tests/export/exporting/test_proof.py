@@ -5,9 +5,16 @@ import logging
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_norm
-from keras_norm.export import VerificationError, export_saved_model, export_tflite
+from keras_norm.export import (
+    VerificationError,
+    check,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
 from keras_norm.export.exporting import saved_model, tflite
 from keras_norm_verify import ProofError, read_proof, verify
 from tests.export import models
@@ -139,3 +146,20 @@ def test_an_interrupt_leaves_neither_file_nor_proof(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         export_tflite(models.dense(), tmp_path / "m.tflite")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_argmax_that_float16_turns_is_the_files_own(tmp_path):
+    """Units that differ by less than float16 holds: the exporter accepts, and so does verify."""
+    inputs = keras.Input((3,), name="x")
+    scores = keras.layers.Dense(40, name="scores")(inputs)
+    label = keras.layers.Lambda(lambda s: tf.argmax(s, -1), output_shape=(), name="label")
+    model = keras.Model(inputs, [scores, label(scores)])
+    rng = np.random.default_rng(0)
+    kernel = rng.normal(size=(3, 1)) + 1e-4 * rng.normal(size=(3, 40))
+    model.get_layer("scores").set_weights([kernel, np.zeros(40)])
+    path = export_tflite(model, tmp_path / "m.tflite", quantize="float16")
+    assert verify(path) == []
+    x = rng.normal(size=(20, 3)).astype("float32")
+    with open_runner(path) as run:
+        assert (run({"x": x})["label"] != model.predict(x, verbose=0)[1]).any()
+    assert check(model, path, x)

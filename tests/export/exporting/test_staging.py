@@ -95,3 +95,27 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
         replace_text(file, "\ud800")
     assert file.read_text() == "old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_folder_is_not_overwritten_by_a_file_nor_a_file_by_a_folder(tmp_path):
+    folder, file = tmp_path / "theirs.tflite", tmp_path / "model"
+    folder.mkdir()
+    (folder / "notes").write_text("theirs")
+    file.write_text("theirs")
+    for target, make in ((folder, lambda p: p.write_text("new")), (file, lambda p: p.mkdir())):
+        refused = pytest.raises(FileExistsError, match="is not overwritten by something else")
+        with refused, staged(target, overwrite=True) as path:
+            make(path)
+    assert (folder / "notes").read_text() == file.read_text() == "theirs"
+
+
+def test_what_belongs_to_it_is_moved_with_it_and_an_old_one_goes(tmp_path):
+    target, beside = tmp_path / "model", tmp_path / "model.proof"
+    with staged(target, beside=beside.name) as path:
+        path.write_text("1")
+        path.with_name(beside.name).write_text("of 1")
+    assert beside.read_text() == "of 1"
+    with staged(target, overwrite=True, beside=beside.name) as path:
+        path.write_text("2")
+    assert target.read_text() == "2"
+    assert not beside.exists()
