@@ -165,15 +165,14 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
     path = resolved(path)
     usual = path / IN_FOLDER if path.is_dir() else path.with_name(path.name + BESIDE)
     try:
-        inside = _inside(path)
         if (beside or usual).is_file():
             return Proof.from_bytes((beside or usual).read_bytes())
+        if beside is not None:
+            raise ProofError(f"{beside}: no such file")
+        if (inside := _inside(path)) is not None:
+            return Proof.from_bytes(inside[1])
     except OSError as error:
         raise ProofError(f"the proof of {path} cannot be read: {_first_line(error)}") from error
-    if beside is not None:
-        raise ProofError(f"{beside}: no such file")
-    if inside is not None:
-        return Proof.from_bytes(inside[1])
     raise ProofError(f"{path} has no proof with it, where {usual.name} would be")
 
 

@@ -202,12 +202,6 @@ def _long_stream(model: Any, samples: Samples) -> Stream | str:
     rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
     inputs = samples.take([row % samples.count for row in range(rows)])
     inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
-    run = traced(step)
-    at_once = [
-        step.every_timestep(run, {n: a[start : start + batch] for n, a in inputs.items()})
-        for batch in [samples.batch or rows]
-        for start in range(0, rows, batch)
-    ]
-    expected = {name: np.concatenate([part[name] for part in at_once]) for name in at_once[0]}
+    expected = step.every_timestep(traced(step), inputs)
     takes = frozenset(step.inputs | step.states)
     return Stream(takes, step.every_timestep, inputs, expected, rows * steps)

@@ -63,18 +63,15 @@ def calibration_data(
     if step is None:
         size = samples.batch or 1
         return whole_batches(samples, size), size
-    size = samples.batch or samples.count  # of the file it is one where the model leaves it open
-    arrays, run = whole_batches(samples, size), traced(step)
+    batch, run = samples.batch or 1, traced(step)
     met: list[dict[str, np.ndarray]] = []
 
     def recorded(inputs: dict[str, np.ndarray]) -> Any:
         met.append({name: np.asarray(array) for name, array in inputs.items()})
         return run(inputs)
 
-    for start in range(0, samples.count, size):
-        step.every_timestep(recorded, {n: a[start : start + size] for n, a in arrays.items()})
+    step.every_timestep(recorded, whole_batches(samples, batch))
     joined = {name: np.concatenate([inputs[name] for inputs in met]) for name in met[0]}
-    batch = samples.batch or 1
     return (_without_zeros(joined, batch) if quantize == "int8" else joined), batch
 
 

@@ -197,6 +197,9 @@ class Step:
     ) -> dict[str, np.ndarray]:
         """Run whole sequences timestep by timestep, and keep every answer.
 
+        What takes one batch size only, the model or a runner, has them in batches of that size, one
+        after another.
+
         Args:
             run: as for `over_time`.
             inputs: as for `over_time`.
@@ -207,6 +210,18 @@ class Step:
         lengths = {inputs[name].shape[1] for name in self.sequences}
         if len(lengths) > 1:
             raise ValueError(f"the inputs of a stream have one length; received {sorted(lengths)}")
+        specs = run.inputs if isinstance(run, WorkerRunner) else self.inputs
+        rows = len(next(iter(inputs.values())))
+        size = next(filter(None, (spec.shape[0] for spec in specs.values())), rows)
+        parts = [
+            self._in_one_batch(run, {n: a[start : start + size] for n, a in inputs.items()})
+            for start in range(0, rows, size)
+        ]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def _in_one_batch(
+        self, run: Callable[[dict[str, Any]], Mapping[str, Any]], inputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         sequences = {name: inputs[name] for name in self.sequences}
         others = {name: array for name, array in inputs.items() if name not in sequences}
         others |= self.initial_states(next(iter(inputs.values())).shape[0])

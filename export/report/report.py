@@ -1,7 +1,6 @@
 """What a check found, and its forms as text, JSON and HTML."""
 
 import dataclasses
-import io
 import json
 import os
 import pathlib
@@ -11,11 +10,9 @@ import rich.console
 
 from keras_norm.export.exporting.staging import replace_text
 from keras_norm.export.report.page import render
-from keras_norm.export.report.terminal import report_tables
+from keras_norm.export.report.terminal import as_html, report_tables
 from keras_norm.export.results import Outcome
-from keras_norm.export.results.plain import read_json, to_plain
-
-NOTEBOOK = '<pre style="line-height: 1.2">{code}</pre>'
+from keras_norm.export.results.plain import to_plain
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -27,28 +24,13 @@ class Report(Outcome):
 
     def _repr_html_(self) -> str:
         """The tables of `print`, for a notebook."""
-        console = rich.console.Console(file=io.StringIO(), record=True, width=100)
-        self.print(console)
-        return console.export_html(inline_styles=True, code_format=NOTEBOOK)
+        return as_html(self.print)
 
     def to_json(self) -> str:
         """The whole report as JSON text; NaN and infinity are text within it."""
         text = json.dumps(to_plain(self), indent=2, allow_nan=False) + "\n"
         # Lists of numbers in one line; no text in JSON holds a line break.
         return re.sub(r'\[\n[^]["{}]*\]', lambda found: " ".join(found[0].split()), text)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Report":
-        """The report that `to_json` wrote.
-
-        Args:
-            text: what it wrote.
-
-        Raises:
-            ValueError: it is no report.
-        """
-        report: Report = read_json(cls, text, "report")
-        return report
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one page that needs no other file.

@@ -1,6 +1,5 @@
 """What another version predicts differently, as text, JSON and HTML."""
 
-import io
 import json
 import os
 import pathlib
@@ -11,7 +10,7 @@ import rich.console
 from rich.text import Text
 
 from keras_norm.export.exporting.staging import replace_text
-from keras_norm.export.report.terminal import add_row, new_table, number
+from keras_norm.export.report.terminal import add_row, as_html, new_table, number
 from keras_norm.export.results.changes import Changes, OutputChange
 from keras_norm.export.results.plain import to_plain
 
@@ -27,7 +26,7 @@ class VersionReport(Changes):
 
     def _repr_html_(self) -> str:
         """The tables of `print`, for a notebook."""
-        return self._html('<pre style="line-height: 1.2">{code}</pre>')
+        return as_html(self.print)
 
     def to_json(self) -> str:
         """All of it as JSON text; `from_json` reads it."""
@@ -43,9 +42,9 @@ class VersionReport(Changes):
 
     def page(self) -> str:
         """The text of `to_html`."""
-        return self._html(
+        return (
             '<!doctype html><html lang="en"><meta charset="utf-8"><title>Versions</title>'
-            '<body><pre style="line-height: 1.2">{code}</pre></body></html>\n'
+            f"<body>{as_html(self.print)}</body></html>\n"
         )
 
     def print(self, console: rich.console.Console | None = None) -> None:
@@ -57,11 +56,6 @@ class VersionReport(Changes):
         console = console or rich.console.Console()
         for part in _tables(self):
             console.print(part)
-
-    def _html(self, form: str) -> str:
-        console = rich.console.Console(file=io.StringIO(), record=True, width=100)
-        self.print(console)
-        return console.export_html(inline_styles=True, code_format=form)
 
 
 def _tables(report: Changes) -> Iterator[Any]:

@@ -4,7 +4,7 @@ import dataclasses
 import heapq
 
 from keras_norm.export.results.artifact import Metric, Tally
-from keras_norm.export.results.plain import read_json
+from keras_norm.export.results.plain import ReadFromJson
 
 # Predictions that are listed one by one: those that changed, by how much their outputs did.
 LISTED = 20
@@ -107,7 +107,7 @@ class OutputChange:
 
 
 @dataclasses.dataclass(frozen=True)
-class Changes:
+class Changes(ReadFromJson):
     """What new versions predict differently from an old one.
 
     Attributes:
@@ -115,6 +115,8 @@ class Changes:
         samples: number of samples.
         versions: (name, one entry for every output) pairs, one for each new version.
     """
+
+    CALLED = "comparison of versions"
 
     old: str
     samples: int
@@ -124,19 +126,6 @@ class Changes:
     def verdict(self) -> str:
         """One line for each new version."""
         return "\n".join(_verdict(name, outputs) for name, outputs in self.versions)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Changes":
-        """What `to_json` of a report wrote.
-
-        Args:
-            text: what it wrote.
-
-        Raises:
-            ValueError: it is something else.
-        """
-        changes: Changes = read_json(cls, text, "comparison of versions")
-        return changes
 
 
 def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:

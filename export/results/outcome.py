@@ -5,10 +5,11 @@ import dataclasses
 from keras_norm.export.results.artifact import ArtifactResult, Failure, Finding
 from keras_norm.export.results.comparison import difference, largest_known
 from keras_norm.export.results.gap import TrainInferenceGap
+from keras_norm.export.results.plain import ReadFromJson
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(ReadFromJson):
     """What `check` found. Falsy when any check failed.
 
     Attributes:
@@ -23,6 +24,8 @@ class Outcome:
         layers: number of layers with weights in a row, which the default tolerance follows.
         timesteps: most timesteps that a recurrent layer ran, which it follows too; 1 without one.
     """
+
+    CALLED = "report"
 
     model: str
     samples: int

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_norm.export.results.artifact import Tally
 from keras_norm.export.results.comparison import Measurement
-from keras_norm.export.results.plain import read_json, to_plain
+from keras_norm.export.results.plain import ReadFromJson, to_plain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ class PartialGap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Partial:
+class Partial(ReadFromJson):
     """All that `keras_norm.export.Measure` finds on a part of the data.
 
     Attributes:
@@ -116,6 +116,8 @@ class Partial:
         gap: training mode against inference mode.
     """
 
+    CALLED = "partial result"
+
     samples: int = 0
     timesteps: int = 0
     scales: tuple[tuple[str, float], ...] = ()
@@ -127,16 +129,3 @@ class Partial:
     def to_json(self) -> str:
         """All of it as one line of JSON."""
         return json.dumps(to_plain(self), allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Partial":
-        """What `to_json` wrote.
-
-        Args:
-            text: what it wrote.
-
-        Raises:
-            ValueError: it is something else.
-        """
-        partial: Partial = read_json(cls, text, "partial result")
-        return partial

@@ -5,7 +5,7 @@ import json
 import math
 import types
 import typing
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -73,23 +73,31 @@ def from_plain(kind: Any, plain: Any) -> Any:
     return float(plain) if kind is float else _of(kind, plain)
 
 
-def read_json(kind: Any, text: str, name: str) -> Any:
-    """What `to_plain` made it from, from its JSON.
+class ReadFromJson:
+    """A dataclass that comes back from its JSON.
 
-    Args:
-        kind: a dataclass.
-        text: what `json.dumps` made of what `to_plain` gave.
-        name: of what it should be, for the message.
-
-    Raises:
-        ValueError: it is something else.
+    Attributes:
+        CALLED: what it is, for messages.
     """
-    try:
-        return from_plain(kind, json.loads(text))
-    except KeyError as error:
-        raise ValueError(f"the text is no {name} of check: it has no {error}") from None
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the text is no {name} of check: {error}") from None
+
+    CALLED = "result"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote.
+
+        Args:
+            text: what it wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        try:
+            return typing.cast(Self, from_plain(cls, json.loads(text)))
+        except KeyError as error:
+            raise ValueError(f"the text is no {cls.CALLED} of check: it has no {error}") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"the text is no {cls.CALLED} of check: {error}") from None
 
 
 def _of(kind: type, plain: Any) -> Any:

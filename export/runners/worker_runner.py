@@ -7,8 +7,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.runner import Arrays, Runner, fitted
 from keras_norm.export.runners.worker_process import WorkerProcess
@@ -65,8 +63,6 @@ class WorkerRunner(Runner):
     ) -> Arrays:
         """Run whole sequences through a signature `step`, timestep by timestep, in the worker.
 
-        A file of one batch size has them in batches of that size, one after another.
-
         Args:
             sequences: inputs with time, (batch, time, ...), all of one length.
             others: inputs without: the first states, and what every timestep is given alike.
@@ -84,17 +80,9 @@ class WorkerRunner(Runner):
             else spec
             for name, spec in self.inputs.items()
         }
-        everything = {**sequences, **others}
-        rows = len(next(iter(sequences.values())))
-        size = next(filter(None, (spec.shape[0] for spec in self.inputs.values())), rows)
-        parts = []
-        for start in range(0, rows, size):
-            part = {name: array[start : start + size] for name, array in everything.items()}
-            given = fitted(part, specs, self.name)
-            now = {name: given[name] for name in sequences}
-            rest = {name: given[name] for name in others}
-            parts.append(self._worker.over_time(now, rest, states))
-        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        given = fitted({**sequences, **others}, specs, self.name)
+        now, rest = ({name: given[name] for name in part} for part in (sequences, others))
+        return self._worker.over_time(now, rest, states)
 
     def modules(self) -> set[str]:
         """Top-level Python modules that the worker has imported."""
