@@ -70,8 +70,8 @@ class Outcome(ReadFromJson):
             equal = "1 artefact equals" if files == 1 else f"{files} artefacts equal"
             count = len(self.artifacts)
             runners = "1 runner" if count == 1 else f"{count} runners"
-            worst = largest_known(o.max_abs for r in self.artifacts for o in r.outputs)
-            within = f" within {worst:.2g}" if worst else ""
+            found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))
+            within = " and".join(f" within {worst:.2g}{bits}" for worst, bits in found if worst)
             return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
         # A file that fails in two runners is named once.
         paths = {result.name: result.path for result in self.artifacts}
@@ -79,6 +79,11 @@ class Outcome(ReadFromJson):
         for failure in self.failures:
             names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
         return f"FAIL: {', '.join(names.values())}"
+
+    def _largest(self, by_rms: bool) -> float | None:
+        """The largest difference of the artefacts that are judged by a root mean square, or not."""
+        judged = (result for result in self.artifacts if result.by_rms == by_rms)
+        return largest_known(output.max_abs for result in judged for output in result.outputs)
 
 
 def _failures(result: ArtifactResult) -> list[Failure]:

@@ -91,6 +91,20 @@ def test_a_report_is_true_when_every_check_passed(passing):
     assert passing.verdict.endswith(", in 2 runners, on 20 samples")
 
 
+def test_what_eight_bits_are_off_by_is_said_apart():
+    (output,) = artifact("dynamic.tflite", EXPECTED + 0.25).outputs
+    judged = [
+        dataclasses.replace(c, passed=True, rms=0.1, atol=0.5, used=0.2) for c in output.comparisons
+    ]
+    output = dataclasses.replace(output, comparisons=tuple(judged))
+    report = report_of(
+        artifact("model.tflite", EXPECTED + 1e-6),
+        artifact("dynamic.tflite", EXPECTED, outputs=(output,)),
+    )
+    assert " within 0.25 in 8 bits, in 2 runners" in report.verdict
+    assert "whose limit a single value may exceed" in render(report)
+
+
 def test_a_notebook_gets_one_line_or_the_tables(passing):
     assert repr(passing) == f"<Report of {passing.model!r}: {passing.verdict}>"
     page = passing._repr_html_()
