@@ -4,9 +4,11 @@ import dataclasses
 import functools
 import itertools
 
+import keras
 import numpy as np
 import pytest
 
+import keras_norm
 from experiments.harness import samples, trainer
 from experiments.harness.study import Run
 from experiments.harness.trainer import Trainer, values
@@ -152,6 +154,17 @@ def test_batch_statistics_are_computed_anew_before_each_validation(tmp_path, mon
     one._train(RUN, 0)
     dense, norm = one.model.layers[:2]
     np.testing.assert_allclose(norm.moving_mean, np.mean(dense(learned[0]), axis=0), atol=1e-6)
+
+
+def test_noise_that_batch_statistics_are_computed_with_follows_from_the_run(tmp_path):
+    def noisy():
+        layers = [keras.layers.GaussianNoise(1.0, seed=0), keras_norm.BatchNormalization()]
+        return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
+
+    work = dataclasses.replace(made.STUDY.work, recalibrated=True)
+    one, other = (Trainer(work, made.SIZE, made.PARTS, noisy, tmp_path) for _ in range(2))
+    found = [trained.run(RUN)["history"] for trained in (one, one, other)]
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_model_without_batch_statistics_needs_none(tmp_path):
