@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import jinja2
 import numpy as np
 
-from experiments import convolutional, online, permutation_invariant, scales, short_runs
+from experiments import convolutional, online, permutation_invariant, scales
 from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
@@ -192,7 +192,7 @@ def progress(study: Study, ledger: Ledger) -> str:
     if study.full.trial:
         said += (
             f". The learning rate with the best validation after {study.full.trial} rounds "
-            "alone went on; trials count among the runs"
+            "alone goes on; trials count among the runs"
         )
     if study.full.seeds == 1:
         said += ". A run is long, so that there is one seed, and intervals come from resampling "
@@ -219,7 +219,6 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
             },
             beside=BESIDE,
             sections=sections,
-            **short_runs.content(committed),
         )
     )
 
