@@ -16,10 +16,12 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    first_batch,
     lengths,
     online,
     page,
     permutation_invariant,
+    pixels,
     recurrences,
     scales,
     unbalanced,
@@ -38,12 +40,14 @@ STUDIES = {
         scales,
         recurrences,
         covariate_shift,
+        first_batch,
         unbalanced,
         online,
         click_through_rate,
         permutation_invariant,
         convolutional,
         lengths,
+        pixels,
     )
 }
 
