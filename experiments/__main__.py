@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments import (
+    characters,
     click_through_rate,
     convolutional,
     covariate_shift,
@@ -47,6 +48,7 @@ STUDIES = {
         permutation_invariant,
         convolutional,
         lengths,
+        characters,
         pixels,
     )
 }

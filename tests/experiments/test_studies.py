@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from experiments import (
+    characters,
     click_through_rate,
     convolutional,
     covariate_shift,
@@ -35,6 +36,7 @@ ARMS = {
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "lengths": ("copying", "LSTM"),
+    "characters": ("Penn Treebank", "BN-LSTM"),
     "pixels": ("in order", "LSTM"),
 }
 RNG = np.random.default_rng(0)
@@ -61,6 +63,7 @@ def folder(monkeypatch, tmp_path):
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
     monkeypatch.setattr(data, "file", lambda *_: None)
+    monkeypatch.setattr(characters, "text", lambda *_: "".join(RNG.choice(list("abc\n"), 3000)))
     return tmp_path
 
 
@@ -74,6 +77,8 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     monkeypatch.setattr(lengths, "LONGER", (20, 400))
     monkeypatch.setattr(pixels, "PIXELS", 12)
     monkeypatch.setattr(first_batch, "UPDATES", 2)
+    monkeypatch.setattr(characters, "UNITS", 4)
+    monkeypatch.setattr(characters, "BLOCK", 800)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     ledger = Ledger(folder / "results.json", small, small.smoke)
