@@ -13,13 +13,16 @@ import sys
 from collections.abc import Sequence
 
 from experiments import (
+    characters,
     click_through_rate,
     convolutional,
     covariate_shift,
+    first_batch,
     lengths,
     online,
     page,
     permutation_invariant,
+    pixels,
     recurrences,
     scales,
     unbalanced,
@@ -38,12 +41,15 @@ STUDIES = {
         scales,
         recurrences,
         covariate_shift,
+        first_batch,
         unbalanced,
         online,
         click_through_rate,
         permutation_invariant,
         convolutional,
         lengths,
+        characters,
+        pixels,
     )
 }
 

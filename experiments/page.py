@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import jinja2
 import numpy as np
 
-from experiments import convolutional, online, permutation_invariant, scales, short_runs
+from experiments import convolutional, online, permutation_invariant, scales
 from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
@@ -177,16 +177,26 @@ def section(study: Study, committed: pathlib.Path) -> Section:
 def progress(study: Study, ledger: Ledger) -> str:
     """How many of the runs have ended, what they took, and why they ended."""
     done = len(ledger.entries)
-    each = deciding.seconds_of_run(study, ledger.entries)
     left = study.runs - done
     said = f"{done} of {study.runs} runs have ended"
-    if done:
-        said += f", after {np.mean([e['seconds'] for e in ledger.entries]):.0f} s in the mean"
+    whole = [e for e in ledger.entries if not e.get("trial")]
+    if whole:
+        said += f", after {np.mean([e['seconds'] for e in whole]):.0f} s in the mean"
     if left > 0:
-        said += f"; the other {left} take some {deciding.time(left * each)}"
-    early = [e for e in ledger.entries if e.get("ended") in ("rounds", "hour")]
-    if early and study.full.rounds > 1:
-        said += f"; {len(early)} ended by the bound on rounds or time, before their validation did"
+        seconds = deciding.seconds_left(study, ledger.entries)
+        said += f"; the other {left} take some {deciding.time(seconds)}"
+    for ended, bound in (("rounds", "the bound on rounds"), ("hour", "an hour of two cores")):
+        count = sum(e.get("ended") == ended for e in whole)
+        if count and study.full.rounds > 1:
+            said += f"; {count} ended by {bound}, before validation stopped improving"
+    if study.full.trial:
+        said += (
+            f". The learning rate with the best validation after {study.full.trial} rounds "
+            "alone goes on; trials count among the runs"
+        )
+    if study.full.seeds == 1:
+        said += ". A run is long, so that there is one seed, and intervals come from resampling "
+        said += "the test set: what another seed would change they do not tell"
     return f"{said}."
 
 
@@ -209,7 +219,6 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
             },
             beside=BESIDE,
             sections=sections,
-            **short_runs.content(committed),
         )
     )
 

@@ -80,6 +80,8 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 class Recalibrator:
     """Recalibrates one model as often as it is called, and rebuilds it once; see `recalibrate`.
 
+    Every call draws the same noise, so that equal weights and data give equal statistics.
+
     Args:
         model: see `recalibrate`.
     """
@@ -94,6 +96,9 @@ class Recalibrator:
         for _, copy in self._pairs:
             for option, value in WHOLE_BATCHES.items():
                 setattr(copy, option, value)
+        weights = {id(weight) for weight in self._clone.weights}
+        seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
+        self._seeds = [(seed, np.array(seed)) for seed in seeds]
         self._positions = [count_positions(self._clone, copy) for _, copy in self._pairs]
         self._run = _training_call(self._clone)
 
@@ -108,6 +113,8 @@ class Recalibrator:
             The number of batches used.
         """
         self._clone.set_weights(self._model.get_weights())
+        for seed, start in self._seeds:
+            seed.assign(start)
         pools = [_Pool(own, copy) for own, copy in self._pairs]
         used = 0
         for x in islice(_batches(self._model, data), steps):

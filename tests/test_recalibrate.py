@@ -130,6 +130,14 @@ def test_noise_that_alone_tells_samples_apart_gives_their_variance():
     np.testing.assert_allclose(layer.moving_variance, 0.25, rtol=0.1)
 
 
+def test_a_recalibrator_gives_equal_statistics_of_equal_data_noise_or_not():
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((4,)), keras.layers.GaussianNoise(0.5), layer])
+    recalibrate = Recalibrator(model)
+    found = [(recalibrate(X), np.array(layer.moving_variance))[1] for _ in range(2)]
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 def test_steps_limits_the_batches():
     layer = keras_norm.BatchNormalization()
     assert keras_norm.recalibrate(batch_norm_model(layer), X, steps=1) == 1

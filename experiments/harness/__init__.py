@@ -1,1 +1,1 @@
-"""What the studies share: their command line, data, training, results, plots and exports."""
+"""What the studies share: data, training, the runs that ended, verdicts and pictures."""

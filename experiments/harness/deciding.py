@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.stats
 
+from experiments.harness import samples
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.running import chosen_rate, first_runs
 from experiments.harness.study import Arm, Question, Run, Size, Study
@@ -22,8 +23,9 @@ class Verdict:
         question: what was asked.
         holds: whether it is so; None where that is not decided.
         mean: of the figure over the seeds, in the question's unit.
-        half: half of its interval; infinite for one seed.
+        half: half of its interval; infinite for one seed without samples.
         seeds: how many it has.
+        samples: of the test that the interval comes from; 0 where it comes from the seeds.
         missing: what would decide, where it is not decided.
     """
 
@@ -32,6 +34,7 @@ class Verdict:
     mean: float
     half: float
     seeds: int
+    samples: int = 0
     missing: str = ""
 
     @property
@@ -48,7 +51,8 @@ class Verdict:
         seeds = f"{self.seeds} seed{'' if self.seeds == 1 else 's'}"
         half = f" ± {self.half:.{q.digits}f}" if math.isfinite(self.half) else ""
         mean = round(self.mean, q.digits) + 0.0  # no -0
-        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}"
+        drawn = f", resampling {self.samples:,} parts of the test set" if self.samples else ""
+        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}{drawn}"
 
 
 def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
@@ -56,26 +60,35 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
 
     Where runs are missing it is not decided, and what is missing is their number, and how long they
     take; where the interval holds `above`, the number of seeds with which it would not, if mean
-    and deviation stay as they are.
+    and deviation stay as they are. Of one seed it is the number of times that the test set is too
+    small.
     """
     values = differences(study, size, ledger, question)
-    if len(values) < size.seeds:
-        return Verdict(
-            question,
-            None,
-            *interval(values),
-            len(values),
-            hours_left(study, size, ledger, question),
-        )
-    mean, half = interval(values)
+    seeds = len(values)
+    if resampled := values.ndim > 1:
+        (values,) = values
+    drawn = len(values) if resampled else 0
+    mean, half = samples.interval(values, CONFIDENCE) if resampled else interval(values)
+    if seeds < size.seeds:
+        missing = hours_left(study, size, ledger, question)
+        return Verdict(question, None, mean, half, seeds, drawn, missing)
     if abs(mean - question.above) > half or (half == 0 and mean != question.above):
-        return Verdict(question, mean > question.above, mean, half, len(values))
+        return Verdict(question, mean > question.above, mean, half, seeds, drawn)
     needed = seeds_needed(values, question.above)
-    return Verdict(question, None, mean, half, len(values), f"some {needed:,} seeds would decide")
+    missing = f"some {needed:,} seeds would decide"
+    if resampled:
+        times = math.ceil(needed / len(values))
+        more = (times - 1) * len({*question.plus, *question.minus})
+        missing = f"some {times:,} seeds would decide, if each tells as much as a new test set, in "
+        missing += time(more * seconds_of_run(study, ledger.entries))
+    return Verdict(question, None, mean, half, seeds, drawn, missing)
 
 
 def differences(study: Study, size: Size, ledger: Ledger, question: Question) -> np.ndarray:
-    """The figure of every seed for which all runs have ended."""
+    """The figure of every seed for which all runs have ended.
+
+    Where there is one seed whose test samples were kept, it is an array (1, samples).
+    """
     found = []
     for seed in range(size.seeds):
         plus, minus = (
@@ -90,7 +103,7 @@ def differences(study: Study, size: Size, ledger: Ledger, question: Question) ->
 
 def _score(
     study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
-) -> float | None:
+) -> float | np.ndarray | None:
     if not all(ledger.find(run) for run in first_runs(arm, size)):
         return None
     if question.worst_rate:
@@ -98,6 +111,8 @@ def _score(
         scores = [entry["test"][question.score] for entry in entries if entry]
         return min(scores) if len(scores) == len(entries) else None
     entry = ledger.find(Run(arm, chosen_rate(study, arm, size, ledger), seed))
+    if entry and question.score in entry.get("samples", ()):
+        return samples.unpacked(entry["samples"][question.score])
     return entry["test"][question.score] if entry else None
 
 
@@ -132,25 +147,34 @@ def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> 
 
     A run takes as long as those of the study that have ended, or as the study says.
     """
-    lacking = 0
+    lacking: list[Run] = []
     for arm in (study.arm(*names) for names in (*question.plus, *question.minus)):
-        first = [run for run in first_runs(arm, size) if not ledger.find(run)]
-        if first:
-            lacking += len(first) + (size.seeds - 1) * (
-                len(size.rates) if question.worst_rate else 1
-            )
-            continue
-        rates = size.rates if question.worst_rate else (chosen_rate(study, arm, size, ledger),)
-        runs = (Run(arm, rate, seed) for rate in rates for seed in range(1, size.seeds))
-        lacking += sum(ledger.find(run) is None for run in runs)
-    return (
-        f"{lacking} more runs would decide, {time(lacking * seconds_of_run(study, ledger.entries))}"
-    )
+        first = list(first_runs(arm, size))
+        rates = size.rates
+        if not question.worst_rate:
+            ended = all(ledger.find(run) for run in first)
+            rates = (chosen_rate(study, arm, size, ledger) if ended else first[0].rate,)
+        later = [Run(arm, rate, seed) for rate in rates for seed in size.later_seeds]
+        lacking += [run for run in (*first, *later) if not ledger.find(run)]
+    seconds = sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
+    return f"{len(lacking)} more runs would decide, {time(seconds)}"
 
 
-def seconds_of_run(study: Study, entries: Sequence[Entry]) -> float:
-    """The mean of the runs that there are; else what was timed."""
-    return float(np.mean([e["seconds"] for e in entries])) if entries else 60 * study.minutes
+def seconds_left(study: Study, entries: Sequence[Entry]) -> float:
+    """What all runs take that a study lacks."""
+    trials = len(study.arms) * len(study.full.rates) if study.full.trial else 0
+    tried = sum(e.get("trial", False) for e in entries)
+    left = {True: trials - tried, False: study.runs - trials - (len(entries) - tried)}
+    return sum(n * seconds_of_run(study, entries, trial) for trial, n in left.items() if n)
+
+
+def seconds_of_run(study: Study, entries: Sequence[Entry], trial: bool = False) -> float:
+    """The mean of the runs, or trials, that there are; else what was timed."""
+    found = [e["seconds"] for e in entries if e.get("trial", False) == trial]
+    if found:
+        return float(np.mean(found))
+    share = (study.full.trial or 0) / study.full.rounds if trial else 1.0
+    return 60 * study.minutes * share
 
 
 def time(seconds: float) -> str:

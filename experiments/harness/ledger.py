@@ -45,7 +45,7 @@ class Ledger:
     def find(self, run: Run) -> Entry | None:
         """What a run gave; None if it has not ended."""
         key = key_of(run)
-        return next((e for e in self.entries if key.items() <= e.items()), None)
+        return next((e for e in self.entries if key.items() <= {"trial": False, **e}.items()), None)
 
     def add(self, run: Run, entry: Entry) -> Entry:
         """Keep what a run gave."""
@@ -66,7 +66,8 @@ def settings(size: Size) -> dict[str, Any]:
 
 def key_of(run: Run) -> Entry:
     """What a run is found by."""
-    return {**dataclasses.asdict(run.arm), "rate": run.rate, "seed": run.seed}
+    arm = dataclasses.asdict(run.arm)
+    return {**arm, "rate": run.rate, "seed": run.seed, "trial": run.trial}
 
 
 def machine() -> dict[str, Any]:

@@ -21,7 +21,8 @@ def run_study(
 ) -> None:
     """Run all that the ledger lacks; its file is written whenever a run ends.
 
-    The learning rate of an arm is the one with the best validation at seed 0. Then come the seeds,
+    The learning rate of an arm is the one with the best validation at seed 0: of the whole run, or
+    of its first rounds, where the size says so; then the best alone goes on. Then come the seeds,
     all arms of one before the next. Arms that decide questions come before those that only stand
     in the table.
 
@@ -48,7 +49,7 @@ def run_study(
     def once(run: Run) -> None:
         if ledger.find(run):
             return
-        print(f"{study.name}: {run.name}", flush=True)
+        print(f"{study.name}: {run.name}{', a trial' * run.trial}", flush=True)
         started = time.monotonic()
         if isinstance(study.work, Training):
             entry = trainer(run.arm).run(run)
@@ -56,7 +57,8 @@ def run_study(
             keras.utils.set_random_seed(run.seed)
             entry = {"test": study.work.measure(run.arm, run.seed, data)}
             entry["seconds"] = round(time.monotonic() - started, 1)
-        scores = ", ".join(f"{name} {value:.5g}" for name, value in entry["test"].items())
+        found = entry["test"] or entry["validation"]
+        scores = ", ".join(f"{name} {value:.5g}" for name, value in found.items())
         print(f"  {scores}; {time.monotonic() - started:.0f} s", flush=True)
         ledger.add(run, entry)
 
@@ -73,15 +75,15 @@ def run_study(
 def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
     """An arm with every learning rate, from seed 0."""
     for rate in size.rates or (0.0,):
-        yield Run(arm, rate, 0)
+        yield Run(arm, rate, 0, trial=size.trial is not None)
 
 
 def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) -> Iterator[Run]:
-    """The other seeds of arms, with the learning rates that validation chose.
+    """What comes once the learning rates are chosen: the other seeds, or after trials all of them.
 
     Where a question is about the worst of the learning rates, its arms have them all.
     """
-    for seed in range(1, size.seeds):
+    for seed in size.later_seeds:
         for arm in arms:
             every = size.rates if (arm.task, arm.model) in study.every_rate else ()
             for rate in every or (chosen_rate(study, arm, size, ledger),):

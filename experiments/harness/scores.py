@@ -3,7 +3,8 @@
 import numpy as np
 import sklearn.metrics
 
-from experiments.harness.study import Scores
+from experiments.harness import samples
+from experiments.harness.study import Figures, Scores
 
 TINY = 1e-12
 
@@ -15,10 +16,15 @@ def classes(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
         probabilities: (samples, classes).
         targets: (samples,), the right classes.
     """
+    return samples.means(each_class(probabilities, targets))
+
+
+def each_class(probabilities: np.ndarray, targets: np.ndarray) -> Figures:
+    """The same of every sample: whether its class is right, and its negative log-likelihood."""
     right = probabilities[np.arange(len(targets)), targets]
     return {
-        "accuracy": float((probabilities.argmax(axis=-1) == targets).mean()),
-        "nll": float(-np.log(np.maximum(right, TINY)).mean()),
+        "accuracy": probabilities.argmax(axis=-1) == targets,
+        "nll": -np.log(np.maximum(right, TINY)),
     }
 
 

@@ -13,6 +13,9 @@ Parts = Mapping[str, tuple[Any, np.ndarray]]
 
 Scores = dict[str, float]
 
+# Scores by name; an array has one for every sample, or part of a text, and its mean is the score.
+Figures = Mapping[str, float | np.ndarray]
+
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
@@ -31,15 +34,23 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """An arm, trained once."""
+    """An arm, trained once.
+
+    Attributes:
+        arm: which.
+        rate: of learning.
+        seed: of all that is random.
+        trial: whether it is trained for the first rounds alone, to choose the rate by.
+    """
 
     arm: Arm
     rate: float
     seed: int
+    trial: bool = False
 
     @property
     def name(self) -> str:
-        """For a person, and for the file of its checkpoint."""
+        """For a person, and for the file of its checkpoint: a trial's is where the run goes on."""
         return f"{self.arm.task}, {self.arm.model}, rate {self.rate:g}, seed {self.seed}"
 
 
@@ -54,6 +65,8 @@ class Size:
         patience: rounds without a better validation that end it.
         seeds: how often every arm is run.
         rates: learning rates that validation chooses from, for every arm the same.
+        trial: rounds after which it chooses, and the best rate alone goes on; None where every rate
+            is run to its end first.
     """
 
     samples: int | None
@@ -62,6 +75,12 @@ class Size:
     patience: int
     seeds: int
     rates: tuple[float, ...]
+    trial: int | None = None
+
+    @property
+    def later_seeds(self) -> range:
+        """The seeds of the runs that follow once the learning rate is chosen."""
+        return range(1 if self.trial is None else 0, self.seeds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +92,8 @@ class Training:
             data folder.
         build: a model that is not compiled, from an arm and the data.
         loss: of Keras.
-        score: from what the model gives for a part's inputs, and the targets.
+        score: from what the model gives for a part's inputs, and the targets; one of every sample
+            where there is one seed, and the test set is resampled.
         monitor: the score that says which round is best.
         higher: whether more of it is better.
         recalibrated: whether batch statistics are computed anew before each validation, as a
@@ -86,11 +106,11 @@ class Training:
     load: Callable[[str, int | None, pathlib.Path | None], Parts]
     build: Callable[[Arm, Parts], keras.Model]
     loss: str
-    score: Callable[[np.ndarray, np.ndarray], Scores]
+    score: Callable[[np.ndarray, np.ndarray], Figures]
     monitor: str
     higher: bool = True
     recalibrated: bool = False
-    measure: Callable[[keras.Model, Parts], Scores] | None = None
+    measure: Callable[[keras.Model, Parts], Figures] | None = None
     level: float | None = None
 
 
@@ -107,7 +127,8 @@ class Question:
 
     The figure is a sum of scores less another, taken seed by seed: runs of a seed have the same
     data in the same order. It is "yes" where the 95 % interval of its mean over the seeds is above
-    `above`, "no" where all of it is below, and else not decided.
+    `above`, "no" where all of it is below, and else not decided. Where there is one seed, the
+    interval is that of its mean over the test samples, which are drawn again and again.
 
     Attributes:
         claim: its number in docs/experiments.md.
@@ -173,8 +194,8 @@ class Study:
     @property
     def runs(self) -> int:
         """How many runs `full` has."""
-        rates, seeds = max(len(self.full.rates), 1), self.full.seeds - 1
-        return len(self.arms) * (rates + seeds) + len(self.every_rate) * (rates - 1) * seeds
+        rates, later = max(len(self.full.rates), 1), len(self.full.later_seeds)
+        return len(self.arms) * (rates + later) + len(self.every_rate) * (rates - 1) * later
 
     @property
     def every_rate(self) -> set[tuple[str, str]]:

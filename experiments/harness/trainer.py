@@ -11,13 +11,14 @@ from typing import Any
 import keras
 import numpy as np
 
-from experiments.harness.study import Parts, Run, Scores, Size, Training
+from experiments.harness import samples
+from experiments.harness.study import Figures, Parts, Run, Scores, Size, Training
 from keras_norm.recalibrate import Recalibrator
 from keras_norm.walk import batch_norms
 
-EVALUATED = 500  # samples of a batch that is only evaluated
+EVALUATED = 128  # samples of a batch that is only evaluated
 CALIBRATED = 50  # training batches that statistics are computed from
-HOUR = 3600.0  # the most that a run may train
+HOUR = 7200.0  # seconds of processors, the most that a run may train: an hour of two cores
 SAVE_EVERY = 20.0  # seconds
 
 
@@ -29,13 +30,15 @@ class State:
         variables: of the model and its optimizer; seeds of dropout are among them.
         best: the variables of the best round.
         history: scores of the validation, by round.
-        seconds: that it took.
+        seconds: that it took, whatever else the machine had to do.
+        processors: seconds of processors that it took.
     """
 
     variables: list[np.ndarray]
     best: list[np.ndarray]
     history: list[Scores] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    processors: float = 0.0
 
     def save(self, path: pathlib.Path) -> None:
         """Write it in one step."""
@@ -43,19 +46,21 @@ class State:
         unfinished = path.with_suffix(".unfinished.npz")
         arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
         arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
-        np.savez(unfinished, history=json.dumps([self.history, self.seconds]), **arrays)
+        np.savez(
+            unfinished, history=json.dumps([self.history, self.seconds, self.processors]), **arrays
+        )
         os.replace(unfinished, path)
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "State":
         """Read what `save` wrote."""
         with np.load(path) as arrays:
-            history, seconds = json.loads(str(arrays["history"]))
+            history, *times = json.loads(str(arrays["history"]))
             count = (len(arrays.files) - 1) // 2
             variables, best = (
                 [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
             )
-        return cls(variables, best, history, seconds)
+        return cls(variables, best, history, *times)
 
 
 class Trainer:
@@ -95,43 +100,54 @@ class Trainer:
 
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
-            validation's of every round, why it ended, and seconds.
+            validation's of every round, why it ended, and seconds; where there is one seed, the
+            scores of every test sample too. A trial is not tested.
         """
         checkpoint = self.folder / f"{run.name}.npz"
         state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
         self._restore(state.variables)
         saved = time.monotonic()
-        while not (ended := self._ended(state)):
-            started = time.monotonic()
+        while not (ended := self._ended(state, run)):
+            started, used = time.monotonic(), time.process_time()
             self._train(run, len(state.history))
-            state.history.append(self._scores("validation"))
+            state.history.append(samples.means(self._scores("validation")))
             state.variables = self._values()
             if self._best_round(state.history) == len(state.history) - 1:
                 state.best = state.variables
             state.seconds += time.monotonic() - started
+            state.processors += time.process_time() - used
             if time.monotonic() - saved > SAVE_EVERY:
                 state.save(checkpoint)
                 saved = time.monotonic()
+        if run.trial:
+            state.save(checkpoint)  # the run may go on
+            return self._kept(ended, state, {})
         self._restore(state.best)
-        test = self._scores("test")
+        test = dict(self._scores("test"))
         if self.work.measure:
             test |= self.work.measure(self.model, self.parts)
         if self.work.level is not None:
             test["epochs"] = self._epochs_to(self.work.level, state.history, run)
         checkpoint.unlink(missing_ok=True)
+        return self._kept(ended, state, test)
+
+    def _kept(self, ended: str, state: State, test: Figures) -> dict[str, Any]:
         best = self._best_round(state.history)
-        return {
+        kept: dict[str, Any] = {
             "ended": ended,
             "best_round": best + 1,
-            "test": test,
+            "test": samples.means(test),
             "validation": state.history[best],
             "history": {
                 name: [round(scores[name], 5) for scores in state.history]
-                for name in test
-                if name in state.history[0]
+                for name in state.history[0]
             },
             "seconds": round(state.seconds, 1),
         }
+        each = {name: value for name, value in test.items() if np.ndim(value)}
+        if each and self.size.seeds == 1:
+            kept["samples"] = {name: samples.packed(value) for name, value in each.items()}
+        return kept
 
     def _first(self, run: Run) -> State:
         keras.utils.set_random_seed(run.seed)
@@ -157,10 +173,10 @@ class Trainer:
                 [keras.tree.map_structure(lambda a, s=s: a[s : s + batch], few) for s in starts]
             )
 
-    def _scores(self, part: str) -> Scores:
+    def _scores(self, part: str) -> Figures:
         inputs, targets = self.parts[part]
         outputs = self.model.predict(inputs, batch_size=EVALUATED, verbose=0)
-        return {name: float(v) for name, v in self.work.score(outputs, targets).items()}
+        return self.work.score(outputs, targets)
 
     def _in_round(self, run: Run) -> int:
         """Samples of a round: whole batches; what fills none waits for the next epoch's order."""
@@ -178,13 +194,15 @@ class Trainer:
         scores = np.where(np.isfinite(scores), scores, -np.inf if self.work.higher else np.inf)
         return int(np.argmax(scores) if self.work.higher else np.argmin(scores))
 
-    def _ended(self, state: State) -> str:
+    def _ended(self, state: State, run: Run) -> str:
         rounds = len(state.history)
         if rounds and rounds - 1 - self._best_round(state.history) >= self.size.patience:
             return "validation"
+        if run.trial and rounds >= (self.size.trial or 0):
+            return "trial"
         if rounds >= self.size.rounds:
             return "rounds"
-        return "hour" if state.seconds > HOUR else ""
+        return "hour" if state.processors > HOUR else ""
 
     def _values(self) -> list[np.ndarray]:
         return values(self.model)

@@ -1,12 +1,13 @@
 """The rule: all of the interval above is yes, all of it below is no, else what would decide."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from experiments.harness import deciding
+from experiments.harness import deciding, samples
 from experiments.harness.ledger import Ledger
 from experiments.harness.study import Run
 from tests.experiments import made
@@ -68,6 +69,52 @@ def test_a_study_that_was_not_run_takes_as_long_as_was_timed(tmp_path):
     verdict = decide(tmp_path, [], [])
     assert verdict.missing == "10 more runs would decide, 20 minutes"
     assert verdict.figure == ""
+
+
+def decide_of_one_seed(tmp_path, none, bn):
+    """The verdict where each model was run once, with these errors of its test samples."""
+    size = dataclasses.replace(SIZE, seeds=1)
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, size)
+    for model, errors in (("none", none), ("BN", bn)):
+        kept = {"samples": {"error": samples.packed(errors)}}
+        run = Run(made.STUDY.arm("line", model), 1e-3, 0)
+        ledger.add(run, made.entry(float(np.mean(errors))) | kept)
+    return deciding.decide(made.STUDY, size, ledger, made.QUESTION)
+
+
+SAMPLES = np.random.default_rng(0).normal(size=(2, 400))
+
+
+def test_of_one_seed_the_interval_is_that_of_the_test_samples_in_pairs(tmp_path):
+    hard, own = 50 * SAMPLES[0], SAMPLES[1]
+    verdict = decide_of_one_seed(tmp_path, hard + 1 + own, hard)
+    assert verdict.word == "yes"
+    assert verdict.mean == pytest.approx(1 + own.mean(), abs=1e-5)
+    assert verdict.half == pytest.approx(1.96 * own.std() / 20, rel=0.1)
+    assert verdict.figure.endswith("; 1 seed, resampling 400 parts of the test set")
+
+
+def test_of_one_seed_what_would_decide_is_in_seeds_and_hours(tmp_path):
+    own = SAMPLES[1] - SAMPLES[1].mean()
+    verdict = decide_of_one_seed(tmp_path, own + 0.06, np.zeros(400))
+    assert verdict.word == "not decided"
+    # Three test sets: 1.96 / sqrt(400 n) < 0.06.
+    assert re.match(r"some 3 seeds would decide, .*, in 4 minutes$", verdict.missing)
+
+
+def test_trials_and_whole_runs_take_as_long_as_others_of_their_kind(tmp_path):
+    size = dataclasses.replace(SIZE, seeds=1, rates=(1e-3, 3e-2), trial=1)
+    study = dataclasses.replace(made.STUDY, full=size)
+    assert study.runs == 6
+    ledger = Ledger(tmp_path / "made.json", study, size)
+    assert deciding.seconds_left(study, ledger.entries) == 4 * 30 + 2 * 120
+    for rate in size.rates:
+        run = Run(study.arm("line", "BN"), rate, 0, trial=True)
+        ledger.add(run, made.entry(1.0, seconds=20.0))
+    ledger.add(Run(study.arm("line", "BN"), 1e-3, 0), made.entry(1.0, seconds=50.0))
+    assert deciding.seconds_left(study, ledger.entries) == 2 * 20 + 50
+    verdict = deciding.decide(study, size, ledger, made.QUESTION)
+    assert verdict.missing == "3 more runs would decide, 2 minutes"
 
 
 def test_the_worst_of_the_rates_counts_where_it_is_asked_for(tmp_path):

@@ -24,6 +24,14 @@ def test_what_ended_is_found_again(path):
     assert ledger.find(dataclasses.replace(RUN, seed=1)) is None
 
 
+def test_a_trial_is_not_its_run(path):
+    ledger, trial = Ledger(path, made.STUDY, made.SIZE), dataclasses.replace(RUN, trial=True)
+    assert ledger.find(trial) is None
+    ledger.add(trial, made.entry(0.7))
+    assert ledger.find(trial)["test"] == {"error": 0.7}
+    assert ledger.find(RUN)["test"] == {"error": 0.5}
+
+
 def test_a_run_is_one_line(path):
     assert sum('"seed"' in line for line in path.read_text().splitlines()) == 1
 

@@ -50,6 +50,28 @@ def test_the_rate_is_chosen_by_validation_and_seeds_follow(ran):
     assert len(Recorder.ran) == made.STUDY.runs
 
 
+def test_after_trials_the_best_rate_alone_goes_on(ran):
+    study = dataclasses.replace(made.STUDY, full=dataclasses.replace(made.SIZE, trial=1))
+    ledger = ran(study)
+    assert Recorder.ran == [
+        ("none", 1e-3, 0),
+        ("none", 3e-2, 0),
+        ("BN", 1e-3, 0),
+        ("BN", 3e-2, 0),
+        ("none", 1e-3, 0),
+        ("BN", 3e-2, 0),
+        ("none", 1e-3, 1),
+        ("BN", 3e-2, 1),
+    ]
+    assert [entry["trial"] for entry in ledger.entries] == [True] * 4 + [False] * 4
+    assert len(Recorder.ran) == study.runs
+    found = running.compared(study, study.full, ledger)
+    assert all(not e["trial"] for runs in found.values() for e in runs.values())
+    Recorder.ran.clear()
+    ran(study)
+    assert Recorder.ran == []
+
+
 def test_what_has_ended_is_not_run_again(ran):
     ran()
     Recorder.ran.clear()

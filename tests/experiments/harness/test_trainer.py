@@ -2,11 +2,14 @@
 
 import dataclasses
 import functools
+import itertools
 
+import keras
 import numpy as np
 import pytest
 
-from experiments.harness import trainer
+import keras_norm
+from experiments.harness import samples, trainer
 from experiments.harness.study import Run
 from experiments.harness.trainer import Trainer, values
 from tests.experiments import made
@@ -75,6 +78,47 @@ def test_a_run_ends_after_an_hour(tmp_path, monkeypatch):
     assert scripted(tmp_path, [4.0, 3.0], made.SIZE)["ended"] == "hour"
 
 
+def test_the_hour_is_one_of_processors_and_not_of_the_clock(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "HOUR", 3.5)
+    seconds, used = itertools.count(0, 1000), itertools.count(0)
+    monkeypatch.setattr(trainer.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(trainer.time, "process_time", lambda: next(used))
+    found = scripted(tmp_path, [4.0, 3.0, 2.0, 1.0, 0.5], dataclasses.replace(made.SIZE, rounds=9))
+    assert (found["ended"], found["best_round"]) == ("hour", 4)
+    assert found["seconds"] >= 4000
+
+
+def test_a_run_that_was_tried_goes_on_from_its_trial(tmp_path, monkeypatch):
+    expected = train(tmp_path / "whole").run(RUN)
+    size = dataclasses.replace(made.SIZE, trial=2)
+    tried = train(tmp_path, size)
+    trial = tried.run(dataclasses.replace(RUN, trial=True))
+    assert (trial["ended"], trial["test"], "samples" in trial) == ("trial", {}, False)
+    assert trial["history"]["error"] == expected["history"]["error"][:2]
+    rounds = []
+    learn = tried._train
+    monkeypatch.setattr(tried, "_train", lambda run, k: (rounds.append(k), learn(run, k)))
+    assert tried.run(RUN) | {"seconds": 0} == expected | {"seconds": 0}
+    assert rounds == list(range(2, len(expected["history"]["error"])))
+    assert not list(tmp_path.glob("*.npz"))
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_scores_of_test_samples_are_kept_where_there_is_one_seed(tmp_path, seeds):
+    work = dataclasses.replace(
+        made.STUDY.work, score=lambda outputs, y: {"error": np.square(outputs - y)[:, 0]}
+    )
+    found = train(tmp_path, dataclasses.replace(made.SIZE, seeds=seeds), work).run(RUN)
+    whole = train(tmp_path).run(RUN)
+    assert found["test"] == pytest.approx(whole["test"])
+    assert found["history"]["error"] == pytest.approx(whole["history"]["error"], abs=1e-4)
+    assert ("samples" in found) == (seeds == 1)
+    if seeds == 1:
+        each = samples.unpacked(found["samples"]["error"])
+        assert len(each) == len(made.PARTS["test"][1])
+        assert each.mean() == pytest.approx(found["test"]["error"])
+
+
 def test_the_weights_of_the_best_round_are_tested(tmp_path):
     one = train(tmp_path)
     found = one.run(RUN)
@@ -110,6 +154,17 @@ def test_batch_statistics_are_computed_anew_before_each_validation(tmp_path, mon
     one._train(RUN, 0)
     dense, norm = one.model.layers[:2]
     np.testing.assert_allclose(norm.moving_mean, np.mean(dense(learned[0]), axis=0), atol=1e-6)
+
+
+def test_noise_that_batch_statistics_are_computed_with_follows_from_the_run(tmp_path):
+    def noisy():
+        layers = [keras.layers.GaussianNoise(1.0, seed=0), keras_norm.BatchNormalization()]
+        return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
+
+    work = dataclasses.replace(made.STUDY.work, recalibrated=True)
+    one, other = (Trainer(work, made.SIZE, made.PARTS, noisy, tmp_path) for _ in range(2))
+    found = [trained.run(RUN)["history"] for trained in (one, one, other)]
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_model_without_batch_statistics_needs_none(tmp_path):

@@ -1,0 +1,91 @@
+"""Pieces and blocks of a text, and bits against NumPy and Keras' own LSTM."""
+
+import hashlib
+
+import keras
+import numpy as np
+import pytest
+
+from experiments import characters
+from experiments.harness.study import Arm
+from tests.rnn import kinds
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(characters, "UNITS", 4)
+    monkeypatch.setattr(characters, "BLOCK", 800)
+
+
+def made(*_):
+    return "".join(RNG.choice(list("abcd\n"), 2500))
+
+
+def test_a_sample_is_followed_by_the_next_character(monkeypatch):
+    monkeypatch.setattr(characters, "text", made)
+    parts = characters.load("made", None, None)
+    assert {part: x.shape for part, (x, _) in parts.items()} == {
+        "training": (24, 100),
+        "validation": (24, 100),
+        "test": (3, 800),
+    }
+    for x, y in parts.values():
+        np.testing.assert_array_equal(np.append(x.ravel()[1:], y[-1, -1]), y.ravel())
+
+
+def test_bits_are_logarithms_to_the_base_two():
+    probabilities = RNG.dirichlet(np.ones(3), (2, 5)).astype("float32")
+    targets = RNG.integers(0, 3, (2, 5))
+    found = characters.score(probabilities, targets)["bits"]
+    for row, sample, bits in zip(probabilities, targets, found, strict=True):
+        expected = np.mean([-np.log2(p[t]) for p, t in zip(row, sample, strict=True)])
+        np.testing.assert_allclose(bits, expected, rtol=1e-6)
+
+
+def test_a_block_is_read_in_pieces_that_each_begin_anew(monkeypatch):
+    monkeypatch.setattr(characters, "text", made)
+    monkeypatch.setattr(characters, "stream", lambda model, ids: 0.0)
+    parts = characters.load("made", None, None)
+    model = characters.build(Arm("made", "LSTM"), parts)
+    kinds.randomize(model)
+    found = characters.measure(model, parts)
+    lstm = keras.layers.LSTM(4, return_sequences=True)
+    lstm.build((None, None, 5))
+    _, _, own, softmax = model.layers
+    lstm.set_weights(own.get_weights())
+    x, y = parts["test"]
+
+    def bits(length):
+        one_hot = np.eye(5, dtype="float32")[x.reshape(-1, length)]
+        right = np.take_along_axis(np.array(softmax(lstm(one_hot))), y.reshape(-1, length, 1), -1)
+        return -np.log2(right).reshape(len(x), -1).mean(axis=1)
+
+    for length in (100, 200, 400):
+        np.testing.assert_allclose(found[f"bits_{length}"], bits(length), rtol=1e-4)
+    np.testing.assert_allclose(found["beyond"], bits(800) - bits(100), atol=1e-4)
+
+
+def test_spaces_of_the_penn_treebank_are_underscores():
+    assert characters.character_form(" no it was n't \n <unk> N \n") == "no_it_was_n't\n<unk>_N\n"
+
+
+def test_the_penn_treebank_is_the_one_that_is_published_as_characters(data):
+    for part, count in characters.COUNTS.items():
+        asked = {"train": "training", "valid": "validation"}.get(part, part)
+        text = characters.text(characters.PENN, asked, data)
+        assert len(text) == count
+        if part == "train":
+            # Git's name of ptb.char.train.txt in github.com/tomsercu/lstm.
+            published = (" ".join(text) + " ").encode()
+            blob = hashlib.sha1(b"blob %d\0" % len(published) + published).hexdigest()
+            assert blob == "84b890a87aed6ad2989aa12d03f1129c41d727b2"
+
+
+def test_a_text_that_is_cut_off_is_one_line(tmp_path):
+    (tmp_path / "ptb").mkdir()
+    (tmp_path / "ptb" / "ptb.test.txt").write_text(" no it was n't \n")
+    expected = r"ptb.test.txt is cut off .*14 characters, not .*: take it anew from github.com"
+    with pytest.raises(SystemExit, match=expected):
+        characters.text(characters.PENN, "test", tmp_path)
