@@ -16,6 +16,7 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    handwriting,
     lengths,
     online,
     page,
@@ -44,6 +45,7 @@ STUDIES = {
         permutation_invariant,
         convolutional,
         lengths,
+        handwriting,
     )
 }
 
@@ -64,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder = pathlib.Path(data) if data else None
             run_study(study, study.full, ledger, folder, checkpoints)
         pictures.draw(study, ledger, RESULTS / f"{name}.png")
+        pictures.draw_drawings(study, ledger, RESULTS / page.drawings_of(study))
     (ROOT / "docs" / "experiments.md").write_text(page.page(STUDIES, RESULTS), encoding="utf-8")
     return 0
 

@@ -95,7 +95,7 @@ class Trainer:
 
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
-            validation's of every round, why it ended, and seconds.
+            validation's of every round, why it ended, and seconds; what the model draws.
         """
         checkpoint = self.folder / f"{run.name}.npz"
         state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
@@ -118,6 +118,9 @@ class Trainer:
             test |= self.work.measure(self.model, self.parts)
         if self.work.level is not None:
             test["epochs"] = self._epochs_to(self.work.level, state.history, run)
+        drawings = {}
+        if self.work.drawings and run.seed == 0:
+            drawings["drawings"] = self.work.drawings.make(self.model, self.parts)
         checkpoint.unlink(missing_ok=True)
         best = self._best_round(state.history)
         return {
@@ -131,6 +134,7 @@ class Trainer:
                 if name in state.history[0]
             },
             "seconds": round(state.seconds, 1),
+            **drawings,
         }
 
     def _first(self, run: Run) -> State:

@@ -10,6 +10,7 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    handwriting,
     lengths,
     recurrences,
     scales,
@@ -32,6 +33,7 @@ ARMS = {
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "lengths": ("copying", "LSTM"),
+    "handwriting": ("Kanji, batch 8", "LN-LSTM"),
 }
 RNG = np.random.default_rng(0)
 
@@ -56,6 +58,8 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
+    kanji = [RNG.integers(-9, 9, (n, 3)) for n in (2, 3, 4, 9)] * 4
+    monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
     monkeypatch.setattr(data, "file", lambda *_: None)
     return tmp_path
 
@@ -68,6 +72,8 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     monkeypatch.setattr(covariate_shift, "EVERY", 1)
     monkeypatch.setattr(lengths, "LENGTH", 10)
     monkeypatch.setattr(lengths, "LONGER", (20, 400))
+    for name_of, small in {"LONGEST": 4, "UNITS": 4, "DEEP": 1, "SHOWN": 2}.items():
+        monkeypatch.setattr(handwriting, name_of, small)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     ledger = Ledger(folder / "results.json", small, small.smoke)
