@@ -16,6 +16,7 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    draw,
     handwriting,
     lengths,
     online,
@@ -46,6 +47,7 @@ STUDIES = {
         convolutional,
         lengths,
         handwriting,
+        draw,
     )
 }
 

@@ -30,7 +30,7 @@ LONGEST = 48  # movements; the quarter of the drawings that are longer is left o
 DRAWINGS = 7200  # of those that are left, to learn from: 900 updates
 UNITS, DEEP, GAUSSIANS = 100, 3, 20
 SHOWN, IN_A_ROW = 24, 8
-LEVEL = -30.0
+LEVEL = -40.0
 
 # NormLSTM without a norm computes what keras.layers.LSTM does, by the same compiled loops as the
 # other, so that the norms are all that differs in time too.

@@ -10,6 +10,7 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    draw,
     handwriting,
     lengths,
     recurrences,
@@ -34,6 +35,7 @@ ARMS = {
     "convolutional": ("gestures", "LN"),
     "lengths": ("copying", "LSTM"),
     "handwriting": ("Kanji, batch 8", "LN-LSTM"),
+    "draw": ("binarised MNIST", "LN-LSTM"),
 }
 RNG = np.random.default_rng(0)
 
@@ -74,6 +76,8 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     monkeypatch.setattr(lengths, "LONGER", (20, 400))
     for name_of, small in {"LONGEST": 4, "UNITS": 4, "DEEP": 1, "SHOWN": 2}.items():
         monkeypatch.setattr(handwriting, name_of, small)
+    for name_of, small in {"GLIMPSES": 2, "UNITS": 4}.items():
+        monkeypatch.setattr(draw, name_of, small)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     ledger = Ledger(folder / "results.json", small, small.smoke)
