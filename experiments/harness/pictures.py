@@ -1,4 +1,8 @@
-"""The curves of a study: validation over the epochs, a panel a task, a colour a model."""
+"""The pictures of a study.
+
+Its curves: validation over the epochs, a panel a task, a colour a model. What its models drew, a
+panel a model.
+"""
 
 import pathlib
 
@@ -35,9 +39,27 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
                 rounds = np.arange(1, len(values) + 1)
                 axes.plot(rounds, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
         axes.set(xlabel=f"rounds of {study.full.per_round:,} samples", ylabel=f"validation, {name}")
-        if not study.work.higher:
+        if not study.work.higher and axes.dataLim.y0 > 0:
             axes.set_yscale("log")
         axes.set_title(task, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def draw_drawings(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
+    """Draw what the models of seed 0 drew, with the learning rate that was chosen.
+
+    Nothing is drawn of a study whose models do not draw, or of whose models one has not ended.
+    """
+    found = compared(study, study.full, ledger)
+    drawings = study.work.drawings if isinstance(study.work, Training) else None
+    if drawings is None or len(found) < len(study.arms):
+        return
+    figure = matplotlib.figure.Figure(figsize=(5 * len(found), 2.2), layout="constrained")
+    panels = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, ((_, model), runs) in zip(panels, found.items(), strict=True):
+        drawings.draw(axes, runs[0]["drawings"])
+        axes.set_title(model, loc="left")
+        axes.set_axis_off()
     figure.savefig(path, dpi=120)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import matplotlib.axes
 import numpy as np
 
 # Inputs and targets by part: "training", "validation", "test" (and what else a study tests).
@@ -84,6 +85,21 @@ class Size:
 
 
 @dataclasses.dataclass(frozen=True)
+class Drawings:
+    """What models draw once they are trained, those of seed 0.
+
+    Attributes:
+        make: plain numbers, few enough to be kept, from a model and the data.
+        draw: draws them.
+        caption: what the picture shows, for the page.
+    """
+
+    make: Callable[[keras.Model, Parts], list[Any]]
+    draw: Callable[[matplotlib.axes.Axes, Any], None]
+    caption: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Training:
     """Arms that are trained until their validation stops improving.
 
@@ -91,7 +107,7 @@ class Training:
         load: the data of a task, from its name, the number of training samples (None: all) and the
             data folder.
         build: a model that is not compiled, from an arm and the data.
-        loss: of Keras.
+        loss: of Keras, by name or as a function of targets and outputs.
         score: from what the model gives for a part's inputs, and the targets; one of every sample
             where there is one seed, and the test set is resampled.
         monitor: the score that says which round is best.
@@ -101,17 +117,19 @@ class Training:
         measure: further figures of the model that is kept, from it and the data.
         level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
             (all that it had, where it never did).
+        drawings: what the models draw, if they do.
     """
 
     load: Callable[[str, int | None, pathlib.Path | None], Parts]
     build: Callable[[Arm, Parts], keras.Model]
-    loss: str
+    loss: str | Callable[..., Any]
     score: Callable[[np.ndarray, np.ndarray], Figures]
     monitor: str
     higher: bool = True
     recalibrated: bool = False
     measure: Callable[[keras.Model, Parts], Figures] | None = None
     level: float | None = None
+    drawings: Drawings | None = None
 
 
 @dataclasses.dataclass(frozen=True)

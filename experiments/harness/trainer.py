@@ -101,7 +101,7 @@ class Trainer:
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
             validation's of every round, why it ended, and seconds; where there is one seed, the
-            scores of every test sample too. A trial is not tested.
+            scores of every test sample too, and what the model draws. A trial is not tested.
         """
         checkpoint = self.folder / f"{run.name}.npz"
         state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
@@ -128,8 +128,11 @@ class Trainer:
             test |= self.work.measure(self.model, self.parts)
         if self.work.level is not None:
             test["epochs"] = self._epochs_to(self.work.level, state.history, run)
+        kept = self._kept(ended, state, test)
+        if self.work.drawings and run.seed == 0:
+            kept["drawings"] = self.work.drawings.make(self.model, self.parts)
         checkpoint.unlink(missing_ok=True)
-        return self._kept(ended, state, test)
+        return kept
 
     def _kept(self, ended: str, state: State, test: Figures) -> dict[str, Any]:
         best = self._best_round(state.history)

@@ -47,6 +47,7 @@ def test_a_study_is_asked_for_by_name(monkeypatch, tmp_path):
     ran = []
     monkeypatch.setattr(experiments, "run_study", lambda study, *_: ran.append(study.name))
     monkeypatch.setattr(experiments.pictures, "draw", lambda *_: None)
+    monkeypatch.setattr(experiments.pictures, "draw_drawings", lambda *_: None)
     monkeypatch.setattr(experiments, "ROOT", tmp_path)
     (tmp_path / "docs").mkdir()
     assert experiments.main(["--study", "scales"]) == 0

@@ -11,7 +11,9 @@ from experiments import (
     click_through_rate,
     convolutional,
     covariate_shift,
+    draw,
     first_batch,
+    handwriting,
     lengths,
     pixels,
     recurrences,
@@ -38,6 +40,8 @@ ARMS = {
     "lengths": ("copying", "LSTM"),
     "characters": ("Penn Treebank", "BN-LSTM"),
     "pixels": ("in order", "LSTM"),
+    "handwriting": ("Kanji, batch 8", "LN-LSTM"),
+    "draw": ("binarised MNIST", "LN-LSTM"),
 }
 RNG = np.random.default_rng(0)
 
@@ -62,6 +66,8 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
+    kanji = [RNG.integers(-9, 9, (n, 3)) for n in (2, 3, 4, 9)] * 4
+    monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
     monkeypatch.setattr(data, "file", lambda *_: None)
     monkeypatch.setattr(characters, "text", lambda *_: "".join(RNG.choice(list("abc\n"), 3000)))
     return tmp_path
@@ -79,6 +85,10 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     monkeypatch.setattr(first_batch, "UPDATES", 2)
     monkeypatch.setattr(characters, "UNITS", 4)
     monkeypatch.setattr(characters, "BLOCK", 800)
+    for name_of, small in {"LONGEST": 4, "UNITS": 4, "DEEP": 1, "SHOWN": 2}.items():
+        monkeypatch.setattr(handwriting, name_of, small)
+    for name_of, small in {"GLIMPSES": 2, "UNITS": 4}.items():
+        monkeypatch.setattr(draw, name_of, small)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     ledger = Ledger(folder / "results.json", small, small.smoke)

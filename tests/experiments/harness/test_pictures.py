@@ -7,7 +7,7 @@ import pytest
 from experiments.harness import pictures
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import first_runs, later_runs
-from experiments.harness.study import Measurement
+from experiments.harness.study import Drawings, Measurement
 from tests.experiments import made
 
 
@@ -27,6 +27,21 @@ def test_runs_that_count_are_drawn(ledger, tmp_path):
     assert (tmp_path / "made.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.parametrize(("error", "scale"), [(0.5, "log"), (-0.5, "linear")])
+def test_errors_are_drawn_by_their_logarithm_where_they_have_one(
+    ledger, tmp_path, error, scale, monkeypatch
+):
+    figures = []
+    figure = pictures.matplotlib.figure.Figure
+    monkeypatch.setattr(
+        pictures.matplotlib.figure, "Figure", lambda **k: figures.append(figure(**k)) or figures[0]
+    )
+    for e in ledger.entries:
+        e["history"] = {"error": [2.0, error]}
+    pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
+    assert figures[0].axes[0].get_yscale() == scale
+
+
 def test_a_measurement_has_no_curves(ledger, tmp_path):
     work = Measurement(lambda arm, seed, data: {})
     pictures.draw(dataclasses.replace(made.STUDY, work=work), ledger, tmp_path / "made.png")
@@ -37,3 +52,19 @@ def test_a_study_that_has_not_ended_has_no_curves(ledger, tmp_path):
     ledger.entries.pop()
     pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
     assert not (tmp_path / "made.png").exists()
+
+
+def test_what_the_models_of_the_chosen_rate_drew_is_drawn(ledger, tmp_path):
+    drawn = []
+    drawings = Drawings(lambda *_: [], lambda axes, numbers: drawn.append(numbers), "Numbers")
+    work = dataclasses.replace(made.STUDY.work, drawings=drawings)
+    for e in ledger.entries:
+        e["drawings"] = [e["model"], e["rate"]]
+    pictures.draw_drawings(dataclasses.replace(made.STUDY, work=work), ledger, tmp_path / "d.png")
+    assert drawn == [["none", 1e-3], ["BN", 1e-3]]
+    assert (tmp_path / "d.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_models_that_draw_nothing_have_no_picture(ledger, tmp_path):
+    pictures.draw_drawings(made.STUDY, ledger, tmp_path / "d.png")
+    assert not (tmp_path / "d.png").exists()

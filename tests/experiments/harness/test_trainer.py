@@ -10,7 +10,7 @@ import pytest
 
 import keras_norm
 from experiments.harness import samples, trainer
-from experiments.harness.study import Run
+from experiments.harness.study import Drawings, Run
 from experiments.harness.trainer import Trainer, values
 from tests.experiments import made
 
@@ -172,3 +172,18 @@ def test_a_model_without_batch_statistics_needs_none(tmp_path):
     arm = made.STUDY.arm("line", "none")
     build = functools.partial(made.build, arm, made.PARTS)
     assert Trainer(work, made.SIZE, made.PARTS, build, tmp_path).recalibrate is None
+
+
+@pytest.mark.parametrize(("seed", "kept"), [(0, [64, 5]), (1, None)])
+def test_the_model_of_seed_0_draws_as_it_is_at_its_best_round(tmp_path, seed, kept):
+    drawings = Drawings(lambda model, parts: [len(parts["training"][1]), 5], print, "Numbers")
+    one = train(tmp_path, work=dataclasses.replace(made.STUDY.work, drawings=drawings))
+    assert one.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == kept
+
+
+def test_a_loss_may_be_a_function(tmp_path):
+    def loss(targets, outputs):
+        return keras.ops.mean(keras.ops.square(targets - outputs), axis=-1)
+
+    found = train(tmp_path, work=dataclasses.replace(made.STUDY.work, loss=loss)).run(RUN)
+    assert found["history"] == train(tmp_path).run(RUN)["history"]

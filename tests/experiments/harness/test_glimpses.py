@@ -1,0 +1,162 @@
+"""The pieces of DRAW are the paper's equations; its noise follows from a seed that it keeps."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+import keras_norm
+from experiments.harness.glimpses import Draw, filterbank, kl_to_prior, read, write
+
+RNG = np.random.default_rng(0)
+POINTS, SIZE = 3, 8
+
+
+def banks_by_numpy(raw, points, size):
+    """Equations 19 to 26 in float64, an entry at a time."""
+    g = (size + 1) / 2 * (raw[:, :2].astype("float64") + 1)
+    variance, delta, gamma = np.exp(raw[:, 2:].astype("float64")).T
+    delta = (size - 1) / (points - 1) * delta
+    banks = np.empty((2, len(raw), points, size))
+    for axis, row, i, a in np.ndindex(banks.shape):
+        mu = g[row, axis] + (i + 1 - points / 2 - 0.5) * delta[row]
+        banks[axis, row, i, a] = np.exp(-((a + 1 - mu) ** 2) / (2 * variance[row]))
+    return *(banks / banks.sum(axis=-1, keepdims=True)), gamma[:, None]
+
+
+@pytest.mark.parametrize(("points", "size"), [(3, 8), (5, 28), (2, 28)])
+def test_a_filterbank_is_that_of_the_equations(points, size):
+    raw = 0.5 * RNG.normal(size=(6, 5)).astype("float32")
+    for found, expected in zip(
+        filterbank(raw, points, size), banks_by_numpy(raw, points, size), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_grid_far_off_the_picture_is_finite_and_so_is_its_gradient():
+    raw = tf.constant([[40.0, -40.0, -8.0, 2.0, 0.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        f_x, f_y, _ = filterbank(raw, POINTS, SIZE)
+        total = tf.reduce_sum(f_x * f_x + f_y * f_y)
+    np.testing.assert_allclose(np.sum(f_x, axis=-1), 1.0, rtol=1e-6)
+    assert np.isfinite(tape.gradient(total, raw)).all()
+
+
+def test_what_a_grid_sees_and_draws_are_the_equations_in_numpy():
+    raw = 0.3 * RNG.normal(size=(4, 5)).astype("float32")
+    f_x, f_y, gamma = banks_by_numpy(raw, POINTS, SIZE)
+    picture, patch = RNG.normal(size=(4, SIZE, SIZE)), RNG.normal(size=(4, POINTS, POINTS))
+    banks = filterbank(raw, POINTS, SIZE)
+    for row in range(4):
+        seen = gamma[row] * f_y[row] @ picture[row] @ f_x[row].T
+        drawn = f_y[row].T @ patch[row] @ f_x[row] / gamma[row]
+        found = read(picture.astype("float32"), *banks)[row]
+        np.testing.assert_allclose(found, seen, rtol=1e-4, atol=1e-5)
+        found = write(patch.astype("float32"), *banks)[row]
+        np.testing.assert_allclose(found, drawn, rtol=1e-4, atol=1e-5)
+
+
+def test_a_narrow_grid_reads_the_pixels_that_it_is_on():
+    """N = A, delta = 1 and a deviation near 0: the picture itself."""
+    picture = RNG.normal(size=(1, SIZE, SIZE)).astype("float32")
+    banks = filterbank(np.array([[0, 0, -9.0, 0, 0]], "float32"), SIZE, SIZE)
+    np.testing.assert_allclose(read(picture, *banks), picture, rtol=1e-5)
+    np.testing.assert_allclose(write(picture, *banks), picture, rtol=1e-5)
+
+
+def test_the_kl_is_what_samples_of_scipy_say():
+    mean, log_sigma = np.array([0.7, -0.2]), np.array([-0.5, 0.3])
+    posterior = scipy.stats.norm(mean, np.exp(log_sigma))
+    z = posterior.rvs((200_000, 2), random_state=np.random.default_rng(0))
+    estimated = (posterior.logpdf(z) - scipy.stats.norm.logpdf(z)).sum(axis=-1).mean()
+    assert float(kl_to_prior(mean, log_sigma)) == pytest.approx(estimated, abs=0.01)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(cell, x, h, c):
+    """keras.layers.LSTMCell in float64: gates i, f, c, o."""
+    W, U, b = (np.array(w, "float64") for w in cell.weights)
+    i, f, g, o = np.split(x @ W + h @ U + b, 4, axis=-1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def model(cell=keras_norm.NormLSTMCell):
+    keras.utils.set_random_seed(0)
+    layer = Draw(lambda: cell(6), 3, POINTS, SIZE, 4)
+    return layer, RNG.integers(0, 2, (5, SIZE**2)).astype("float32")
+
+
+def test_the_layer_is_the_equations_in_numpy():
+    layer, pictures = model()
+    found = np.array(layer(pictures))
+    noise = np.array(keras.random.normal((3, 5, 4), seed=0), "float64")
+    x = pictures.reshape(5, SIZE, SIZE).astype("float64")
+
+    def dense(part, h):
+        return h @ np.array(part.kernel, "float64") + np.array(part.bias, "float64")
+
+    canvas, kl = np.zeros_like(x), 0.0
+    h_enc, c_enc, h_dec, c_dec = np.zeros((4, 5, 6))
+    for t in range(3):
+        f_x, f_y, gamma = banks_by_numpy(dense(layer.looks, h_dec), POINTS, SIZE)
+        seen = [
+            gamma[..., None] * f_y @ p @ f_x.transpose(0, 2, 1) for p in (x, x - sigmoid(canvas))
+        ]
+        r = np.concatenate([patch.reshape(5, -1) for patch in seen], axis=-1)
+        h_enc, c_enc = lstm(layer.encoder, np.concatenate([r, h_dec], axis=-1), h_enc, c_enc)
+        mean, log_sigma = np.split(dense(layer.posterior, h_enc), 2, axis=-1)
+        kl = kl + ((mean**2 + np.exp(2 * log_sigma) - 1) / 2 - log_sigma).sum(axis=-1)
+        z = mean + np.exp(log_sigma) * noise[t]
+        h_dec, c_dec = lstm(layer.decoder, z, h_dec, c_dec)
+        f_x, f_y, gamma = banks_by_numpy(dense(layer.places, h_dec), POINTS, SIZE)
+        patch = dense(layer.patch, h_dec).reshape(5, POINTS, POINTS)
+        canvas = canvas + f_y.transpose(0, 2, 1) @ patch @ f_x / gamma[..., None]
+    np.testing.assert_allclose(found[:, :-1], canvas.reshape(5, -1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[:, -1], kl, rtol=1e-4)
+
+
+def test_noise_is_fixed_for_scores_and_new_in_training_from_a_seed_among_the_variables():
+    layer, pictures = model()
+    np.testing.assert_array_equal(layer(pictures), layer(pictures))
+    before = [np.array(v) for v in layer.variables]
+    first = np.array(layer(pictures, training=True))
+    second = np.array(layer(pictures, training=True))
+    assert not np.array_equal(first, second)
+    for variable, value in zip(layer.variables, before, strict=True):
+        variable.assign(value)
+    layer(pictures)  # scoring takes nothing from the seed
+    np.testing.assert_array_equal(layer(pictures, training=True), first)
+
+
+def test_training_computes_what_scoring_does_but_for_the_noise(monkeypatch):
+    layer, pictures = model()
+    expected = layer(pictures)
+    layer.seeds = 0
+    np.testing.assert_allclose(layer(pictures, training=True), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("cell", [keras_norm.NormLSTMCell, keras_norm.LayerNormLSTMCell])
+def test_every_weight_learns(cell):
+    layer, pictures = model(cell)
+    with tf.GradientTape() as tape:
+        outputs = layer(pictures, training=True)
+        total = tf.reduce_mean(tf.square(outputs))
+    for gradient in tape.gradient(total, [v.value for v in layer.trainable_variables]):
+        assert np.isfinite(gradient).all()
+        assert np.abs(gradient).max() > 0
+
+
+def test_what_is_generated_is_drawn_by_the_decoder_alone():
+    layer, pictures = model()
+    layer(pictures)
+    for weight in layer.encoder.weights:
+        weight.assign(weight * np.nan)
+    made = np.array(layer.generate(RNG.normal(size=(3, 2, 4)).astype("float32")))
+    assert made.shape == (2, SIZE**2)
+    assert np.isfinite(made).all()

@@ -1,0 +1,90 @@
+"""The density is scipy's, in float32 too; its gradient is finite; samples are of the mixture."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+from experiments.harness import likelihoods
+from experiments.harness.likelihoods import bernoulli_nll, mixture_nll, sampled
+
+RNG = np.random.default_rng(0)
+
+
+def by_scipy(points, raw):
+    """-log sum_k pi_k N_k of each point, in float64."""
+    found = []
+    for x, row in zip(points, raw, strict=True):
+        log_pi, mu_1, mu_2, log_1, log_2, r = np.split(row.astype("float64"), 6)
+        log_pi = scipy.special.log_softmax(log_pi)
+        logs = []
+        for k in range(len(log_pi)):
+            rho, s = np.tanh(r[k]), np.exp([log_1[k], log_2[k]])
+            normal = scipy.stats.multivariate_normal([0, 0], [[1, rho], [rho, 1]])
+            logs.append(log_pi[k] + normal.logpdf((x - [mu_1[k], mu_2[k]]) / s) - np.log(s).sum())
+        found.append(-scipy.special.logsumexp(logs))
+    return np.array(found)
+
+
+# At 3 some are far from every mean, narrow, and correlated at 0.9999.
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
+def test_the_density_is_that_of_scipy(scale):
+    points = RNG.normal(size=(40, 2)).astype("float32")
+    raw = (scale * RNG.normal(size=(40, 6 * 5))).astype("float32")
+    raw[:, -5:] = np.clip(raw[:, -5:], -5, 5)
+    np.testing.assert_allclose(
+        mixture_nll(points, raw), by_scipy(points, raw), rtol=2e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_points_on_the_axis_of_a_narrow_correlated_gaussian_lose_no_digits(sign):
+    points = np.array([[3.0, 3.0 * sign], [2.0, 2.001 * sign]], "float32")
+    raw = np.tile(np.array([0, 0, 0, 0, 0, 5.0 * sign], "float32"), (2, 1))
+    np.testing.assert_allclose(mixture_nll(points, raw), by_scipy(points, raw), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0, 8.0])
+def test_gradients_are_finite(size):
+    raw = tf.constant(size * RNG.choice([-1.0, 0.0, 1.0], (200, 6 * 4)), "float32")
+    points = RNG.normal(size=(200, 2)).astype("float32")
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        nll = mixture_nll(points, raw)
+    assert np.isfinite(nll).all()
+    assert np.isfinite(tape.gradient(nll, raw)).all()
+
+
+def test_the_gradient_is_that_of_finite_differences():
+    points, raw = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 12))
+    with tf.GradientTape() as tape:
+        x = tf.constant(raw)
+        tape.watch(x)
+        nll = mixture_nll(keras.ops.cast(points, "float64"), x)
+    step = np.eye(12) * 1e-6
+    differences = [(by_scipy(points, raw + s) - by_scipy(points, raw - s)) / 2e-6 for s in step]
+    np.testing.assert_allclose(tape.gradient(nll, x), np.transpose(differences), atol=1e-6)
+
+
+@pytest.mark.parametrize("logit", [-90.0, -1.0, 0.0, 2.0, 90.0])
+@pytest.mark.parametrize("happens", [0, 1])
+def test_a_bernoulli_is_that_of_scipy(logit, happens):
+    expected = -scipy.special.log_expit(logit if happens else -logit)
+    found = bernoulli_nll(np.float32(happens), np.float32(logit))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-30)
+
+
+def test_samples_have_the_means_and_covariances_of_their_gaussian():
+    numbers = [0, -50, 1.0, 9.0, -2.0, 9.0, np.log(0.5), 0, np.log(2.0), 0, np.arctanh(0.6), 0]
+    points = sampled(np.tile(numbers, (20_000, 1)), np.random.default_rng(1))
+    np.testing.assert_allclose(points.mean(axis=0), [1.0, -2.0], atol=0.05)
+    np.testing.assert_allclose(np.cov(points.T), [[0.25, 0.6], [0.6, 4.0]], atol=0.1)
+
+
+def test_samples_are_of_every_gaussian_as_often_as_its_weight():
+    numbers = [np.log(3.0), 0, -5.0, 5.0, 0, 0, 0, 0, 0, 0, 0, 0]
+    points = sampled(np.tile(numbers, (4000, 1)), np.random.default_rng(1))
+    assert (points[:, 0] < 0).mean() == pytest.approx(0.75, abs=0.03)
+    assert len(numbers) == 2 * likelihoods.NUMBERS

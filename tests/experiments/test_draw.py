@@ -1,0 +1,85 @@
+"""Binarised once; the bound is the likelihood and the KL; drawings come back from their text."""
+
+import functools
+
+import matplotlib.figure
+import numpy as np
+import pytest
+import scipy.stats
+
+from experiments import draw
+from experiments.harness import digits, trainer
+from experiments.harness.study import Run, Size
+from experiments.harness.trainer import Trainer, values
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A small model, and 40 digits of grey 0.25."""
+    grey = np.full((40, 28, 28, 1), 64, "uint8")
+    parts = dict.fromkeys(("training", "validation", "test"), (grey, np.zeros(40, "int64")))
+    monkeypatch.setattr(digits, "_read", lambda folder: parts)
+    for name, value in {"GLIMPSES": 2, "UNITS": 4, "LATENT": 3, "POINTS": 2}.items():
+        monkeypatch.setattr(draw, name, value)
+    return draw.load("", None, None)
+
+
+def test_a_pixel_is_one_with_the_chance_of_its_grey_and_the_same_again(small):
+    pictures, targets = small["training"]
+    assert set(np.unique(pictures)) == {0, 1}
+    assert pictures.mean() == pytest.approx(64 / 255, abs=0.01)
+    np.testing.assert_array_equal(targets, pictures)
+    np.testing.assert_array_equal(draw.load("", None, None)["training"][0], pictures)
+    assert not np.array_equal(small["test"][0], pictures)
+
+
+def test_the_bound_is_the_likelihood_of_scipy_and_the_kl():
+    outputs = RNG.normal(size=(6, 785)).astype("float32")
+    targets = RNG.integers(0, 2, (6, 784)).astype("float32")
+    chance = 1 / (1 + np.exp(-outputs[:, :-1].astype("float64")))
+    expected = outputs[:, -1] - scipy.stats.bernoulli.logpmf(targets, chance).sum(axis=1)
+    np.testing.assert_allclose(draw.bound(targets, outputs), expected, rtol=1e-5)
+    found = draw.score(outputs, targets)
+    assert found["bound"] == pytest.approx(expected.mean(), rel=1e-5)
+    assert found["kl"] == pytest.approx(outputs[:, -1].mean(), rel=1e-5)
+
+
+def test_stopped_and_resumed_equals_not_stopped(small, tmp_path, monkeypatch):
+    """The seed of the layer's noise goes on too."""
+    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
+    arm = draw.STUDY.arm(draw.TASK, "LSTM")
+    size = Size(None, 20, 3, patience=3, seeds=1, rates=(1e-2,))
+    build = functools.partial(draw.build, arm, small)
+    one = Trainer(draw.STUDY.work, size, small, build, tmp_path)
+    run = Run(arm, 1e-2, 1)
+    expected = one.run(run)
+    weights, train, rounds = values(one.model), one._train, []
+
+    def interrupted(run, index):
+        rounds.append(index)
+        if len(rounds) == 3:
+            raise KeyboardInterrupt
+        train(run, index)
+
+    one._train = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        one.run(run)
+    assert one.run(run) | {"seconds": 0} == expected | {"seconds": 0}
+    assert rounds == [0, 1, 2, 2]
+    for value, other in zip(values(one.model), weights, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
+def test_digits_are_shades_that_come_back(small):
+    model = draw.build(draw.STUDY.arms[0], small)
+    made = draw.sample(model, small)
+    assert [len(text) for text in made] == [784] * draw.SHOWN
+    assert made == draw.sample(model, small)
+    axes = matplotlib.figure.Figure().subplots()
+    made[9] = "f" * 784
+    draw.draw(axes, made)
+    sheet = np.array(axes.images[0].get_array())
+    assert sheet.shape == (3 * 30, 8 * 30)
+    np.testing.assert_array_equal(sheet[31:59, 31:59], np.full((28, 28), 15))

@@ -1,0 +1,113 @@
+"""Drawings are read whole; padding does not count; the nats are of whole drawings."""
+
+import matplotlib.figure
+import numpy as np
+import pytest
+
+from experiments import handwriting
+from experiments.harness.likelihoods import bernoulli_nll, mixture_nll
+
+RNG = np.random.default_rng(0)
+MOVEMENTS = RNG.integers(-99, 99, (7, 3)).astype("int16")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A data folder whose three parts are two drawings of 3 and 4 movements."""
+    (tmp_path / "strokes").mkdir()
+    parts = {f"{p}_data": MOVEMENTS for p in ("train", "valid", "test")}
+    lengths = {f"{p}_len": np.array([3, 4], "int32") for p in ("train", "valid", "test")}
+    np.savez(tmp_path / "strokes" / "short_kanji.npz", **parts, **lengths)
+    return tmp_path
+
+
+def test_drawings_are_cut_where_they_end(folder):
+    first, second = handwriting.drawings(folder / "strokes" / "short_kanji.npz", "valid")
+    np.testing.assert_array_equal(first, MOVEMENTS[:3])
+    np.testing.assert_array_equal(second, MOVEMENTS[3:])
+
+
+@pytest.mark.parametrize("content", [lambda whole: whole[:-200], lambda whole: b""])
+def test_a_file_that_is_cut_off_is_one_line(folder, content):
+    path = folder / "strokes" / "short_kanji.npz"
+    path.write_bytes(content(path.read_bytes()))
+    with pytest.raises(SystemExit, match=r"is cut off .*: take it anew from github.com/hardmaru"):
+        handwriting.load("", None, folder)
+
+
+def test_a_file_of_other_arrays_is_one_line(folder):
+    np.savez(folder / "strokes" / "short_kanji.npz", train=MOVEMENTS)
+    with pytest.raises(SystemExit, match="or of another version"):
+        handwriting.load("", None, folder)
+
+
+def test_the_net_reads_the_movement_before_the_one_that_it_tells(folder):
+    inputs, targets = handwriting.load("", None, folder)["training"]
+    np.testing.assert_array_equal(inputs[:, 0], np.zeros((2, 3)))
+    np.testing.assert_array_equal(inputs[:, 1:], targets[:, :-1, :3])
+    np.testing.assert_array_equal(targets[..., 4].sum(axis=1), [3, 4])
+    np.testing.assert_array_equal(targets[..., 3].argmax(axis=1), [2, 3])
+
+
+def test_movements_are_those_of_the_file_but_for_a_unit_and_half_of_its_ones(folder):
+    _, targets = handwriting.load("", None, folder)["test"]
+    found = targets[targets[..., 4] == 1]
+    unit = (MOVEMENTS[:, :2] * found[:, :2]).sum() / np.square(found[:, :2]).sum()
+    assert unit == pytest.approx(MOVEMENTS[:, :2].std(), rel=0.01)
+    np.testing.assert_allclose(found[:, :2] * unit, MOVEMENTS[:, :2], atol=1.0)
+    np.testing.assert_array_equal(found[:, 2], MOVEMENTS[:, 2])
+    _, again = handwriting.load("", None, folder)["test"]
+    np.testing.assert_array_equal(targets, again)
+
+
+def test_drawings_that_are_too_long_are_left_out(folder, monkeypatch):
+    monkeypatch.setattr(handwriting, "LONGEST", 3)
+    assert len(handwriting.load("", None, folder)["training"][1]) == 1
+
+
+def test_nats_are_those_of_the_movements_that_there_are(folder):
+    _, targets = handwriting.load("", None, folder)["test"]
+    outputs = RNG.normal(size=(2, handwriting.LONGEST, 122)).astype("float32")
+    nats = mixture_nll(targets[..., :2], outputs[..., :-2])
+    nats += bernoulli_nll(targets[..., 2], outputs[..., -2])
+    nats += bernoulli_nll(targets[..., 3], outputs[..., -1])
+    expected = [np.sum(nats[0, :3]), np.sum(nats[1, :4])]
+    np.testing.assert_allclose(handwriting.nll(targets, outputs), expected, rtol=1e-5)
+    assert handwriting.score(outputs, targets)["nll"] == pytest.approx(np.mean(expected))
+
+
+class Pen:
+    """Stands for a model: moves by (1, 2), and ends surely after so many movements, or never."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def predict_on_batch(self, drawn):
+        raw = np.zeros((*drawn.shape[:2], 8), "float32")
+        raw[..., 1:3], raw[..., 3:5] = (1.0, 2.0), -50
+        raw[..., 6], raw[..., 7] = 99.0, -99.0
+        if self.length:
+            raw[:, self.length - 1, 7] = 99.0
+        return raw
+
+
+@pytest.mark.parametrize(("length", "drawn"), [(3, 3), (None, handwriting.LONGEST)])
+def test_a_model_draws_until_it_ends_or_there_is_no_room(length, drawn):
+    made = handwriting.sample(Pen(length), {})
+    assert len(made) == handwriting.SHOWN
+    assert all(drawing == [[100, 200, 1]] * drawn for drawing in made)
+
+
+def test_a_model_without_numbers_draws_dots():
+    pen = Pen(2)
+    tell = pen.predict_on_batch
+    pen.predict_on_batch = lambda drawn: tell(drawn) * np.nan
+    made = handwriting.sample(pen, {})
+    assert made[0] == [[0, 0, 0]] * handwriting.LONGEST
+    handwriting.draw(matplotlib.figure.Figure().subplots(), made)
+
+
+def test_a_stroke_is_a_line(folder):
+    axes = matplotlib.figure.Figure().subplots()
+    handwriting.draw(axes, [[[5, 0, 0], [0, 5, 1], [5, 0, 0], [0, 9, 1]], [[1, 1, 1]]])
+    assert [len(line.get_xdata()) for line in axes.lines] == [2, 2, 1]
