@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments import (
+    attentive_reader,
     click_through_rate,
     convolutional,
     covariate_shift,
@@ -45,6 +46,7 @@ STUDIES = {
         permutation_invariant,
         convolutional,
         order_embeddings,
+        attentive_reader,
         lengths,
     )
 }

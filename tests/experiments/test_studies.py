@@ -33,6 +33,7 @@ ARMS = {
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "lengths": ("copying", "LSTM"),
+    "attentive_reader": ("Tiny Shakespeare", "LN-LSTM"),
     "order_embeddings": ("English and Chinese", "LN-GRU"),
 }
 RNG = np.random.default_rng(0)
@@ -55,7 +56,9 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
     texts = np.array([f"what is number {k % 9} ?".encode() for k in range(60)], object)
     questions = {"text": texts, "label-coarse": np.arange(60) % 6}
-    monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
+    play = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(300))
+    texts = {"trec": questions, "tiny_shakespeare": {"text": np.array([play.encode()])}}
+    monkeypatch.setattr(data, "from_tfds", lambda name, *_: texts[name])
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
     pairs = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
