@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments import (
+    attentive_reader,
     characters,
     click_through_rate,
     convolutional,
@@ -22,6 +23,7 @@ from experiments import (
     handwriting,
     lengths,
     online,
+    order_embeddings,
     page,
     permutation_invariant,
     pixels,
@@ -49,6 +51,8 @@ STUDIES = {
         click_through_rate,
         permutation_invariant,
         convolutional,
+        order_embeddings,
+        attentive_reader,
         lengths,
         characters,
         pixels,

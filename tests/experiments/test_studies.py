@@ -15,6 +15,7 @@ from experiments import (
     first_batch,
     handwriting,
     lengths,
+    order_embeddings,
     pixels,
     recurrences,
     scales,
@@ -42,6 +43,8 @@ ARMS = {
     "pixels": ("in order", "LSTM"),
     "handwriting": ("Kanji, batch 8", "LN-LSTM"),
     "draw": ("binarised MNIST", "LN-LSTM"),
+    "attentive_reader": ("Tiny Shakespeare", "LN-LSTM"),
+    "order_embeddings": ("English and Chinese", "LN-GRU"),
 }
 RNG = np.random.default_rng(0)
 
@@ -63,11 +66,15 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
     texts = np.array([f"what is number {k % 9} ?".encode() for k in range(60)], object)
     questions = {"text": texts, "label-coarse": np.arange(60) % 6}
-    monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
+    play = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(300))
+    texts = {"trec": questions, "tiny_shakespeare": {"text": np.array([play.encode()])}}
+    monkeypatch.setattr(data, "from_tfds", lambda name, *_: texts[name])
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
     kanji = [RNG.integers(-9, 9, (n, 3)) for n in (2, 3, 4, 9)] * 4
     monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
+    pairs = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
+    monkeypatch.setattr(order_embeddings, "translations", lambda path: pairs)
     monkeypatch.setattr(data, "file", lambda *_: None)
     monkeypatch.setattr(characters, "text", lambda *_: "".join(RNG.choice(list("abc\n"), 3000)))
     return tmp_path

@@ -1,0 +1,119 @@
+"""A passage is read, a question is answered from it, and CNN's files are read."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from experiments import attentive_reader
+from experiments.attentive_reader import CNN, EVERYWHERE, SHAKESPEARE, STUDY
+from experiments.harness import data
+from experiments.harness.ledger import Ledger
+from experiments.harness.running import run_study
+from experiments.harness.study import Arm, arms
+from keras_norm.walk import batch_norms
+
+RNG = np.random.default_rng(0)
+PARTS = {"training": (None, np.array([2]))}
+
+
+@pytest.fixture
+def built():
+    """Of an arm, with weights at random."""
+
+    def build(name):
+        model = attentive_reader.build(Arm(SHAKESPEARE, name), PARTS)
+        for variable in model.trainable_variables:
+            variable.assign(RNG.normal(0.0, 0.3, variable.shape))
+        return model
+
+    return build
+
+
+def padded(*rows, longest):
+    return keras.utils.pad_sequences(rows, longest, "int32", "post", "post")
+
+
+def test_the_answer_is_that_of_the_papers_equations(built):
+    """The LSTMs are Keras' own with the same weights; the rest is NumPy."""
+    model = built("LSTM")
+    passage, question = RNG.integers(2, 50, 7), RNG.integers(2, 50, 3)
+    lengths = attentive_reader.LONGEST
+    x = {
+        "passage": padded(passage, longest=lengths["passage"]),
+        "question": padded(question, longest=lengths["question"]),
+    }
+    layers = {layer.name: layer.get_weights() for layer in model.layers}
+    (words,) = next(layers[name] for name in layers if name.startswith("embedding"))
+
+    def lstm(name, ids):
+        layer = keras.layers.LSTM(attentive_reader.UNITS, return_sequences=True, dtype="float64")
+        layer.build((None, None, words.shape[1]))
+        layer.set_weights(layers[name])
+        return np.array(layer(words[ids][None]))[0]
+
+    y, u = lstm("y", passage), lstm("u", question)[-1]
+    ym, um, wms, rg, ug, answer = (
+        layers[name] for name in ("W_ym", "W_um", "w_ms", "W_rg", "W_ug", "name")
+    )
+    m = np.tanh(y @ ym[0] + ym[1] + u @ um[0] + um[1])
+    s = np.exp(m @ wms[0])
+    r = (s / s.sum() * y).sum(axis=0)
+    g = np.tanh(r @ rg[0] + rg[1] + u @ ug[0] + ug[1])
+    expected = np.exp(g @ answer[0] + answer[1])
+    np.testing.assert_allclose(model(x)[0], expected / expected.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["LN-LSTM", EVERYWHERE])
+def test_what_others_are_padded_with_changes_nothing(built, name):
+    """Of a batch: the second passage is shorter than the first."""
+    model = built(name)
+    rows = [RNG.integers(2, 50, n) for n in (9, 4)]
+    x = {part: padded(*rows, longest=n) for part, n in attentive_reader.LONGEST.items()}
+    alone = {part: ids[1:] for part, ids in x.items()}
+    np.testing.assert_allclose(model(x)[1], model(alone)[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "outside"), [("LSTM", 0), ("BN-LSTM", 0), (EVERYWHERE, 4)])
+def test_batch_norm_everywhere_normalizes_each_term_inside_a_tanh(built, name, outside):
+    norms = [norm for _, norm in batch_norms(built(name))]
+    outer = [norm for norm in norms if norm.moving_mean.shape == (attentive_reader.UNITS,)]
+    assert len(outer) == outside
+    assert all(np.unique(norm.gamma_initializer.value) == 0.1 for norm in outer)
+    assert len(norms) - outside == (0 if name == "LSTM" else 6)
+
+
+def test_of_eight_blocks_one_validates_and_one_tests(monkeypatch):
+    speeches = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(800))
+    third = {"train": speeches[:3000], "validation": speeches[3000:9000], "test": speeches[9000:]}
+    monkeypatch.setattr(
+        data, "from_tfds", lambda _, part, folder: {"text": np.array([third[part].encode()])}
+    )
+    parts = attentive_reader.load(SHAKESPEARE, None, None)
+    count = attentive_reader.BLOCK - attentive_reader.SPEECHES
+    assert {name: len(answers) for name, (_, answers) in parts.items()} == {
+        "training": 6 * attentive_reader.TIMES * count,
+        "validation": count,
+        "test": count,
+    }
+    x, answers = parts["validation"]
+    assert {part: ids.shape[1] for part, ids in x.items()} == attentive_reader.LONGEST
+    assert set(answers) == set(range(attentive_reader.ENTITIES))
+
+
+def test_the_study_runs_on_cnn(tmp_path):
+    for part in ("training", "validation", "test"):
+        (tmp_path / "cnn" / "questions" / part).mkdir(parents=True)
+        for k in range(12):
+            names = [f"@entity{n}" for n in RNG.permutation(30)[:3]]
+            passage = f"{names[0]} met {names[1]} . {names[2]} did not come . it rained ."
+            text = f"url\n\n{passage}\n\n@placeholder met {names[1]}\n\n{names[0]}\n\n"
+            text += "\n".join(f"{name}:Name" for name in names)
+            (tmp_path / f"cnn/questions/{part}/{k}.question").write_text(text)
+    study = dataclasses.replace(STUDY, arms=arms({CNN: 4}, (EVERYWHERE,)), questions=())
+    ledger = Ledger(tmp_path / "results.json", study, study.smoke)
+    run_study(study, study.smoke, ledger, tmp_path, tmp_path)
+    (run,) = ledger.entries
+    assert 0 <= run["test"]["error"] <= 1
+    assert np.isfinite(run["test"]["nll"])

@@ -1,0 +1,125 @@
+"""Pairs are ranked by what speaks against their order, and MSCOCO's files are read."""
+
+import dataclasses
+import gzip
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from experiments import order_embeddings
+from experiments.harness.ledger import Ledger
+from experiments.harness.running import run_study
+from experiments.harness.study import arms
+from experiments.order_embeddings import COCO, MARGIN, STUDY
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_loss_is_the_papers_sum_of_hinges():
+    """Of the three captions two are of one picture, and no examples against each other."""
+    embeddings, pictures = np.abs(RNG.normal(size=(3, 8))), [4, 7, 4]
+    p, c = embeddings[:, :4], embeddings[:, 4:]
+
+    def against(i, j):
+        return np.sum(np.maximum(0, c[i] - p[j]) ** 2)
+
+    expected = [
+        sum(
+            max(0, MARGIN + against(i, i) - against(i, j))
+            + max(0, MARGIN + against(i, i) - against(j, i))
+            for j in range(3)
+            if pictures[i] != pictures[j]
+        )
+        for i in range(3)
+    ]
+    found = order_embeddings.ranking_loss(np.array(pictures, "float64"), embeddings)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_nothing_speaks_against_a_caption_that_a_picture_has_all_of():
+    picture, caption = np.array([[3.0, 2.0]]), np.array([[1.0, 2.0], [4.0, 0.0]])
+    found = order_embeddings.violations(caption, picture)
+    np.testing.assert_array_equal(found, [[0.0], [1.0]])
+
+
+def test_ranks_of_pairs_are_those_of_scipy():
+    against = RNG.normal(size=(20, 20))
+    pictures, captions = order_embeddings.ranks(against, np.arange(20))
+    np.testing.assert_array_equal(pictures, np.diag(scipy.stats.rankdata(against, axis=1)))
+    np.testing.assert_array_equal(captions, np.diag(scipy.stats.rankdata(against, axis=0)))
+
+
+def test_of_several_captions_the_best_one_counts():
+    against = np.array([[3.0, 1.0], [0.5, 2.0], [2.0, 1.5], [4.0, 0.2]])
+    pictures, captions = order_embeddings.ranks(against, np.array([0, 0, 1, 1]))
+    np.testing.assert_array_equal(pictures, [2, 1, 1, 1])
+    np.testing.assert_array_equal(captions, [1, 1])
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_what_tells_nothing_apart_is_ranked_last(value):
+    against = np.full((6, 3), value)
+    pictures, captions = order_embeddings.ranks(against, np.repeat(np.arange(3), 2))
+    assert set(pictures) == {3}
+    assert set(captions) == {5}
+
+
+def test_recall_and_rank_are_means_of_folds(monkeypatch):
+    """In the first fold all is found, in the second nothing is told apart."""
+    monkeypatch.setattr(order_embeddings, "FOUND_AMONG", 20)
+    embeddings = np.ones((40, 40))
+    embeddings[:20] = np.concatenate([np.eye(20), np.eye(20)], axis=1)
+    found = order_embeddings.score(embeddings, np.arange(40))
+    assert found["r1"] == found["picture_r10"] == found["caption_r1"] == 0.5
+    assert found["picture_rank"] == found["caption_rank"] == (1 + 20) / 2
+
+
+def test_translations_have_every_sentence_once(tmp_path):
+    lines = "Hi.\t嗨。\tby\nHi.\t你好。\tby\nHello!\t你好。\tby\nIt's me.\t是我。\tby\n"
+    (tmp_path / "cmn.txt.gz").write_bytes(gzip.compress(lines.encode()))
+    chinese, english = order_embeddings.translations(tmp_path / "cmn.txt.gz")
+    assert (chinese, english) == (["是我。", "嗨。"], ["it's me .", "hi ."])
+
+
+def test_translations_that_are_cut_off_are_one_line(tmp_path):
+    (tmp_path / "cmn.txt.gz").write_bytes(gzip.compress("Hi.\t嗨。\n".encode() * 99)[:-9])
+    with pytest.raises(SystemExit, match=r"cmn.txt.gz is cut off .*: take it anew from www.many"):
+        order_embeddings.translations(tmp_path / "cmn.txt.gz")
+
+
+@pytest.fixture
+def coco(tmp_path):
+    """Five captions and 4,096 features of 12 pictures in each part."""
+    (tmp_path / "coco" / "images" / "10crop").mkdir(parents=True)
+    (tmp_path / "coco" / "captions").mkdir()
+    for name in ("train", "val", "test"):
+        np.save(tmp_path / f"coco/images/10crop/{name}.npy", RNG.random((12, 4096), "float32"))
+        lines = "".join(f"picture {k} of a dog\n" for k in range(12) for _ in range(5))
+        (tmp_path / f"coco/captions/{name}.txt").write_text(lines)
+    return tmp_path
+
+
+def test_the_study_runs_on_mscoco(coco):
+    study = dataclasses.replace(STUDY, arms=arms({COCO: 32}, ("LN-GRU",)), questions=())
+    size = dataclasses.replace(study.smoke, samples=None)
+    ledger = Ledger(coco / "results.json", study, size)
+    run_study(study, size, ledger, coco, coco)
+    (run,) = ledger.entries
+    assert 1 <= run["test"]["picture_rank"] <= 12
+    assert 1 <= run["test"]["caption_rank"] <= 56
+
+
+def test_a_picture_has_its_five_captions(coco):
+    parts = order_embeddings.load(COCO, 3, coco)
+    x, pictures = parts["training"]
+    np.testing.assert_array_equal(pictures, np.repeat([0, 1, 2], 5))
+    assert x["picture"].shape == (15, 4096)
+    np.testing.assert_array_equal(x["caption"][0], x["caption"][4])
+    assert not np.array_equal(x["caption"][4], x["caption"][5])
+
+
+def test_captions_that_are_cut_off_are_one_line(coco):
+    (coco / "coco/captions/val.txt").write_text("a dog\n" * 59)
+    with pytest.raises(SystemExit, match=r"val.txt is cut off .*59 captions of 12 pictures"):
+        order_embeddings.load(COCO, None, coco)
