@@ -22,6 +22,7 @@ from experiments import (
     permutation_invariant,
     recurrences,
     scales,
+    translation,
     unbalanced,
 )
 from experiments.harness import pictures
@@ -43,6 +44,7 @@ STUDIES = {
         click_through_rate,
         permutation_invariant,
         convolutional,
+        translation,
         lengths,
     )
 }

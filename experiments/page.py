@@ -35,6 +35,8 @@ CLAIMS = {
     10: "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
     11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
     "before it learn; and BatchNorm stands for whitening.",
+    13: "A text is read and written by characters, words or subwords, and an exported translator "
+    "writes what Keras writes.",
 }
 
 

@@ -72,7 +72,7 @@ class Training:
         load: the data of a task, from its name, the number of training samples (None: all) and the
             data folder.
         build: a model that is not compiled, from an arm and the data.
-        loss: of Keras.
+        loss: of Keras, by name or as a function of targets and outputs.
         score: from what the model gives for a part's inputs, and the targets.
         monitor: the score that says which round is best.
         higher: whether more of it is better.
@@ -85,7 +85,7 @@ class Training:
 
     load: Callable[[str, int | None, pathlib.Path | None], Parts]
     build: Callable[[Arm, Parts], keras.Model]
-    loss: str
+    loss: str | Callable[..., Any]
     score: Callable[[np.ndarray, np.ndarray], Scores]
     monitor: str
     higher: bool = True

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 
+import keras
 import numpy as np
 import pytest
 
@@ -13,10 +14,11 @@ from experiments import (
     lengths,
     recurrences,
     scales,
+    translation,
     unbalanced,
 )
 from experiments.__main__ import STUDIES
-from experiments.harness import data, digits
+from experiments.harness import data, digits, pairs, translators
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import compared, run_study
 from experiments.harness.study import Arm, Size
@@ -31,6 +33,7 @@ ARMS = {
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
+    "translation": ("BPE", "LN-LSTM"),
     "lengths": ("copying", "LSTM"),
 }
 RNG = np.random.default_rng(0)
@@ -56,6 +59,9 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
     made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
+    letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
+    monkeypatch.setattr(pairs, "read", lambda folder: letters)
+    monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})
     monkeypatch.setattr(data, "file", lambda *_: None)
     return tmp_path
 
@@ -68,6 +74,8 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     monkeypatch.setattr(covariate_shift, "EVERY", 1)
     monkeypatch.setattr(lengths, "LENGTH", 10)
     monkeypatch.setattr(lengths, "LONGER", (20, 400))
+    monkeypatch.setitem(translators.LAYERS, "LN-LSTM", keras.layers.LSTM)  # is quick to trace
+    monkeypatch.setattr(translation, "WIDTH", 1)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     ledger = Ledger(folder / "results.json", small, small.smoke)
