@@ -29,6 +29,7 @@ from experiments import (
     pixels,
     recurrences,
     scales,
+    translation,
     unbalanced,
 )
 from experiments.harness import pictures
@@ -53,6 +54,7 @@ STUDIES = {
         convolutional,
         order_embeddings,
         attentive_reader,
+        translation,
         lengths,
         characters,
         pixels,

@@ -36,6 +36,8 @@ CLAIMS = {
     11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
     "before it learn; and BatchNorm stands for whitening.",
     12: "LayerNorm speeds up the training of recurrent nets, and they end better.",
+    13: "A text is read and written by characters, words or subwords, and an exported translator "
+    "writes what Keras writes.",
 }
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 
+import keras
 import numpy as np
 import pytest
 
@@ -19,10 +20,11 @@ from experiments import (
     pixels,
     recurrences,
     scales,
+    translation,
     unbalanced,
 )
 from experiments.__main__ import STUDIES
-from experiments.harness import data, digits
+from experiments.harness import data, digits, pairs, translators
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import compared, run_study
 from experiments.harness.study import Arm, Size
@@ -38,6 +40,7 @@ ARMS = {
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
+    "translation": ("BPE", "LN-LSTM"),
     "lengths": ("copying", "LSTM"),
     "characters": ("Penn Treebank", "BN-LSTM"),
     "pixels": ("in order", "LSTM"),
@@ -73,8 +76,11 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
     kanji = [RNG.integers(-9, 9, (n, 3)) for n in (2, 3, 4, 9)] * 4
     monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
-    pairs = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
-    monkeypatch.setattr(order_embeddings, "translations", lambda path: pairs)
+    views = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
+    monkeypatch.setattr(order_embeddings, "translations", lambda path: views)
+    letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
+    monkeypatch.setattr(pairs, "read", lambda folder: letters)
+    monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})
     monkeypatch.setattr(data, "file", lambda *_: None)
     monkeypatch.setattr(characters, "text", lambda *_: "".join(RNG.choice(list("abc\n"), 3000)))
     return tmp_path
@@ -96,6 +102,8 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
         monkeypatch.setattr(handwriting, name_of, small)
     for name_of, small in {"GLIMPSES": 2, "UNITS": 4}.items():
         monkeypatch.setattr(draw, name_of, small)
+    monkeypatch.setitem(translators.LAYERS, "LN-LSTM", keras.layers.LSTM)  # is quick to trace
+    monkeypatch.setattr(translation, "WIDTH", 1)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     ledger = Ledger(folder / "results.json", small, small.smoke)

@@ -1,0 +1,68 @@
+"""What a search finds, against all sentences that there are."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from experiments.harness import beams
+from experiments.harness.pairs import END, PAD, START
+
+TOKENS, LONGEST, SENTENCES = 6, 3, 4
+TABLE = np.random.default_rng(0).random((1000, TOKENS)) ** 4  # so that few are likely
+TABLE[:, [PAD, START]] = 0
+TABLE /= TABLE.sum(axis=1, keepdims=True)
+STATES = {"past": np.arange(SENTENCES)}
+
+
+def step(last, states):
+    """The next token depends on all that were before it, and on the sentence."""
+    past = (states["past"] * 7 + last) % 1000
+    return TABLE[past], {"past": past}
+
+
+def worth(sentence, number, power):
+    """log p / n^power of tokens, of which END is the last."""
+    last, states, total = START, {"past": np.array([number])}, 0.0
+    for token in sentence:
+        found, states = step(np.array([last]), states)
+        total += np.log(found[0, token])
+        last = token
+    return total / len(sentence) ** power
+
+
+def every_sentence():
+    words = [t for t in range(TOKENS) if t not in (PAD, START, END)]
+    for length in range(LONGEST):
+        for sentence in itertools.product(words, repeat=length):
+            yield [*sentence, END]
+    yield from map(list, itertools.product(words, repeat=LONGEST))  # cut off
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_a_beam_that_holds_all_finds_the_likeliest_of_all(power):
+    found = beams.beam(step, STATES, LONGEST, width=TOKENS**LONGEST, power=power)
+    for number, sentence in enumerate(found):
+        best = max(every_sentence(), key=lambda s, n=number: worth(s, n, power))
+        assert sentence == [token for token in best if token != END]
+
+
+def test_a_beam_of_one_is_greedy():
+    assert beams.beam(step, STATES, 20, width=1) == beams.greedy(step, STATES, 20)
+
+
+def test_greedy_takes_the_likeliest_token_each_time():
+    for number, sentence in enumerate(beams.greedy(step, STATES, LONGEST)):
+        last, states = START, {"past": np.array([number])}
+        for token in [*sentence, END][:LONGEST]:
+            found, states = step(np.array([last]), states)
+            assert token == found[0].argmax()
+            last = token
+
+
+def test_a_row_is_cut_at_its_end():
+    assert beams.cut(np.array([[5, 4, END, 5], [END, 4, 4, 4], [4, PAD, 5, 5]])) == [
+        [5, 4],
+        [],
+        [4, 5, 5],
+    ]

@@ -1,0 +1,106 @@
+"""BLEU, the decoder as a stream, and what the exported files write."""
+
+import numpy as np
+import pytest
+
+from experiments import translation
+from experiments.harness import beams, pairs, translators
+from experiments.harness.study import Arm
+from tests.rnn import kinds
+
+MADE = [
+    (
+        f"Its letter {a} is at the {b} place{' of all' * (b > '4')}.",
+        f"字母{a}{b}{'都' * (a > 'd')}。",
+    )
+    for a in "abcdefgh"
+    for b in "12345678"
+]
+ARM = Arm(pairs.WORDS, "LN-LSTM")
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    monkeypatch.setattr(pairs, "read", lambda folder: MADE)
+    monkeypatch.setattr(translators, "UNITS", 8)
+    return translation.load(ARM.task, None, None)
+
+
+@pytest.fixture
+def model(parts):
+    """Its weights are not small, so that its states matter."""
+    model = translation.build(ARM, parts)
+    kinds.randomize(model)
+    return model
+
+
+def test_ids_that_come_back_have_all_of_bleu(parts):
+    (tokens, _), references = parts["translated"]
+    first = [several[0] for several in references]
+    written = tokens.written(beams.cut(tokens.targets(first)[:, 1:]))
+    assert translation.bleu(written, references) == pytest.approx(100)
+
+
+def test_bleu_takes_the_reference_that_fits():
+    references = np.empty(2, object)
+    references[:] = [["a b c d e", "e d c b a"], ["one two three four"]]
+    assert translation.bleu(["e d c b a", "one two three four"], references) == pytest.approx(100)
+    assert translation.bleu(["e d c b a", "four three two one"], references) < 80
+
+
+def test_a_sentence_with_several_translations_is_asked_for_once(monkeypatch):
+    made = {
+        "training": [("a b", "甲"), ("a b", "乙")] * 2,
+        "validation": [("a", "甲")],
+        "test": [("b", "丙"), ("c", "丙"), ("d", "丁")],
+    }
+    monkeypatch.setattr(pairs, "read", lambda folder: [])
+    monkeypatch.setattr(pairs, "split", lambda read: made)
+    (_, chinese), references = translation.load(pairs.CHARACTERS, None, None)["translated"]
+    assert len(chinese) == 2
+    assert references.tolist() == [["b", "c"], ["d"]]
+
+
+def test_nats_are_those_of_the_tokens_that_are_no_padding():
+    outputs = np.full((2, 3, 4), 0.25)
+    targets = np.array([[1, 2, pairs.PAD], [3, pairs.PAD, pairs.PAD]])
+    assert translation.score(outputs, targets)["nats"] == pytest.approx(3 * np.log(4) / 2)
+
+
+def test_the_loss_is_the_mean_over_the_tokens_that_are_no_padding(model, parts):
+    x, y = parts["test"]
+    model.compile(loss=translation.loss)
+    nats = translation.score(model.predict(x, verbose=0), y)["nats"]
+    expected = nats * len(y) / (y != pairs.PAD).sum()
+    assert model.evaluate(x, y, 500, verbose=0) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_token_a_call_gives_what_the_whole_sentence_gives(model, parts):
+    x, _ = parts["test"]
+    read, write = (model.get_layer(name).predict_on_batch for name in ("reader", "writer"))
+    states = {"chinese": x["chinese"], **read({"chinese": x["chinese"]})}
+    found = []
+    for token in x["english"].T:
+        answer = write({"english": token[:, None], **states})
+        found.append(answer["next"])
+        states |= {"h": answer["h"], "c": answer["c"]}
+    there = x["english"] != pairs.PAD
+    expected = model.predict(x, verbose=0)
+    np.testing.assert_allclose(np.concatenate(found, 1)[there], expected[there], atol=1e-5)
+
+
+def test_padding_of_the_chinese_sentence_changes_nothing(model, parts):
+    x, _ = parts["test"]
+    wider = np.pad(x["chinese"], ((0, 0), (0, 3)))
+    expected = model.predict(x, verbose=0)
+    found = model.predict({**x, "chinese": wider}, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_exported_files_write_what_keras_writes(model, parts, monkeypatch):
+    monkeypatch.setattr(translation, "STREAMED", 4)
+    monkeypatch.setattr(translation, "CHECKED", 3)
+    found = translation.measure(model, parts)
+    assert (found["same"], found["failed"]) == (100, 0)
+    assert 0 < found["difference"] < 1e-4
+    assert found["beam_gain"] == pytest.approx(found["bleu"] - found["bleu_greedy"])
