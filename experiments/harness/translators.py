@@ -11,10 +11,9 @@ from keras import ops
 
 import keras_norm
 from experiments.harness import beams
-from experiments.harness.exporting import export_and_check, worst_difference
 from experiments.harness.pairs import PAD
 from experiments.harness.study import Scores
-from keras_norm.export import open_runner
+from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
 UNITS, DROPOUT = 128, 0.2
 TOGETHER = 250  # sentences that are translated side by side
@@ -113,18 +112,29 @@ def exported(
     samples = {"chinese": test["chinese"]}
     inputs = {**test, **read.predict_on_batch(samples)}
     with tempfile.TemporaryDirectory() as folder:
-        places = [pathlib.Path(folder, model.name) for model in (read, write)]
+        files = [
+            (
+                export_saved_model(model, pathlib.Path(folder, model.name)),
+                export_tflite(model, pathlib.Path(folder, f"{model.name}.tflite")),
+            )
+            for model in (read, write)
+        ]
         reports = [
-            export_and_check(model, given, place)
-            for model, given, place in zip((read, write), (samples, inputs), places, strict=True)
+            check(model, both, given)
+            for model, both, given in zip((read, write), files, (samples, inputs), strict=True)
         ]
         same = 0
-        for name in ("saved_model", "model.tflite"):
-            with open_runner(places[0] / name) as reading, open_runner(places[1] / name) as writing:
+        for reader_file, writer_file in zip(*files, strict=True):
+            with open_runner(reader_file) as reading, open_runner(writer_file) as writing:
                 found = translate(reading, writing, chinese, search)
             same += sum(a == b for a, b in zip(found, expected, strict=True))
     return {
         "same": 100 * same / (2 * len(expected)),
-        "difference": max(worst_difference(report) or 0.0 for report in reports),
+        "difference": max(
+            output.max_abs or 0.0
+            for report in reports
+            for artifact in report.artifacts
+            for output in artifact.outputs
+        ),
         "failed": float(sum(not report for report in reports)),
     }
