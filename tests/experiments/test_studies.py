@@ -18,7 +18,7 @@ from experiments import (
     unbalanced,
 )
 from experiments.__main__ import STUDIES
-from experiments.harness import data, digits, pairs, translators
+from experiments.harness import clicks, data, digits, pairs, translators
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import compared, run_study
 from experiments.harness.study import Arm, Size
@@ -31,6 +31,7 @@ ARMS = {
     "unbalanced": ("1 in 100, batch 8", "BN"),
     "online": ("TREC, batch 1, one pass", "GRU"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
+    "movielens": ("MovieLens", "LN; embeddings and hidden"),
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "translation": ("BPE", "LN-LSTM"),
@@ -57,8 +58,10 @@ def folder(monkeypatch, tmp_path):
     texts = np.array([f"what is number {k % 9} ?".encode() for k in range(60)], object)
     questions = {"text": texts, "label-coarse": np.arange(60) % 6}
     monkeypatch.setattr(data, "from_tfds", lambda *_: questions)
-    made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
+    made = (RNG.integers(0, 50, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
+    rated = (RNG.integers(0, 9, (90, 4)).astype(str), RNG.integers(0, 2, 90), np.arange(90))
+    monkeypatch.setattr(clicks, "movielens", lambda path: rated)
     letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
     monkeypatch.setattr(pairs, "read", lambda folder: letters)
     monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})
