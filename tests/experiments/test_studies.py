@@ -32,6 +32,7 @@ ARMS = {
     "online": ("TREC, batch 1, one pass", "GRU"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "movielens": ("MovieLens", "LN; embeddings and hidden"),
+    "online_ratings": ("MovieLens, batch 1, one pass", "LN; embeddings and hidden"),
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "translation": ("BPE", "LN-LSTM"),
