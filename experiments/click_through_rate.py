@@ -11,7 +11,6 @@ from experiments.harness.norms import NORMS
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
 TASK = "Frappe"
-FEATURES, FIELDS = 5382, 10
 EMBEDDING, UNITS, LAYERS = 10, 128, 3
 EMBEDDINGS, BEFORE, AFTER, BOTH = (
     "embeddings",
@@ -46,14 +45,15 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
-    """Embeddings of the ten fields side by side, and hidden layers.
+    """Embeddings of the fields side by side, and hidden layers.
 
     A norm of samples normalizes the embedding of each field, BatchNorm each of its numbers.
     """
     name, _, place = arm.model.partition("; ")
     norm = NORMS[name]
-    inputs = keras.Input((FIELDS,), dtype="int32", name="fields")
-    x = keras.layers.Embedding(FEATURES, EMBEDDING)(inputs)
+    ids = [x for x, _ in parts.values()]
+    inputs = keras.Input((ids[0].shape[1],), dtype="int32", name="fields")
+    x = keras.layers.Embedding(1 + max(int(x.max()) for x in ids), EMBEDDING)(inputs)
     if place in (EMBEDDINGS, BOTH) and name != "BN":
         x = norm(arm.batch)(x)
     x = keras.layers.Flatten()(x)
@@ -69,19 +69,61 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
     return keras.Model(inputs, keras.layers.Dense(1, "sigmoid", name="click")(x))
 
 
-def _points(
-    claim: int, part: str, plus: str, minus: str, above: float, **options: bool
-) -> Question:
-    return Question(
-        claim,
-        part,
-        "auc",
-        ((TASK, plus),),
-        ((TASK, minus),),
-        above,
-        scale=100,
-        unit="points of AUC",
-        **options,
+def questions(task: str) -> tuple[Question, ...]:
+    """What the claims on click-through rate say of a task."""
+
+    def points(
+        claim: int, part: str, plus: str, minus: str, above: float, **options: bool
+    ) -> Question:
+        return Question(
+            claim,
+            f"{part} ({task})",
+            "auc",
+            ((task, plus),),
+            ((task, minus),),
+            above,
+            scale=100,
+            unit="points of AUC",
+            **options,
+        )
+
+    return (
+        points(
+            6,
+            "LayerNorm without centring is as good, no affine",
+            f"variance only; {BOTH}",
+            f"LN without affine; {BOTH}",
+            -0.1,
+        ),
+        points(
+            6,
+            "dividing alone is better than centring alone",
+            f"variance only; {BOTH}",
+            f"centred only; {BOTH}",
+            0.1,
+        ),
+        *(
+            points(7, f"{norm} on embeddings helps", f"{norm}; {EMBEDDINGS}", "none", 0.1)
+            for norm in ("BN", "LN", "variance only")
+        ),
+        *(
+            points(
+                7,
+                f"at the worst of the learning rates {norm} holds better than BatchNorm",
+                f"{norm}; {BOTH}",
+                f"BN; {BOTH}",
+                0.1,
+                worst_rate=True,
+            )
+            for norm in ("LN", "LN without affine", "variance only")
+        ),
+        points(
+            8,
+            "BatchNorm before the activation is better than after it",
+            f"BN; {BEFORE}",
+            f"BN; {AFTER}",
+            0.1,
+        ),
     )
 
 
@@ -97,44 +139,7 @@ STUDY = Study(
     "1. A tenth of a point of AUC counts, as it does in the paper.",
     work=Training(load, build, "binary_crossentropy", scores.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
-    questions=(
-        _points(
-            6,
-            "LayerNorm without centring is as good (no affine)",
-            f"variance only; {BOTH}",
-            f"LN without affine; {BOTH}",
-            -0.1,
-        ),
-        _points(
-            6,
-            "dividing alone is better than centring alone",
-            f"variance only; {BOTH}",
-            f"centred only; {BOTH}",
-            0.1,
-        ),
-        *(
-            _points(7, f"{norm} on embeddings helps", f"{norm}; {EMBEDDINGS}", "none", 0.1)
-            for norm in ("BN", "LN", "variance only")
-        ),
-        *(
-            _points(
-                7,
-                f"at the worst of the learning rates {norm} holds better than BatchNorm",
-                f"{norm}; {BOTH}",
-                f"BN; {BOTH}",
-                0.1,
-                worst_rate=True,
-            )
-            for norm in ("LN", "LN without affine", "variance only")
-        ),
-        _points(
-            8,
-            "BatchNorm before the activation is better than after it (CTR)",
-            f"BN; {BEFORE}",
-            f"BN; {AFTER}",
-            0.1,
-        ),
-    ),
+    questions=questions(TASK),
     full=Size(None, 46_080, 50, patience=3, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
     smoke=Size(512, 512, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=0.2,

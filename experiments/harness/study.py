@@ -115,6 +115,7 @@ class Training:
         recalibrated: whether batch statistics are computed anew before each validation, as a
             recurrence needs it.
         measure: further figures of the model that is kept, from it and the data.
+        in_order: whether samples are learned in the order in which they are; else it is random.
         level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
             (all that it had, where it never did).
         drawings: what the models draw, if they do.
@@ -127,6 +128,7 @@ class Training:
     monitor: str
     higher: bool = True
     recalibrated: bool = False
+    in_order: bool = False
     measure: Callable[[keras.Model, Parts], Figures] | None = None
     level: float | None = None
     drawings: Drawings | None = None

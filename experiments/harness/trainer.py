@@ -165,7 +165,9 @@ class Trainer:
         batch, in_round = run.arm.batch, self._in_round(run)
         rounds = max(len(targets) // in_round, 1)
         epoch, place = divmod(index, rounds)
-        order = np.random.default_rng([run.seed, epoch]).permutation(len(targets))
+        order = np.arange(len(targets))
+        if not self.work.in_order:
+            np.random.default_rng([run.seed, epoch]).shuffle(order)
         rows = order[place * in_round : (place + 1) * in_round]
         chosen = keras.tree.map_structure(lambda array: array[rows], inputs)
         self.model.fit(chosen, targets[rows], batch, shuffle=False, verbose=0)

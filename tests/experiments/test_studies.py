@@ -24,7 +24,7 @@ from experiments import (
     unbalanced,
 )
 from experiments.__main__ import STUDIES
-from experiments.harness import data, digits, pairs, translators
+from experiments.harness import clicks, data, digits, pairs, translators
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import compared, run_study
 from experiments.harness.study import Arm, Size
@@ -38,6 +38,8 @@ ARMS = {
     "unbalanced": ("1 in 100, batch 8", "BN"),
     "online": ("TREC, batch 1, one pass", "GRU"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
+    "movielens": ("MovieLens", "LN; embeddings and hidden"),
+    "online_ratings": ("MovieLens, batch 1, one pass", "LN; embeddings and hidden"),
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "translation": ("BPE", "LN-LSTM"),
@@ -72,12 +74,14 @@ def folder(monkeypatch, tmp_path):
     play = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(300))
     texts = {"trec": questions, "tiny_shakespeare": {"text": np.array([play.encode()])}}
     monkeypatch.setattr(data, "from_tfds", lambda name, *_: texts[name])
-    made = (RNG.integers(0, click_through_rate.FEATURES, (90, 10)), RNG.integers(0, 2, 90))
+    made = (RNG.integers(0, 50, (90, 10)), RNG.integers(0, 2, 90))
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
     kanji = [RNG.integers(-9, 9, (n, 3)) for n in (2, 3, 4, 9)] * 4
     monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
     views = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
     monkeypatch.setattr(order_embeddings, "translations", lambda path: views)
+    rated = (RNG.integers(0, 9, (90, 4)).astype(str), RNG.integers(0, 2, 90), np.arange(90))
+    monkeypatch.setattr(clicks, "movielens", lambda path: rated)
     letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
     monkeypatch.setattr(pairs, "read", lambda folder: letters)
     monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})

@@ -138,6 +138,14 @@ def test_an_epoch_has_every_sample_once_and_the_next_another_order(tmp_path, mon
     assert not np.array_equal(seen[0], seen[2])
 
 
+def test_samples_that_are_learned_in_order_are(tmp_path, monkeypatch):
+    one, seen = train(tmp_path, work=dataclasses.replace(made.STUDY.work, in_order=True)), []
+    monkeypatch.setattr(one.model, "fit", lambda x, *_, **options: seen.append(x))
+    for index in range(2):
+        one._train(RUN, index)
+    np.testing.assert_array_equal(np.concatenate(seen), made.X[:64])
+
+
 @pytest.mark.parametrize(("level", "epochs"), [(3.5, 1.0), (0.1, 2.0)])
 def test_epochs_to_a_level_and_all_where_it_is_never_reached(tmp_path, level, epochs):
     work = dataclasses.replace(made.STUDY.work, level=level)
