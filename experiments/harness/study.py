@@ -79,6 +79,7 @@ class Training:
         recalibrated: whether batch statistics are computed anew before each validation, as a
             recurrence needs it.
         measure: further figures of the model that is kept, from it and the data.
+        every: rounds between two times that `measure` is taken on the way too; 0 for never.
         level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
             (all that it had, where it never did).
     """
@@ -91,6 +92,7 @@ class Training:
     higher: bool = True
     recalibrated: bool = False
     measure: Callable[[keras.Model, Parts], Scores] | None = None
+    every: int = 0
     level: float | None = None
 
 

@@ -29,12 +29,14 @@ class State:
         variables: of the model and its optimizer; seeds of dropout are among them.
         best: the variables of the best round.
         history: scores of the validation, by round.
+        measured: what was measured on the way, and after which round.
         seconds: that it took.
     """
 
     variables: list[np.ndarray]
     best: list[np.ndarray]
     history: list[Scores] = dataclasses.field(default_factory=list)
+    measured: list[tuple[int, Scores]] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
     def save(self, path: pathlib.Path) -> None:
@@ -43,19 +45,20 @@ class State:
         unfinished = path.with_suffix(".unfinished.npz")
         arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
         arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
-        np.savez(unfinished, history=json.dumps([self.history, self.seconds]), **arrays)
+        history = json.dumps([self.history, self.measured, self.seconds])
+        np.savez(unfinished, history=history, **arrays)
         os.replace(unfinished, path)
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "State":
         """Read what `save` wrote."""
         with np.load(path) as arrays:
-            history, seconds = json.loads(str(arrays["history"]))
+            history, measured, seconds = json.loads(str(arrays["history"]))
             count = (len(arrays.files) - 1) // 2
             variables, best = (
                 [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
             )
-        return cls(variables, best, history, seconds)
+        return cls(variables, best, history, measured, seconds)
 
 
 class Trainer:
@@ -95,7 +98,7 @@ class Trainer:
 
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
-            validation's of every round, why it ended, and seconds.
+            validation's of every round, what was measured on the way, why it ended, and seconds.
         """
         checkpoint = self.folder / f"{run.name}.npz"
         state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
@@ -108,18 +111,22 @@ class Trainer:
             state.variables = self._values()
             if self._best_round(state.history) == len(state.history) - 1:
                 state.best = state.variables
+            if self.work.measure and self.work.every and not len(state.history) % self.work.every:
+                found = self.work.measure(self.model, self.parts)
+                state.measured.append((len(state.history), found))
             state.seconds += time.monotonic() - started
             if time.monotonic() - saved > SAVE_EVERY:
                 state.save(checkpoint)
                 saved = time.monotonic()
         self._restore(state.best)
         test = self._scores("test")
+        best = self._best_round(state.history)
         if self.work.measure:
-            test |= self.work.measure(self.model, self.parts)
+            measured = dict(state.measured)  # of these very weights, if it was then
+            test |= measured.get(best + 1) or self.work.measure(self.model, self.parts)
         if self.work.level is not None:
             test["epochs"] = self._epochs_to(self.work.level, state.history, run)
         checkpoint.unlink(missing_ok=True)
-        best = self._best_round(state.history)
         return {
             "ended": ended,
             "best_round": best + 1,
@@ -130,6 +137,7 @@ class Trainer:
                 for name in test
                 if name in state.history[0]
             },
+            **({"measured": state.measured} if self.work.every else {}),
             "seconds": round(state.seconds, 1),
         }
 

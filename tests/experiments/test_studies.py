@@ -21,6 +21,7 @@ from experiments.harness import data, digits
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import compared, run_study
 from experiments.harness.study import Arm, Size
+from tests.experiments import made as made_up
 
 # The arm of each that has most in it.
 ARMS = {
@@ -33,8 +34,9 @@ ARMS = {
     "permutation_invariant": ("batch 4", "BN"),
     "convolutional": ("gestures", "LN"),
     "lengths": ("copying", "LSTM"),
-    "attentive_reader": ("Tiny Shakespeare", "LN-LSTM"),
-    "order_embeddings": ("English and Chinese", "LN-GRU"),
+    "attentive_reader": ("Tiny Shakespeare", "LSTM"),
+    "skip_thoughts": ("Penn Treebank", "GRU"),
+    "order_embeddings": ("English and Chinese", "GRU"),
 }
 RNG = np.random.default_rng(0)
 
@@ -63,7 +65,8 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(click_through_rate, "rows", lambda path: made)
     pairs = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
     monkeypatch.setattr(order_embeddings, "translations", lambda path: pairs)
-    monkeypatch.setattr(data, "file", lambda *_: None)
+    made_up.texts(tmp_path)
+    monkeypatch.setattr(data, "file", lambda name, file, folder: folder / name / file)
     return tmp_path
 
 
