@@ -31,6 +31,7 @@ from experiments import (
     pixels,
     recurrences,
     scales,
+    skip_thoughts,
     translation,
     unbalanced,
 )
@@ -64,6 +65,7 @@ STUDIES = {
         pixels,
         handwriting,
         draw,
+        skip_thoughts,
     )
 }
 

@@ -23,6 +23,7 @@ SOURCES = {
     "strokes": "github.com/hardmaru/sketch-rnn-datasets (its folder kanji), the drawings of a part "
     "laid end to end as int16 (movements, 3), train_data, and their lengths, train_len; so valid "
     "and test",
+    "sick": "github.com/brmson/dataset-sts (its folder data/sts/sick2014)",
     "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
 }
 

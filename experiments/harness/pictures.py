@@ -1,15 +1,16 @@
 """The pictures of a study.
 
-Its curves: validation over the epochs, a panel a task, a colour a model. What its models drew, a
-panel a model.
+Its curves: over the epochs, a colour a model. A panel is the validation of a task; or, where a
+study measures on the way, a score of those. What its models drew, a panel a model.
 """
 
 import pathlib
+from collections.abc import Mapping
 
 import matplotlib.figure
 import numpy as np
 
-from experiments.harness.ledger import Ledger
+from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.running import compared
 from experiments.harness.study import Study, Training
 
@@ -26,6 +27,9 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     models = list(dict.fromkeys(model for _, model in found))
     drawn = isinstance(study.work, Training) and study.full.rounds > 1 and len(models) <= MOST
     if not drawn or len(ledger.entries) < study.runs:
+        return
+    if study.work.every:
+        _measured(study, found, path)
         return
     name = study.work.monitor
     figure = matplotlib.figure.Figure(figsize=(1 + 4 * len(tasks), 3.8), layout="constrained")
@@ -54,7 +58,7 @@ def draw_drawings(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     """
     found = compared(study, study.full, ledger)
     drawings = study.work.drawings if isinstance(study.work, Training) else None
-    if drawings is None or len(found) < len(study.arms):
+    if drawings is None or sum(0 in runs for runs in found.values()) < len(study.arms):
         return
     figure = matplotlib.figure.Figure(figsize=(5 * len(found), 2.2), layout="constrained")
     panels = figure.subplots(1, len(found), squeeze=False)[0]
@@ -62,4 +66,28 @@ def draw_drawings(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
         drawings.draw(axes, runs[0]["drawings"])
         axes.set_title(model, loc="left")
         axes.set_axis_off()
+    figure.savefig(path, dpi=120)
+
+
+def _measured(
+    study: Study, found: Mapping[tuple[str, str], Mapping[int, Entry]], path: pathlib.Path
+) -> None:
+    names = [
+        name
+        for name in study.scores
+        if any(name in run["measured"][0][1] for runs in found.values() for run in runs.values())
+    ]
+    figure = matplotlib.figure.Figure(figsize=(1 + 2.6 * len(names), 3.4), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        heading, scale, _ = study.scores[name]
+        for colour, ((_, model), runs) in enumerate(found.items()):
+            for number, run in enumerate(runs.values()):
+                rounds, scores = zip(*run["measured"], strict=True)
+                values = [scale * score[name] for score in scores]
+                label = model if number == 0 else None
+                axes.plot(rounds, values, "o-", color=f"C{colour}", alpha=0.7, lw=1, label=label)
+        axes.set(xlabel=f"rounds of {study.full.per_round:,}")
+        axes.set_title(heading, loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
     figure.savefig(path, dpi=120)

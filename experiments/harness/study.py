@@ -116,6 +116,7 @@ class Training:
             recurrence needs it.
         measure: further figures of the model that is kept, from it and the data.
         in_order: whether samples are learned in the order in which they are; else it is random.
+        every: rounds between two times that `measure` is taken on the way too; 0 for never.
         level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
             (all that it had, where it never did).
         drawings: what the models draw, if they do.
@@ -130,6 +131,7 @@ class Training:
     recalibrated: bool = False
     in_order: bool = False
     measure: Callable[[keras.Model, Parts], Figures] | None = None
+    every: int = 0
     level: float | None = None
     drawings: Drawings | None = None
 

@@ -30,6 +30,7 @@ class State:
         variables: of the model and its optimizer; seeds of dropout are among them.
         best: the variables of the best round.
         history: scores of the validation, by round.
+        measured: what was measured on the way, and after which round.
         seconds: that it took, whatever else the machine had to do.
         processors: seconds of processors that it took.
     """
@@ -37,6 +38,7 @@ class State:
     variables: list[np.ndarray]
     best: list[np.ndarray]
     history: list[Scores] = dataclasses.field(default_factory=list)
+    measured: list[tuple[int, Scores]] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
     processors: float = 0.0
 
@@ -46,21 +48,20 @@ class State:
         unfinished = path.with_suffix(".unfinished.npz")
         arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
         arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
-        np.savez(
-            unfinished, history=json.dumps([self.history, self.seconds, self.processors]), **arrays
-        )
+        told = [self.history, self.measured, self.seconds, self.processors]
+        np.savez(unfinished, history=json.dumps(told), **arrays)
         os.replace(unfinished, path)
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "State":
         """Read what `save` wrote."""
         with np.load(path) as arrays:
-            history, *times = json.loads(str(arrays["history"]))
+            history, measured, *times = json.loads(str(arrays["history"]))
             count = (len(arrays.files) - 1) // 2
             variables, best = (
                 [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
             )
-        return cls(variables, best, history, *times)
+        return cls(variables, best, history, measured, *times)
 
 
 class Trainer:
@@ -100,8 +101,9 @@ class Trainer:
 
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
-            validation's of every round, why it ended, and seconds; where there is one seed, the
-            scores of every test sample too, and what the model draws. A trial is not tested.
+            validation's of every round, what was measured on the way, why it ended, and seconds;
+            where there is one seed, the scores of every test sample too, and what the model draws.
+            A trial is not tested.
         """
         checkpoint = self.folder / f"{run.name}.npz"
         state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
@@ -114,6 +116,9 @@ class Trainer:
             state.variables = self._values()
             if self._best_round(state.history) == len(state.history) - 1:
                 state.best = state.variables
+            if self.work.measure and self.work.every and not len(state.history) % self.work.every:
+                found = self.work.measure(self.model, self.parts)
+                state.measured.append((len(state.history), samples.means(found)))
             state.seconds += time.monotonic() - started
             state.processors += time.process_time() - used
             if time.monotonic() - saved > SAVE_EVERY:
@@ -125,7 +130,9 @@ class Trainer:
         self._restore(state.best)
         test = dict(self._scores("test"))
         if self.work.measure:
-            test |= self.work.measure(self.model, self.parts)
+            measured = dict(state.measured)  # of these very weights, if it was then
+            best = self._best_round(state.history)
+            test |= measured.get(best + 1) or self.work.measure(self.model, self.parts)
         if self.work.level is not None:
             test["epochs"] = self._epochs_to(self.work.level, state.history, run)
         kept = self._kept(ended, state, test)
@@ -145,6 +152,7 @@ class Trainer:
                 name: [round(scores[name], 5) for scores in state.history]
                 for name in state.history[0]
             },
+            **({"measured": state.measured} if self.work.every else {}),
             "seconds": round(state.seconds, 1),
         }
         each = {name: value for name, value in test.items() if np.ndim(value)}

@@ -1,9 +1,11 @@
-"""A study that takes no time: a linear model of made-up numbers."""
+"""A study that takes no time: a linear model of made-up numbers; and files of a few sentences."""
 
 import keras
 import numpy as np
 
 import keras_norm
+from experiments import skip_thoughts
+from experiments.harness import sentences
 from experiments.harness.study import Question, Size, Study, Training, arms
 
 RNG = np.random.default_rng(0)
@@ -54,3 +56,24 @@ def entry(error, seed=0, rate=1e-3, seconds=60.0):
         "history": {"error": [2.0, error]},
         "seconds": seconds,
     }
+
+
+SICK = (
+    "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+    '1\tA "dog" runs\tA cat sits\t2.5\tNEUTRAL\n'
+    "2\tTwo men\tNo men\t4\tCONTRADICTION\n"
+)
+
+
+def texts(folder):
+    """A text of numbered sentences, and a few that skip-thoughts are asked about."""
+    for name in ("ptb", "sick", "sentence_classification"):
+        (folder / name).mkdir()
+    for name in ("train", "valid", "test"):
+        lines = "".join(f" number {k} is <unk> \n" for k in range(20))
+        (folder / f"ptb/ptb.{name}.txt").write_text(lines)
+    for name in skip_thoughts.SICK.values():
+        (folder / "sick" / name).write_text(SICK)
+    for name in sentences.FILES.values():
+        lines = "".join(f"{k % 2} number {k}\n" for k in range(20))
+        (folder / "sentence_classification" / name).write_text(lines)

@@ -101,7 +101,7 @@ def coco(tmp_path):
 
 
 def test_the_study_runs_on_mscoco(coco):
-    study = dataclasses.replace(STUDY, arms=arms({COCO: 32}, ("LN-GRU",)), questions=())
+    study = dataclasses.replace(STUDY, arms=arms({COCO: 32}, ("GRU",)), questions=())
     size = dataclasses.replace(study.smoke, samples=None)
     ledger = Ledger(coco / "results.json", study, size)
     run_study(study, size, ledger, coco, coco)

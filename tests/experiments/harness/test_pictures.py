@@ -2,7 +2,9 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.harness import pictures
 from experiments.harness.ledger import Ledger
@@ -40,6 +42,20 @@ def test_errors_are_drawn_by_their_logarithm_where_they_have_one(
         e["history"] = {"error": [2.0, error]}
     pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
     assert figures[0].axes[0].get_yscale() == scale
+
+
+def test_what_is_measured_on_the_way_is_drawn_in_a_panel_each(ledger, tmp_path, monkeypatch):
+    work = dataclasses.replace(made.STUDY.work, measure=lambda *_: {}, every=2)
+    scores = {"error": ("error", 1, 3), "weight": ("weight, %", 100, 1)}
+    study = dataclasses.replace(made.STUDY, work=work, scores=scores)
+    for entry in ledger.entries:
+        entry["measured"] = [[2, {"weight": 0.5}], [4, {"weight": 0.7}]]
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
+    pictures.draw(study, ledger, tmp_path / "made.png")
+    (axes,) = drawn[0].axes
+    assert axes.get_title(loc="left") == "weight, %"
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[2, 50], [4, 70]])
 
 
 def test_a_measurement_has_no_curves(ledger, tmp_path):

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import json
 
 import keras
 import numpy as np
@@ -22,12 +23,17 @@ def train(folder, size=made.SIZE, work=made.STUDY.work):
     return Trainer(work, size, made.PARTS, functools.partial(made.build, BN, made.PARTS), folder)
 
 
+def weighed(model, parts):
+    return {"weight": float(np.abs(model.get_weights()[0]).sum())}
+
+
 def test_stopped_and_resumed_equals_not_stopped(tmp_path, monkeypatch):
-    """Dropout, moments of the optimizer and batch statistics go on too."""
+    """Dropout, moments of the optimizer, batch statistics and what was measured go on too."""
     monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
-    whole = train(tmp_path / "whole")
+    work = dataclasses.replace(made.STUDY.work, measure=weighed, every=1)
+    whole = train(tmp_path / "whole", work=work)
     expected = whole.run(RUN)
-    stopped, scored = train(tmp_path), iter([False, False, True])
+    stopped, scored = train(tmp_path, work=work), iter([False, False, True])
     scores = stopped._scores
 
     def interrupted(part):
@@ -39,9 +45,9 @@ def test_stopped_and_resumed_equals_not_stopped(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         stopped.run(RUN)
     assert [path.name for path in tmp_path.glob("*.npz")] == [f"{RUN.name}.npz"]
-    resumed = train(tmp_path)
-    found = resumed.run(RUN)
-    assert found | {"seconds": 0} == expected | {"seconds": 0}
+    resumed = train(tmp_path, work=work)
+    found = json.loads(json.dumps(resumed.run(RUN)))
+    assert found | {"seconds": 0} == json.loads(json.dumps(expected)) | {"seconds": 0}
     for variable, other in zip(values(resumed.model), values(whole.model), strict=True):
         np.testing.assert_array_equal(variable, other)
     assert not list(tmp_path.glob("*.npz"))
@@ -152,6 +158,18 @@ def test_epochs_to_a_level_and_all_where_it_is_never_reached(tmp_path, level, ep
     one, given = train(tmp_path, work=work), iter([4.0, 3.0, 3.1, 3.2])
     one._scores = lambda part: {"error": next(given) if part == "validation" else 0.0}
     assert one.run(RUN)["test"]["epochs"] == epochs
+
+
+def test_what_is_measured_on_the_way_is_kept_with_its_round(tmp_path):
+    """And so is what was measured of the best round, as a score of the test."""
+    work = dataclasses.replace(made.STUDY.work, measure=weighed, every=2)
+    found = train(tmp_path, work=work).run(RUN)
+    assert [number for number, _ in found["measured"]] == [2, 4]
+    weights = [scores["weight"] for _, scores in found["measured"]]
+    assert weights[0] != weights[1]
+    assert found["best_round"] == 4
+    assert found["test"]["weight"] == weights[1]
+    assert "measured" not in train(tmp_path).run(RUN)
 
 
 def test_batch_statistics_are_computed_anew_before_each_validation(tmp_path, monkeypatch):

@@ -1,0 +1,102 @@
+"""Sentences tell their neighbours, and what is asked about is read as the text is."""
+
+import numpy as np
+import pytest
+
+from experiments import skip_thoughts
+from experiments.harness import data
+from experiments.harness.study import Arm
+from experiments.skip_thoughts import END, TEXT, TOLD
+from tests.experiments import made
+from tests.experiments.made import SICK
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It's a mr. who doesn't, can't !", "it 's a mr. who does n't ca n't"),
+        ("they do n't have so-so 'hits' .", "they do n't have so-so 'hits"),
+        ("In 1,995 u.s. games 2-1", "in N N u.s. games N"),
+    ],
+)
+def test_words_are_parted_as_in_the_penn_treebank(text, expected):
+    assert skip_thoughts.words(text) == expected.split()
+
+
+def test_a_sentence_is_cut_and_has_an_end():
+    assert skip_thoughts.ended(["a", "b", "c"], 2) == f"a b {END}"
+
+
+def test_sicks_pairs_are_read(tmp_path):
+    (tmp_path / "SICK.txt").write_text(SICK)
+    texts, ratings = skip_thoughts.read_pairs(tmp_path / "SICK.txt")
+    expected = ["a dog runs", "a cat sits", "two men", "no men"]
+    assert texts == [f"{text} {END}" for text in expected]
+    np.testing.assert_array_equal(ratings, [2.5, 4.0])
+
+
+@pytest.mark.parametrize("kept", [SICK[:-22], SICK.replace("relatedness_score", "x"), ""])
+def test_pairs_that_are_cut_off_or_of_another_form_are_one_line(kept, tmp_path):
+    (tmp_path / "SICK.txt").write_text(kept)
+    with pytest.raises(SystemExit, match=r"SICK.txt is cut off .*sick2014") as caught:
+        skip_thoughts.read_pairs(tmp_path / "SICK.txt")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The files that are read."""
+    made.texts(tmp_path)
+    return tmp_path
+
+
+def test_a_sentence_stands_between_its_neighbours(folder):
+    parts = skip_thoughts.load(TEXT, None, folder)
+    x, counts = parts["training"]
+    assert len(counts) == 18
+    np.testing.assert_array_equal(x["sentence"][:-1], x["before"][1:])
+    np.testing.assert_array_equal(x["sentence"][1:], x["after"][:-1])
+    np.testing.assert_array_equal(counts, [10] * 18)  # number, k, is, unknown, END, twice
+    assert set(x["sentence"][:, 3]) == {1}
+
+
+def test_a_file_that_is_missing_is_said(folder):
+    (folder / "sick" / "SICK_train.txt").unlink()
+    with pytest.raises(data.DataMissingError, match=r"no sick/SICK_train.txt.*brmson"):
+        skip_thoughts.load(TEXT, None, folder)
+
+
+def test_costs_are_those_of_softmax_and_of_earlier_words_alone():
+    """New: log(TOLD) a word, 0 behind the end; a later word changes no earlier one."""
+    model = skip_thoughts.build(Arm(TEXT, "LN-GRU"), {})
+    x = {name: RNG.integers(2, TOLD, (3, 6)) for name in ("sentence", "before", "after")}
+    x["after"][1, 4:] = 0
+    nats = np.array(model(x))
+    assert nats.shape == (3, 2, 6)
+    assert not nats[1, 1, 4:].any()
+    told = nats[nats > 0]
+    assert told.size == 34
+    np.testing.assert_allclose(told.mean(), np.log(TOLD), rtol=0.02)
+    changed = dict(x, before=np.where(np.arange(6) == 3, 2, x["before"]))
+    other = np.array(model(changed))
+    np.testing.assert_allclose(other[:, 0, :3], nats[:, 0, :3], rtol=1e-5)
+    assert (other[:, 0, 4:] != nats[:, 0, 4:]).all()
+    np.testing.assert_allclose(other[:, 1], nats[:, 1], rtol=1e-5)
+
+
+def test_rare_words_are_told_as_unknown():
+    model = skip_thoughts.build(Arm(TEXT, "GRU"), {})
+    x = {name: RNG.integers(2, TOLD, (2, 4)) for name in ("sentence", "before", "after")}
+    rare, unknown = (
+        model({**x, "after": np.where(np.arange(4) == 1, word, x["after"])})
+        for word in (TOLD + 5, 1)
+    )
+    np.testing.assert_array_equal(rare, unknown)
+
+
+def test_the_loss_weighs_sentences_alike_and_the_score_words():
+    nats, counts = np.array([[[1.0, 2.0], [3.0, 0.0]], [[4.0, 0.0], [2.0, 0.0]]]), np.array([3, 2])
+    np.testing.assert_allclose(skip_thoughts.mean_cost(counts, nats), [2.0, 3.0])
+    assert skip_thoughts.score(nats, counts) == {"nll": 12 / 5}
