@@ -30,7 +30,7 @@ WORDS, TOLD = 10_000, 2000  # that are read; the most frequent ones, that are to
 LONGEST, LONGEST_ASKED = 20, 30  # words of a sentence to train with; of one that is asked about
 END = "</s>"
 SICK = {"learned": "SICK_train.txt", "asked": "SICK_test_annotated.txt"}
-LEVEL = 4.8  # nats a word
+LEVEL = 4.4  # nats a word
 
 LAYERS = {"GRU": keras_norm.NormGRU, "LN-GRU": keras_norm.LayerNormGRU}
 
