@@ -104,7 +104,7 @@ STUDY = Study(
     "attention is that of Luong et al. 2015, the subwords are those of Sennrich et al. 2016 (BPE) "
     "and Kudo 2018 (unigram).",
     otherwise="Smaller: 18,480 pairs of short sentences (Tatoeba; English of at most 32 "
-    "characters, Chinese of 14), one LSTM of 128 units that reads and one that writes. No sentence "
+    "characters, Chinese of 14), one LSTM of 96 units that reads and one that writes. No sentence "
     "of the test, nor another translation of it, is in the training. Each vocabulary has at most "
     "3,000 tokens; a character or a word that is there once is unknown. There is no segmenter for "
     "Chinese, so that the model of English words reads Chinese characters. BLEU is sacrebleu's, "
@@ -148,7 +148,7 @@ STUDY = Study(
             unit="BLEU",
         ),
     ),
-    full=Size(None, 16_640, 40, patience=3, seeds=5, rates=(1e-3, 3e-3, 1e-2)),
+    full=Size(None, 16_640, 40, patience=2, seeds=5, rates=(2e-3, 4e-3, 8e-3)),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=3.5,
     scores={

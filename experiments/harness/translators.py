@@ -15,7 +15,7 @@ from experiments.harness.pairs import PAD
 from experiments.harness.study import Scores
 from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
-UNITS, DROPOUT = 128, 0.2
+UNITS, DROPOUT = 96, 0.2
 TOGETHER = 250  # sentences that are translated side by side
 
 LAYERS = {"LSTM": keras_norm.NormLSTM, "LN-LSTM": keras_norm.LayerNormLSTM}
