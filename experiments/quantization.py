@@ -228,7 +228,8 @@ def measure_tensorflow(task: Task, model: keras.Model, folder: pathlib.Path) -> 
             "calibration": {"path": str(calibration), "batch": 1},
         }
         try:
-            WorkerProcess("convert_tflite.py", request, subject="", timeout=600).close()
+            with WorkerProcess("convert_tflite.py", subject="", timeout=600) as converter:
+                converter.load(request)
         except RunnerError:
             accuracies.append("crashes")
             costs.append("-")

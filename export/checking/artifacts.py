@@ -20,11 +20,13 @@ from keras_norm.export.runners import (
     Run,
     SavedModelRunner,
     TFLiteRunner,
+    WorkerRunner,
     micro_is_installed,
     openvino_is_installed,
     require_litert,
     require_onnx,
 )
+from keras_norm.export.runners.worker_process import WorkerProcess
 
 Artifact = str | os.PathLike[str] | Run
 
@@ -37,7 +39,9 @@ class Source:
         name: how a report calls it.
         path: the file or folder, "" for a function.
         precision: the coarsest precision of what the file stores, "float64" where it adds nothing.
-        open: signature, `serving_default` by default -> a context manager that gives its runner.
+        open: signature, `serving_default` by default, and `worker=` a process of `start` or of
+            another runner of it, if any -> a context manager that gives its runner.
+        start: -> a process for `open`, which takes seconds to begin; None where there is none.
         optional: whether what the runner cannot run is its own limit, and no fault of the file.
         alone: whether the file is a step alone, which runs whole sequences as streams.
     """
@@ -46,6 +50,7 @@ class Source:
     path: str
     precision: str
     open: Callable[..., Any]
+    start: Callable[[], WorkerProcess] | None = None
     optional: bool = False
     alone: bool = False
 
@@ -99,7 +104,7 @@ def _short(path: pathlib.Path) -> str:
 
 def _function(run: Run) -> Source:
     name = getattr(run, "name", None) or getattr(run, "__name__", type(run).__name__)
-    return Source(str(name), "", "float64", lambda: contextlib.nullcontext(run))
+    return Source(str(name), "", "float64", lambda worker: contextlib.nullcontext(run))
 
 
 def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
@@ -111,22 +116,19 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         if folder != path:
             name = f"{name}/{folder.name}"
         return (
-            Source(name, str(folder), "float64", functools.partial(SavedModelRunner, folder)),
-            Source(
-                f"{name} (C API)", str(folder), "float64", functools.partial(CApiRunner, folder)
-            ),
+            _in(SavedModelRunner, folder, name, "float64"),
+            _in(CApiRunner, folder, f"{name} (C API)", "float64"),
             *_second_opinion(name, folder, "float32"),
         )
     if path.suffix == ".onnx":
         require_onnx()
-        run = functools.partial(ONNXRunner, path)
-        return (Source(name, str(path), onnx_precision(path), run),)
+        return (_in(ONNXRunner, path, name, onnx_precision(path)),)
     if not is_tflite(path):
         raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require_litert()
     precision, alone = tflite_precision(path), is_step_alone(path)
     found = (
-        Source(name, str(path), precision, functools.partial(TFLiteRunner, path)),
+        _in(TFLiteRunner, path, name, precision),
         # One such file was off by 0.23 in OpenVINO and right in LiteRT (docs/export.md).
         *(() if computes_in_integers(path) else _second_opinion(name, path, precision)),
         *(_in_micro(name, path, precision) if alone else ()),
@@ -138,13 +140,23 @@ def _second_opinion(name: str, path: pathlib.Path, precision: str) -> tuple[Sour
     """The same file in a runtime that shares no code with TensorFlow."""
     if not openvino_is_installed():
         return ()
-    run = functools.partial(OpenVINORunner, path)
-    return (Source(f"{name} (OpenVINO)", str(path), precision, run, optional=True),)
+    return (_in(OpenVINORunner, path, f"{name} (OpenVINO)", precision, optional=True),)
 
 
 def _in_micro(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
     """The same file in the runtime of microcontrollers, which has fewer operations."""
     if not micro_is_installed():
         return ()
-    run = functools.partial(MicroRunner, path)
-    return (Source(f"{name} (TFLite Micro)", str(path), precision, run, optional=True),)
+    return (_in(MicroRunner, path, f"{name} (TFLite Micro)", precision, optional=True),)
+
+
+def _in(
+    runner: type[WorkerRunner],
+    path: pathlib.Path,
+    name: str,
+    precision: str,
+    optional: bool = False,
+) -> Source:
+    """A file in a runner that has its own process."""
+    start = functools.partial(runner.start, path)
+    return Source(name, str(path), precision, functools.partial(runner, path), start, optional)

@@ -186,7 +186,8 @@ def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
     file = "trace_onnx.py" if path.suffix == ".onnx" else "trace_tflite.py"
     script = "trace_saved_model.py" if path.is_dir() else file
     request = {"path": str(path), "signature": SERVING_DEFAULT}
-    with WorkerProcess(script, request, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
+    with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
+        worker.load(request)
         return list(worker.run(inputs).values())
 
 

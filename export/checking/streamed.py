@@ -16,20 +16,21 @@ class Streamed:
 
     Args:
         model: the Keras model, which says what is a sequence and what a state.
-        open_runner: from a signature to the runner of the file.
+        open_runner: from a signature and a worker process, if there is one, to the file's runner.
+        worker: that process.
 
     Raises:
         RunnerError: the file does not run, or the model has no step.
     """
 
-    def __init__(self, model: Any, open_runner: Any) -> None:
+    def __init__(self, model: Any, open_runner: Any, worker: Any = None) -> None:
         try:
             self.step = Step(model)
         except StreamingError as error:
             raise RunnerError(
                 f"the file is a step alone, and the model has none: {error}"
             ) from error
-        self.run = open_runner(STEP)
+        self.run = open_runner(STEP, worker=worker)
         self.batch = next(spec.shape[0] for spec in self.run.inputs.values())
         self.path, self.arena = self.run.path, getattr(self.run, "arena", None)
         self.ops, self.state, self.seconds = self.run.ops, self.run.state, self.run.seconds

@@ -67,23 +67,32 @@ def export_onnx(
     refuse_half_precision(model, "the ONNX converter")
     cases = verification_cases(model)
     model = with_twins(model, cases)
-    with staged(target, overwrite) as file:
+    with staged(target, overwrite) as file, _converter() as converter:
         saved_model = file.with_name("saved_model")
         with exported_loops("onnx"):
             write_saved_model(model, saved_model)
-        _convert(model, saved_model, file)
+        _convert(model, converter, saved_model, file)
         verify_onnx(file, cases)
     return target
 
 
-def _convert(model: keras.Model, saved_model: pathlib.Path, file: pathlib.Path) -> None:
-    """Convert in a child process, which takes its memory and its logging with it."""
+def _converter() -> WorkerProcess:
+    """A child process, which takes its memory and its logging with it.
+
+    It is started early, and imports tf2onnx while the model is traced.
+    """
+    return WorkerProcess(
+        "convert_onnx.py", subject="conversion to ONNX", timeout=CONVERSION_TIMEOUT
+    )
+
+
+def _convert(
+    model: keras.Model, converter: WorkerProcess, saved_model: pathlib.Path, file: pathlib.Path
+) -> None:
     request = {"saved_model": str(saved_model), "path": str(file)}
     try:
-        with WorkerProcess(
-            "convert_onnx.py", request, subject="conversion to ONNX", timeout=CONVERSION_TIMEOUT
-        ) as worker:
-            unknown = worker.info["unknown"]
+        with converter:
+            unknown = converter.load(request)["unknown"]
     except RunnerError as error:
         raise ConversionError(str(error)) from error
     if unknown:

@@ -146,7 +146,7 @@ def export_tflite(
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model, samples)
     model = with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS)
-    with staged(target, overwrite, beside=target.name + BESIDE) as file:
+    with staged(target, overwrite, beside=target.name + BESIDE) as file, _converter() as converter:
         saved_model = file.with_name("saved_model")
         with exported_loops("tflite"):
             stepper = find_step(model, alone or _wants_step(quantize, step, fused), cases)
@@ -156,7 +156,16 @@ def export_tflite(
             _refuse_loops(model, saved_model, quantize)
         signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
         streamed = stepper if alone else None
-        _convert(model, saved_model, file, quantize, signatures, representative, streamed, fused)
+        request: dict[str, Any] = {
+            "saved_model": str(saved_model),
+            "path": str(file),
+            "quantize": quantize,
+            "signatures": signatures,
+            "fused": fused,
+        }
+        if quantize in INTEGERS and representative is not None:
+            request["calibration"] = _calibration(file, representative, streamed, quantize)
+        _convert(model, converter, request)
         answers = {}
         if not alone:
             answers[SERVING_DEFAULT] = verify_tflite(file, cases, quantize, lstms)
@@ -231,38 +240,32 @@ def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str |
         )
 
 
-def _convert(
-    model: keras.Model,
-    saved_model: pathlib.Path,
-    file: pathlib.Path,
-    quantize: str | None,
-    signatures: list[str],
-    samples: Samples | None,
-    step: Step | None,
-    fused: bool,
-) -> None:
-    """Convert in a child process: some models make the converter end the process it is in."""
-    request: dict[str, Any] = {
-        "saved_model": str(saved_model),
-        "path": str(file),
-        "quantize": quantize,
-        "signatures": signatures,
-        "fused": fused,
-    }
-    if samples is not None and quantize in INTEGERS:
-        calibration = file.with_name("calibration")
-        arrays, batch = calibration_data(samples, step, quantize)
-        calibration.write_bytes(protocol.pack_arrays(arrays))
-        request["calibration"] = {"path": str(calibration), "batch": batch}
+def _calibration(
+    file: pathlib.Path, samples: Samples, step: Step | None, quantize: str
+) -> dict[str, Any]:
+    arrays, batch = calibration_data(samples, step, quantize)
+    path = file.with_name("calibration")
+    path.write_bytes(protocol.pack_arrays(arrays))
+    return {"path": str(path), "batch": batch}
+
+
+def _converter() -> WorkerProcess:
+    """Some models make the converter end the process it is in: it has its own.
+
+    It is started early, and imports TensorFlow while the model is traced.
+    """
+    return WorkerProcess(
+        "convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_TIMEOUT
+    )
+
+
+def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, Any]) -> None:
     try:
-        WorkerProcess(
-            "convert_tflite.py",
-            request,
-            subject="conversion to TFLite",
-            timeout=CONVERSION_TIMEOUT,
-        ).close()
+        with converter:
+            converter.load(request)
     except RunnerError as error:
-        places = _unsupported(error.detail, saved_model_ops(saved_model))
+        quantize = request["quantize"]
+        places = _unsupported(error.detail, saved_model_ops(pathlib.Path(request["saved_model"])))
         if unquantized := sorted({*re.findall(r"not yet supported for op: '(\w+)'", error.detail)}):
             raise UnsupportedOpError(
                 f"TensorFlow's quantizer has no 16 bits for {', '.join(unquantized)}: take "

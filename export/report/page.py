@@ -31,7 +31,7 @@ MEANING = {
     "row independence": "a row's output depends on the rows beside it",
     "padding": "masked padding changes what is not padding",
     "repeat": "the same call gives something else the second time",
-    "streaming": "timestep by timestep it gives something else than for the whole",
+    "streaming": "timestep by timestep it gives something else than the model for the whole",
     "concurrency": "threads that call it at once get other answers",
     "training form": "what trained computes something else than what is served",
     "weights": "running it changes its weights",

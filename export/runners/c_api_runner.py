@@ -14,7 +14,7 @@ class CApiRunner(SavedModelRunner):
     """
 
     name = "SavedModel (C API)"
-    _script = "run_c_api.py"
+    script = "run_c_api.py"
 
     def run_at_once(
         self, cases: Sequence[Mapping[str, Any]], threads: int = 8, seconds: float = 1.0
@@ -33,5 +33,5 @@ class CApiRunner(SavedModelRunner):
         Raises:
             ValueError, RunnerError: as `__call__`.
         """
-        calls, spans = self._worker.run_at_once([*map(self._read, cases)], threads, seconds)
+        calls, spans = self.worker.run_at_once([*map(self._read, cases)], threads, seconds)
         return calls, spans[: len(cases)], spans[len(cases) :]

@@ -4,7 +4,6 @@ import importlib.util
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.tflite import tflite_places
-from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
 # Bytes of the first arena that is tried, and of the last; each is twice the one before.
@@ -27,9 +26,10 @@ class MicroRunner(WorkerRunner):
     """
 
     name = "TFLite Micro"
+    script = "run_micro.py"
     arena: int
 
-    def _start(self, timeout: float) -> WorkerProcess:
+    def _load(self) -> None:
         require_micro()
         try:
             inputs, outputs = tflite_places(self.path, self.signature_name)
@@ -40,7 +40,8 @@ class MicroRunner(WorkerRunner):
         while True:
             # In an arena that is too small it may write beyond the end: each has its own process.
             try:
-                return self._start_file("run_micro.py", request | {"arena": self.arena}, timeout)
+                self._load_file(request | {"arena": self.arena})
+                return
             except RunnerError as error:
                 if any(reason in str(error) for reason in HOPELESS):
                     raise
@@ -50,6 +51,7 @@ class MicroRunner(WorkerRunner):
                         f"{self._subject}: it runs in no arena of up to {LARGEST} bytes: {said}"
                     ) from error
                 self.arena *= 2
+                self.worker = self.start(self.path)
 
     def signatures(self) -> list[str]:
         """The one that it runs."""

@@ -3,7 +3,6 @@
 import importlib.util
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import SERVING_DEFAULT
 
@@ -16,16 +15,17 @@ class ONNXRunner(WorkerRunner):
     """
 
     name = "ONNX"
+    script = "run_onnx.py"
 
-    def _start(self, timeout: float) -> WorkerProcess:
+    def _load(self) -> None:
         require_onnx()
         if self.signature_name != SERVING_DEFAULT:
             raise RunnerError(f"{self._subject}: an ONNX file has no signatures to choose from")
-        return self._start_file("run_onnx.py", {"path": str(self.path)}, timeout)
+        self._info = self._load_file({"path": str(self.path)})
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> its nodes, in loop bodies too; "domain.Op" where it is not ONNX's own."""
-        return dict(self._worker.info["ops"])
+        return dict(self._info["ops"])
 
     def signatures(self) -> list[str]:
         """The one that there is."""

@@ -10,9 +10,7 @@ from typing import Any
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.saved_model import saved_model_signatures, write_numbered
 from keras_norm.export.formats.tflite import tflite_signature
-from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
-from keras_norm.export.signature import TensorSpec
 
 
 class OpenVINORunner(WorkerRunner):
@@ -27,21 +25,15 @@ class OpenVINORunner(WorkerRunner):
     """
 
     name = "OpenVINO"
+    script = "run_openvino.py"
 
-    def _start(self, timeout: float) -> WorkerProcess:
+    def _load(self) -> None:
         require_openvino()
         try:
             with self._readable() as request:
-                worker = WorkerProcess(
-                    "run_openvino.py", request, subject=self._subject, timeout=timeout
-                )
+                self._load_reporting(request)
         except (OSError, ValueError) as error:
             raise RunnerError(f"{self._subject}: {error}") from error
-        self.inputs = {
-            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
-            for name, entry in worker.info["inputs"].items()
-        }
-        return worker
 
     @contextlib.contextmanager
     def _readable(self) -> Iterator[dict[str, Any]]:

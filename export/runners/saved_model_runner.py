@@ -10,7 +10,6 @@ from keras_norm.export.formats.saved_model import (
     saved_model_signature,
     saved_model_signatures,
 )
-from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 
@@ -19,21 +18,22 @@ class SavedModelRunner(WorkerRunner):
     """A SavedModel in a TensorFlow process that can import neither Keras nor this package."""
 
     name = "SavedModel"
-    _script = "run_saved_model.py"
+    script = "run_saved_model.py"
 
-    def _start(self, timeout: float) -> WorkerProcess:
+    def _load(self) -> None:
         try:
             inputs, outputs = saved_model_signature(self.path, self.signature_name)
         except (OSError, ValueError) as error:
             raise RunnerError(f"{self._subject}: {error}") from error
         self.inputs = fixed_specs(inputs, self._subject)
-        request = {
-            "path": str(self.path),
-            "signature": self.signature_name,
-            "inputs": {n: dataclasses.asdict(t) for n, t in inputs.items()},
-            "outputs": {n: dataclasses.asdict(t) for n, t in outputs.items()},
-        }
-        return WorkerProcess(self._script, request, subject=self._subject, timeout=timeout)
+        self.worker.load(
+            {
+                "path": str(self.path),
+                "signature": self.signature_name,
+                "inputs": {n: dataclasses.asdict(t) for n, t in inputs.items()},
+                "outputs": {n: dataclasses.asdict(t) for n, t in outputs.items()},
+            }
+        )
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> nodes of the graph and its functions."""

@@ -2,7 +2,6 @@
 
 import importlib.util
 
-from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
 
@@ -14,19 +13,19 @@ class TFLiteRunner(WorkerRunner):
     """
 
     name = "TFLite"
+    script = "run_tflite.py"
 
-    def _start(self, timeout: float) -> WorkerProcess:
+    def _load(self) -> None:
         require_litert()
-        request = {"path": str(self.path), "signature": self.signature_name}
-        return self._start_file("run_tflite.py", request, timeout)
+        self._info = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> tensors it writes, in the main graph and in loop bodies."""
-        return dict(self._worker.info["ops"])
+        return dict(self._info["ops"])
 
     def signatures(self) -> list[str]:
         """Names of the signatures in the file."""
-        return list(self._worker.info["signatures"])
+        return list(self._info["signatures"])
 
 
 def require_litert() -> None:

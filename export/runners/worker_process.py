@@ -28,29 +28,31 @@ class WorkerProcess:
     """A child process that runs one of the scripts in `workers/`.
 
     The scripts are started by path, so that neither this package nor Keras is imported in them.
+    What they import may take seconds: they begin at once, and `load` waits for it.
 
     Args:
         script: file name in `workers/`.
-        request: what to load; anything JSON can hold.
         subject: what the worker works on, for error messages.
         timeout: seconds that one answer may take before the worker is killed.
-
-    Attributes:
-        info: what the worker reported after loading.
-
-    Raises:
-        RunnerError: the worker could not load, died, or took too long.
     """
 
-    def __init__(
-        self, script: str, request: Mapping[str, Any], *, subject: str, timeout: float
-    ) -> None:
+    def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self._timeout = timeout
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
         self._process = start(FOLDER / script, self._stderr)
+
+    def load(self, request: Mapping[str, Any]) -> Any:
+        """Load what every later call runs, in place of what is loaded; the worker's report of it.
+
+        Args:
+            request: anything JSON can hold.
+
+        Raises:
+            RunnerError: the worker could not load, died, or took too long. It is closed then.
+        """
         try:
-            self.info: Any = json.loads(self._ask(protocol.JSON, protocol.pack_json(request)))
+            return json.loads(self._ask(protocol.LOAD, protocol.pack_json(request)))
         except BaseException:
             self.close()
             raise
@@ -93,15 +95,11 @@ class WorkerProcess:
         return json.loads(self._ask(protocol.JSON, protocol.pack_json(what)))
 
     def close(self) -> None:
-        """End the worker. Closing twice is fine."""
-        with contextlib.suppress(BrokenPipeError):  # it is dead already
+        """End the worker, which holds nothing that must be put in order. Twice is fine."""
+        self._process.kill()  # nothing where it has ended
+        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):  # of what it had not read
             self._stdin.close()
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=5)
-        finally:
-            self._process.kill()  # nothing where it has ended; an interrupt may come here too
-            self._process.wait()
         self._stdout.close()
         self._stderr.close()
 

@@ -22,12 +22,18 @@ class WorkerRunner(Runner):
         path: the file or folder to run.
         signature_name: which of its signatures to run.
         timeout: seconds that loading or one run may take.
+        worker: a process of `start`, or of another runner of this class, which then runs no more;
+            None to start one.
 
     Raises:
         RunnerError: the artefact is missing, damaged or foreign.
+
+    Attributes:
+        worker: the child process.
     """
 
     path: pathlib.Path
+    script: str
 
     def __init__(
         self,
@@ -35,28 +41,43 @@ class WorkerRunner(Runner):
         signature_name: str = SERVING_DEFAULT,
         *,
         timeout: float = TIMEOUT,
+        worker: WorkerProcess | None = None,
     ) -> None:
         self.path = pathlib.Path(path)
         self.signature_name = signature_name
-        self._worker = self._start(timeout)
+        self.worker = worker or self.start(path, timeout=timeout)
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def start(cls, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> WorkerProcess:
+        """Start the child process, which imports its runtime while others do other things."""
+        return WorkerProcess(cls.script, subject=f"{cls.name} {path}", timeout=timeout)
 
     @abc.abstractmethod
-    def _start(self, timeout: float) -> WorkerProcess:
-        """Start the worker and set `self.inputs`."""
+    def _load(self) -> None:
+        """Let the worker load the artefact, and set `self.inputs`."""
 
-    def _start_file(self, script: str, request: Mapping[str, Any], timeout: float) -> WorkerProcess:
-        """Start a worker that runs one file, and take the inputs that it reports."""
+    def _load_file(self, request: Mapping[str, Any]) -> Any:
+        """As `_load_reporting`, one file."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
-        worker = WorkerProcess(script, request, subject=self._subject, timeout=timeout)
+        return self._load_reporting(request)
+
+    def _load_reporting(self, request: Mapping[str, Any]) -> Any:
+        """Let the worker load, and take the inputs that it reports."""
+        info = self.worker.load(request)
         self.inputs = {
             name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
-            for name, entry in worker.info["inputs"].items()
+            for name, entry in info["inputs"].items()
         }
-        return worker
+        return info
 
     def _run(self, inputs: Arrays) -> Arrays:
-        return self._worker.run(inputs)
+        return self.worker.run(inputs)
 
     def over_time(
         self, sequences: Mapping[str, Any], others: Mapping[str, Any], states: Sequence[str]
@@ -82,23 +103,23 @@ class WorkerRunner(Runner):
         }
         given = fitted({**sequences, **others}, specs, self.name)
         now, rest = ({name: given[name] for name in part} for part in (sequences, others))
-        return self._worker.over_time(now, rest, states)
+        return self.worker.over_time(now, rest, states)
 
     def modules(self) -> set[str]:
         """Top-level Python modules that the worker has imported."""
-        return self._worker.modules()
+        return self.worker.modules()
 
     def state(self) -> dict[str, str]:
         """A digest of each variable, by name; empty where the runtime does not show them."""
-        return self._worker.state()
+        return self.worker.state()
 
     def seconds(self) -> float:
         """How long the last run took, without the way to the worker and back."""
-        return self._worker.seconds()
+        return self.worker.seconds()
 
     def close(self) -> None:
         """End the worker process."""
-        self._worker.close()
+        self.worker.close()
 
     @property
     def _subject(self) -> str:

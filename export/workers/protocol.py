@@ -3,7 +3,7 @@
 A frame is one byte of kind, eight bytes of length (little-endian) and the payload. It depends on
 NumPy alone, because a worker must not import what it is there to do without.
 
-    runner -> worker   JSON     once: what to load
+    runner -> worker   LOAD     what to load, in place of what is loaded
     worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
     runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
     runner -> worker   STREAM   whole sequences      worker -> runner   ARRAYS or ERROR
@@ -26,7 +26,7 @@ from typing import IO, Any
 
 import numpy as np
 
-JSON, ARRAYS, STREAM, THREADS, ERROR = b"J", b"A", b"S", b"T", b"E"
+LOAD, JSON, ARRAYS, STREAM, THREADS, ERROR = b"L", b"J", b"A", b"S", b"T", b"E"
 
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
@@ -156,7 +156,7 @@ def run_at_once(
 
 
 def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -> None:
-    """Be a worker: load once, then run on every request until stdin ends.
+    """Be a worker: load, then run on every request until stdin ends.
 
     Args:
         load: takes the request's JSON; returns what to report about the model, and a function
@@ -169,26 +169,23 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not write into the frames
 
-    first = read_frame(requests)
-    if first is None:
-        return
-    try:
-        info, run = load(json.loads(first[1]))
-    except Exception as error:
-        write_frame(replies, ERROR, _text(error))
-        return
-    write_frame(replies, JSON, pack_json(info))
-    if run is None:
-        return
-
+    run: Any = None
     seconds = 0.0
     told: dict[str, Callable[[], Any]] = {
         "modules": lambda: sorted({n.partition(".")[0] for n, m in sys.modules.items() if m}),
-        "state": getattr(run, "state", dict),
+        "state": lambda: getattr(run, "state", dict)(),
         "seconds": lambda: seconds,
     }
     while (frame := read_frame(requests)) is not None:
         kind, payload = frame
+        if kind == LOAD:
+            try:
+                info, run = load(json.loads(payload))
+            except Exception as error:
+                write_frame(replies, ERROR, _text(error))
+                return
+            write_frame(replies, JSON, pack_json(info))
+            continue
         if kind == JSON:
             write_frame(replies, JSON, pack_json(told[json.loads(payload)]()))
             continue

@@ -176,7 +176,7 @@ def test_what_the_quantizer_has_no_16_bits_for_is_said(tmp_path, monkeypatch, sa
     def refused(*_, **__):
         raise RunnerError(said, f"{said}\n{said}\n")
 
-    monkeypatch.setattr(tflite, "WorkerProcess", refused)
+    monkeypatch.setattr(tflite.WorkerProcess, "load", refused)
     with pytest.raises(error, match=message):
         export_tflite(models.dense(), tmp_path / "m.tflite", quantize="int16x8", samples=np.eye(3))
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,6 @@
 import importlib.util
 import os
+import pathlib
 
 import keras
 import numpy as np
@@ -187,8 +188,8 @@ def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatc
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(model, saved_model, file, quantize, *rest):
-        file.touch()
+    def interrupted(model, converter, request):
+        pathlib.Path(request["path"]).touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tflite, "_convert", interrupted)

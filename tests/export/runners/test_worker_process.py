@@ -43,7 +43,9 @@ protocol.serve(load)
 def start(folder, text=ECHO, timeout=30.0):
     script = folder / "script.py"
     script.write_text(text)
-    return WorkerProcess(str(script), {"given": 1}, subject="the echo", timeout=timeout)
+    worker = WorkerProcess(str(script), subject="the echo", timeout=timeout)
+    worker.load({"given": 1})
+    return worker
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +54,10 @@ def echo(tmp_path_factory):
         yield worker
 
 
-def test_the_request_reaches_the_worker(echo):
-    assert echo.info == {"given": 1}
+def test_a_worker_loads_as_often_as_it_is_asked(echo):
+    for request in ({"given": 1}, {"given": 2}):
+        assert echo.load(request) == request
+        assert echo.run({"fine": 1})["fine"] == 1
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
@@ -119,7 +123,7 @@ sys.path.insert(0, {str(FOLDER)!r})
 import numpy, protocol
 
 worker = subprocess.Popen([sys.executable, "script.py"], stdin=-1, stdout=-1)
-protocol.write_frame(worker.stdin, protocol.JSON, b"null")
+protocol.write_frame(worker.stdin, protocol.LOAD, b"null")
 protocol.read_frame(worker.stdout)
 hang = protocol.pack_arrays({{"hang": numpy.ones(1)}})
 protocol.write_frame(worker.stdin, protocol.ARRAYS, hang)
