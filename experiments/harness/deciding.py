@@ -13,6 +13,7 @@ from experiments.harness.running import chosen_rate, first_runs
 from experiments.harness.study import Arm, Question, Run, Size, Study
 
 CONFIDENCE = 0.95
+MOST = 1000  # seeds that are worth a number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +75,11 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
         return Verdict(question, None, mean, half, seeds, drawn, missing)
     if abs(mean - question.above) > half or (half == 0 and mean != question.above):
         return Verdict(question, mean > question.above, mean, half, seeds, drawn)
-    needed = seeds_needed(values, question.above)
-    missing = f"some {needed:,} seeds would decide"
-    if resampled:
-        times = math.ceil(needed / len(values))
+    times = math.ceil(needed(values, question.above) / (len(values) if resampled else 1))
+    missing = f"some {times:,} seeds would decide"
+    if times > MOST:
+        missing = f"more than {MOST:,} seeds would decide: it is as much as it is held against"
+    elif resampled:
         more = (times - 1) * len({*question.plus, *question.minus})
         missing = f"some {times:,} seeds would decide, if each tells as much as a new test set, in "
         missing += time(more * seconds_of_run(study, ledger.entries))
@@ -133,11 +135,11 @@ def _quantile(count: int) -> float:
     return float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, count - 1))
 
 
-def seeds_needed(values: np.ndarray, above: float) -> int:
-    """How many seeds of this mean and deviation make an interval without `above`, to a million."""
+def needed(values: np.ndarray, above: float) -> int:
+    """How many values of this mean and deviation (at most 10 million) decide against `above`."""
     deviation, distance = float(np.std(values, ddof=1)), abs(float(np.mean(values)) - above)
     count = len(values)
-    while count < 1_000_000 and _quantile(count) * deviation / math.sqrt(count) >= distance:
+    while count < 10_000_000 and _quantile(count) * deviation / math.sqrt(count) >= distance:
         count = math.ceil(count * 1.1)
     return count
 

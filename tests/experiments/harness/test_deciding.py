@@ -47,6 +47,12 @@ def test_an_interval_that_holds_the_threshold_says_how_many_seeds_would_decide(t
     assert verdict.missing == f"some {needed} seeds would decide"
 
 
+def test_what_is_as_large_as_the_threshold_has_no_number_of_seeds(tmp_path):
+    question = dataclasses.replace(made.QUESTION, above=float(NOISE.mean()) + 1e-4)
+    verdict = decide(tmp_path, 20 + NOISE, [20.0] * SEEDS, question)
+    assert verdict.missing.startswith("more than 1,000 seeds would decide: ")
+
+
 def test_a_threshold_is_what_it_is_held_against(tmp_path):
     asked = dataclasses.replace(made.QUESTION, above=2.0, unit="points")
     verdict = decide(tmp_path, np.full(SEEDS, 1.5) + NOISE / 100, [0.0] * SEEDS, asked)
