@@ -1,8 +1,9 @@
 """docs/experiments.md, from the committed results alone."""
 
+import collections
 import dataclasses
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import jinja2
 import numpy as np
@@ -106,6 +107,31 @@ BESIDE = {
 
 
 @dataclasses.dataclass(frozen=True)
+class Claim:
+    """A row of the first table.
+
+    Attributes:
+        text: what is claimed.
+        asked: the verdicts on its questions, by the section that has them.
+    """
+
+    text: str
+    asked: tuple[tuple["Section", tuple[Verdict, ...]], ...]
+
+    @property
+    def verdict(self) -> str:
+        """Of all its questions."""
+        verdicts = [verdict for _, found in self.asked for verdict in found]
+        words = {verdict.word for verdict in verdicts if verdict.holds is not None}
+        return f"**{' and '.join(sorted(words, reverse=True)) or 'not decided'}**"
+
+    @property
+    def studies(self) -> list[str]:
+        """What each study says."""
+        return [f"{section.link}: {section.said(found)}" for section, found in self.asked]
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
     """What the page shows of a study.
 
@@ -115,6 +141,7 @@ class Section:
         header: of its table.
         rows: of its table.
         progress: how much has been run.
+        left: what the rest takes, if anything.
         picture: name of its file, if there is one.
         drawings: name of the file with what its models drew, and its caption, if there is one.
         found: the runs that count, by (task, model) and seed.
@@ -125,6 +152,7 @@ class Section:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     progress: str
+    left: str
     picture: str | None
     drawings: tuple[str, str] | None
     found: Mapping[tuple[str, str], Mapping[int, Entry]]
@@ -134,6 +162,26 @@ class Section:
         """That GitHub gives its heading."""
         kept = (c for c in self.study.title.lower() if c.isalnum() or c in " -")
         return "".join(kept).replace(" ", "-")
+
+    @property
+    def link(self) -> str:
+        """To its place on the page."""
+        return f"[{self.study.title}](#{self.anchor})"
+
+    def said(self, verdicts: Sequence[Verdict]) -> str:
+        """How many of some questions are decided, and what would decide the others."""
+        words = collections.Counter(verdict.word for verdict in verdicts)
+        counts = [f"{words[word]} {word}" for word in ("yes", "no", "not decided") if words[word]]
+        open_ones = [verdict for verdict in verdicts if verdict.holds is None]
+        return ", ".join(counts) + (f" ({self._missing(open_ones)})" if open_ones else "")
+
+    def _missing(self, verdicts: Sequence[Verdict]) -> str:
+        needed = sorted({verdict.needed for verdict in verdicts})
+        if 0 in needed:
+            return f"{self.left} more"
+        few = [f"{n:,}" for n in needed if n <= deciding.MOST]
+        many = [f"more than {deciding.MOST:,}"] if needed[-1] > deciding.MOST else []
+        return f"{', '.join(few + many)} seeds"
 
     def mean(self, arm: tuple[str, str], score: str) -> str:
         """Of the seeds, with its interval; empty where there are none."""
@@ -149,7 +197,8 @@ class Section:
         """The figures of a cell of BESIDE."""
         heading = self.study.scores[cell.score][0]
         means = [
-            f"{model}, {task}: {self.mean((task, model), cell.score)}" for task, model in cell.arms
+            f"{model}, {task}: {self.mean((task, model), cell.score) or 'not run yet'}"
+            for task, model in cell.arms
         ]
         return f"{heading}: {'; '.join(means)}" if self.found else f"{heading}: not run yet"
 
@@ -168,6 +217,7 @@ def section(study: Study, committed: pathlib.Path) -> Section:
         header,
         (),
         progress(study, ledger),
+        deciding.time(deciding.seconds_left(study, ledger.entries)),
         picture if (committed / picture).exists() else None,
         _drawings(study, committed),
         {arm: runs for arm, runs in compared(study, study.full, ledger).items() if runs},
@@ -226,19 +276,22 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
         committed: folder of the results.
     """
     sections = {name: section(study, committed) for name, study in studies.items()}
-    asked = [(s, v) for s in sections.values() for v in s.verdicts]
     return (
         _environment()
         .get_template("page")
         .render(
-            claims={
-                number: (claim, [(s, v) for s, v in asked if v.question.claim == number])
-                for number, claim in CLAIMS.items()
-            },
+            claims={n: Claim(text, _asked(n, sections.values())) for n, text in CLAIMS.items()},
             beside=BESIDE,
             sections=sections,
         )
     )
+
+
+def _asked(
+    claim: int, sections: Iterable[Section]
+) -> tuple[tuple[Section, tuple[Verdict, ...]], ...]:
+    found = ((s, tuple(v for v in s.verdicts if v.question.claim == claim)) for s in sections)
+    return tuple((section, verdicts) for section, verdicts in found if verdicts)
 
 
 def _environment() -> jinja2.Environment:

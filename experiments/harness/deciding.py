@@ -28,6 +28,7 @@ class Verdict:
         seeds: how many it has.
         samples: of the test that the interval comes from; 0 where it comes from the seeds.
         missing: what would decide, where it is not decided.
+        needed: how many seeds would, where no run is missing.
     """
 
     question: Question
@@ -37,6 +38,7 @@ class Verdict:
     seeds: int
     samples: int = 0
     missing: str = ""
+    needed: int = 0
 
     @property
     def word(self) -> str:
@@ -83,7 +85,7 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
         more = (times - 1) * len({*question.plus, *question.minus})
         missing = f"some {times:,} seeds would decide, if each tells as much as a new test set, in "
         missing += time(more * seconds_of_run(study, ledger.entries))
-    return Verdict(question, None, mean, half, seeds, drawn, missing)
+    return Verdict(question, None, mean, half, seeds, drawn, missing, times)
 
 
 def differences(study: Study, size: Size, ledger: Ledger, question: Question) -> np.ndarray:

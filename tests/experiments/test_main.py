@@ -1,5 +1,6 @@
 """What was measured is kept beside the page, and the page follows from it."""
 
+import dataclasses
 import re
 
 import pytest
@@ -60,3 +61,31 @@ def test_verdicts_are_words():
     question = next(iter(experiments.STUDIES.values())).questions[0]
     words = [Verdict(question, holds, 1.0, 0.1, 5).word for holds in (True, False, None)]
     assert words == ["yes", "no", "not decided"]
+
+
+def verdict(holds, needed=0):
+    question = next(iter(experiments.STUDIES.values())).questions[0]
+    return Verdict(question, holds, 1.0, 0.1, 5, needed=needed)
+
+
+@pytest.mark.parametrize(
+    ("answers", "word"),
+    [
+        ([True, True, None], "**yes**"),
+        ([False], "**no**"),
+        ([False, True], "**yes and no**"),
+        ([None], "**not decided**"),
+    ],
+)
+def test_a_claim_is_answered_by_what_is_decided_of_it(answers, word):
+    section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
+    claim = page.Claim("it is so", ((section, tuple(map(verdict, answers))),))
+    assert claim.verdict == word
+
+
+def test_a_claim_says_how_many_of_its_questions_are_decided_and_what_would_decide_the_others():
+    section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
+    seeds = [verdict(True), verdict(None, 33), verdict(None, 12), verdict(None, 2000)]
+    assert section.said(seeds) == "1 yes, 3 not decided (12, 33, more than 1,000 seeds)"
+    section = dataclasses.replace(section, left="2.0 hours")
+    assert section.said([verdict(False), verdict(None)]) == "1 no, 1 not decided (2.0 hours more)"
