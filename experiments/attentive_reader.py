@@ -173,9 +173,9 @@ STUDY = Study(
         ),
         _points("the BN-LSTM ends better than the LSTM", "LSTM", "BN-LSTM"),
     ),
-    full=Size(None, 6400, 40, patience=8, seeds=5, rates=(1e-3, 3e-3, 1e-2)),
+    full=Size(None, 6400, 40, patience=8, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=5),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=3.0,
+    minutes=1.7,
     scores={
         "error": ("test error, %", 100, 1),
         "nll": ("nll, nats", 1, 3),

@@ -139,9 +139,9 @@ STUDY = Study(
             unit="nats of a digit",
         ),
     ),
-    full=Size(None, 9984, 64, patience=8, seeds=3, rates=(3e-4, 1e-3, 3e-3)),
+    full=Size(None, 9984, 48, patience=8, seeds=3, rates=(1e-3, 3e-3, 1e-2), trial=4),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=8.5,
+    minutes=6.0,
     scores={
         "bound": ("bound, nats", 1, 2),
         "kl": ("KL of it", 1, 2),

@@ -195,9 +195,9 @@ STUDY = Study(
             unit="nats of a drawing",
         ),
     ),
-    full=Size(None, 2400, 60, patience=8, seeds=3, rates=(3e-4, 1e-3, 3e-3)),
+    full=Size(None, 2400, 60, patience=8, seeds=3, rates=(1e-3, 3e-3, 1e-2), trial=4),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=7.0,
+    minutes=4.0,
     scores={
         "nll": ("nll of a drawing, nats", 1, 2),
         "epochs": (f"updates to {LEVEL:g} nats", DRAWINGS // 8, 0),
