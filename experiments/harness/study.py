@@ -118,7 +118,7 @@ class Training:
         in_order: whether samples are learned in the order in which they are; else it is random.
         every: rounds between two times that `measure` is taken on the way too; 0 for never.
         level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
-            (all that it had, where it never did).
+            (between two validations by a straight line; all that it had, where it never did).
         drawings: what the models draw, if they do.
     """
 

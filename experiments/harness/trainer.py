@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -134,7 +135,9 @@ class Trainer:
             best = self._best_round(state.history)
             test |= measured.get(best + 1) or self.work.measure(self.model, self.parts)
         if self.work.level is not None:
-            test["epochs"] = self._epochs_to(self.work.level, state.history, run)
+            scores = [scores[self.work.monitor] for scores in state.history]
+            rounds = rounds_to(self.work.level, scores, self.work.higher)
+            test["epochs"] = rounds * self._in_round(run) / len(self.parts["training"][1])
         kept = self._kept(ended, state, test)
         if self.work.drawings and run.seed == 0:
             kept["drawings"] = self.work.drawings.make(self.model, self.parts)
@@ -196,12 +199,6 @@ class Trainer:
         there = len(self.parts["training"][1])
         return max(min(self.size.per_round, there) // run.arm.batch, 1) * run.arm.batch
 
-    def _epochs_to(self, level: float, history: list[Scores], run: Run) -> float:
-        scores = [scores[self.work.monitor] for scores in history]
-        reached = (s >= level if self.work.higher else s <= level for s in scores)
-        rounds = next((i for i, there in enumerate(reached, 1) if there), len(scores))
-        return rounds * self._in_round(run) / len(self.parts["training"][1])
-
     def _best_round(self, history: list[Scores]) -> int:
         scores = np.array([scores[self.work.monitor] for scores in history])
         scores = np.where(np.isfinite(scores), scores, -np.inf if self.work.higher else np.inf)
@@ -223,6 +220,20 @@ class Trainer:
     def _restore(self, state: list[np.ndarray]) -> None:
         for variable, value in zip(variables(self.model), state, strict=True):
             variable.assign(value)
+
+
+def rounds_to(level: float, scores: Sequence[float], higher: bool) -> float:
+    """How many rounds a level took: between two validations by a straight line; all, if never.
+
+    >>> rounds_to(0.5, [0.2, 0.4, 0.8], higher=True)
+    2.25
+    """
+    for rounds, score in enumerate(scores, 1):
+        if score >= level if higher else score <= level:
+            before = scores[rounds - 2] if rounds > 1 else math.nan
+            share = (level - before) / (score - before) if math.isfinite(before) else 1.0
+            return rounds - 1 + share
+    return float(len(scores))
 
 
 def variables(model: keras.Model) -> list[keras.Variable]:
