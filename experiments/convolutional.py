@@ -48,7 +48,7 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
     flat = x.ndim == 4
     convolution = keras.layers.Conv2D if flat else keras.layers.Conv1D
     layers: list[keras.layers.Layer] = [keras.Input(x.shape[1:], name="x")]
-    for filters, strides in ((16, 1), (32, 2), (32, 2)):
+    for filters, strides in ((16, 2), (32, 2), (32, 1)):
         pair = [NORMS[name](arm.batch), keras.layers.ReLU()]
         order = reversed(pair) if arm.model.endswith(AFTER) else pair
         layers += [convolution(filters, 3, strides, padding="same"), *order]
@@ -109,9 +109,9 @@ STUDY = Study(
             for task in (MNIST, GESTURES)
         ),
     ),
-    full=Size(None, 11_008, 100, patience=8, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
+    full=Size(None, 11_008, 100, patience=8, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=10),
     smoke=Size(128, 128, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=4.0,
+    minutes=1.5,
     scores={
         "accuracy": ("test accuracy, %", 100, 2),
         "epochs": ("epochs to 90 %", 1, 1),

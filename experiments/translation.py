@@ -148,7 +148,7 @@ STUDY = Study(
             unit="BLEU",
         ),
     ),
-    full=Size(None, 16_640, 40, patience=2, seeds=5, rates=(2e-3, 4e-3, 8e-3)),
+    full=Size(None, 16_640, 40, patience=2, seeds=5, rates=(2e-3, 4e-3, 8e-3), trial=2),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=3.5,
     scores={
