@@ -1,6 +1,6 @@
 """The pictures of a study.
 
-Its curves: over the epochs, a colour a model. A panel is the validation of a task; or, where a
+Its curves: over the updates, a colour a model. A panel is the validation of a task; or, where a
 study measures on the way, a score of those. What its models drew, a panel a model.
 """
 
@@ -40,9 +40,9 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
             for number, run in enumerate(runs):
                 values = run["history"][name]
                 label = model if number == 0 else None
-                rounds = np.arange(1, len(values) + 1)
-                axes.plot(rounds, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
-        axes.set(xlabel=f"rounds of {study.full.per_round:,} samples", ylabel=f"validation, {name}")
+                updates = run["updates"] * np.arange(1, len(values) + 1)
+                axes.plot(updates, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
+        axes.set(xlabel="updates", ylabel=f"validation, {name}")
         if not study.work.higher and axes.dataLim.y0 > 0:
             axes.set_yscale("log")
         axes.set_title(task, loc="left")
@@ -83,10 +83,11 @@ def _measured(
         for colour, ((_, model), runs) in enumerate(found.items()):
             for number, run in enumerate(runs.values()):
                 rounds, scores = zip(*run["measured"], strict=True)
+                updates = run["updates"] * np.array(rounds)
                 values = [scale * score[name] for score in scores]
                 label = model if number == 0 else None
-                axes.plot(rounds, values, "o-", color=f"C{colour}", alpha=0.7, lw=1, label=label)
-        axes.set(xlabel=f"rounds of {study.full.per_round:,}")
+                axes.plot(updates, values, "o-", color=f"C{colour}", alpha=0.7, lw=1, label=label)
+        axes.set(xlabel="updates")
         axes.set_title(heading, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)

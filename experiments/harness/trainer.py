@@ -102,7 +102,8 @@ class Trainer:
 
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
-            validation's of every round, what was measured on the way, why it ended, and seconds;
+            validation's of every round, and the updates of a round, what was measured on the way,
+            why it ended, and seconds;
             where there is one seed, the scores of every test sample too, and what the model draws.
             A trial is not tested.
         """
@@ -127,7 +128,7 @@ class Trainer:
                 saved = time.monotonic()
         if run.trial:
             state.save(checkpoint)  # the run may go on
-            return self._kept(ended, state, {})
+            return self._kept(ended, state, {}, run)
         self._restore(state.best)
         test = dict(self._scores("test"))
         if self.work.measure:
@@ -138,17 +139,18 @@ class Trainer:
             scores = [scores[self.work.monitor] for scores in state.history]
             rounds = rounds_to(self.work.level, scores, self.work.higher)
             test["epochs"] = rounds * self._in_round(run) / len(self.parts["training"][1])
-        kept = self._kept(ended, state, test)
+        kept = self._kept(ended, state, test, run)
         if self.work.drawings and run.seed == 0:
             kept["drawings"] = self.work.drawings.make(self.model, self.parts)
         checkpoint.unlink(missing_ok=True)
         return kept
 
-    def _kept(self, ended: str, state: State, test: Figures) -> dict[str, Any]:
+    def _kept(self, ended: str, state: State, test: Figures, run: Run) -> dict[str, Any]:
         best = self._best_round(state.history)
         kept: dict[str, Any] = {
             "ended": ended,
             "best_round": best + 1,
+            "updates": self._in_round(run) // run.arm.batch,
             "test": samples.means(test),
             "validation": state.history[best],
             "history": {

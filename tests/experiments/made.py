@@ -51,6 +51,7 @@ def entry(error, seed=0, rate=1e-3, seconds=60.0):
     return {
         "ended": "validation",
         "best_round": 1,
+        "updates": 3,
         "test": {"error": error},
         "validation": {"error": error + rate},
         "history": {"error": [2.0, error]},

@@ -55,7 +55,7 @@ def test_what_is_measured_on_the_way_is_drawn_in_a_panel_each(ledger, tmp_path, 
     pictures.draw(study, ledger, tmp_path / "made.png")
     (axes,) = drawn[0].axes
     assert axes.get_title(loc="left") == "weight, %"
-    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[2, 50], [4, 70]])
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[6, 50], [12, 70]])
 
 
 def test_a_measurement_has_no_curves(ledger, tmp_path):
