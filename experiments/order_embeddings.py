@@ -210,7 +210,7 @@ STUDY = Study(
             unit="points of recall",
         ),
     ),
-    full=Size(None, 6144, 40, patience=5, seeds=5, rates=(1e-3, 2e-3, 4e-3), trial=3),
+    full=Size(None, 6144, 40, patience=5, seeds=10, rates=(1e-3, 2e-3, 4e-3), trial=3),
     smoke=Size(32, 128, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=2.0,
     scores={

@@ -32,17 +32,18 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
         _measured(study, found, path)
         return
     name = study.work.monitor
+    heading, scale, _ = study.scores.get(name, (name, 1, 0))
     figure = matplotlib.figure.Figure(figsize=(1 + 4 * len(tasks), 3.8), layout="constrained")
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for axes, task in zip(panels, tasks, strict=True):
         for colour, model in enumerate(models):
             runs = found.get((task, model), {}).values()
             for number, run in enumerate(runs):
-                values = run["history"][name]
+                values = scale * np.array(run["history"][name])
                 label = model if number == 0 else None
                 updates = run["updates"] * np.arange(1, len(values) + 1)
                 axes.plot(updates, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
-        axes.set(xlabel="updates", ylabel=f"validation, {name}")
+        axes.set(xlabel="updates", ylabel=f"validation {heading.removeprefix('test ')}")
         if not study.work.higher and axes.dataLim.y0 > 0:
             axes.set_yscale("log")
         axes.set_title(task, loc="left")
