@@ -44,21 +44,25 @@ class CellLoop(ReplaceableRNN):
         takes_training = "training" in inspect.signature(self.cell.call).parameters
         options = {"training": False} if takes_training else {}
 
+        # The output of a masked step is the one before it, zeros at first. Where no step reads it,
+        # it is not carried: OpenVINO loses a carry that is only written where no turn is taken.
+        repeats = mask is not None and not self.zero_output_for_mask
+
         def step(carry: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
             x, *alive = xs
-            before = keras.tree.pack_sequence_as(initial_state, carry[1:])
+            still, states = carry[:repeats], carry[repeats:]
+            before = keras.tree.pack_sequence_as(initial_state, states)
             output, after = self.cell(x, before, **options)
             new = [output, *keras.tree.flatten(after)]
             if alive:
-                still = [ops.zeros_like(output) if self.zero_output_for_mask else carry[0]]
-                kept = zip(new, still + carry[1:], strict=True)
+                kept = zip(new, [*(still or [ops.zeros_like(output)]), *states], strict=True)
                 new = [ops.where(alive[0], n, old) for n, old in kept]
-            return new, new[:1]
+            return new[not repeats :], new[:1]
 
-        # The output of a masked step is the one before it, zeros at first.
         first = _zeros(xs[0], self.cell.output_size, self.compute_dtype)
-        states = keras.tree.flatten(initial_state)
-        (last, *states), (path,) = scan(step, xs, [first, *states], [first], unroll=self.unroll)
+        states = [*[first] * repeats, *keras.tree.flatten(initial_state)]
+        states, (path,) = scan(step, xs, states, [first], unroll=self.unroll)
+        last = states.pop(0) if repeats else path[-1]
         return last, ops.swapaxes(path, 0, 1), keras.tree.pack_sequence_as(initial_state, states)
 
 

@@ -54,6 +54,20 @@ def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
         assert_equals_keras(run, last, {"x": np.random.default_rng(0).normal(size=(2, 5, 3))})
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_cell_whose_last_output_no_step_reads(tmp_path, masked):
+    """OpenVINO loses what a loop carries and does not read, in lengths that are whole turns."""
+    keras.utils.set_random_seed(0)
+    x = keras.Input((None, 3), name="x")
+    cell = keras.layers.SimpleRNNCell(4)
+    recurrent = keras.layers.RNN(cell, return_state=True, zero_output_for_mask=masked)
+    model = keras.Model(x, recurrent(keras.layers.Masking()(x) if masked else x))
+    rng = np.random.default_rng(0)
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        cases = [{"x": rng.normal(size=(2, length, 3))} for length in (5, 8, 9, 16)]
+        assert_equals_keras(run, model, *cases)
+
+
 def test_pooling_and_a_norm_after_it_in_any_batch(tmp_path):
     # OpenVINO joins them, and then takes rows of the batch for channels.
     keras.utils.set_random_seed(0)
