@@ -61,7 +61,8 @@ def draw_drawings(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     drawings = study.work.drawings if isinstance(study.work, Training) else None
     if drawings is None or sum(0 in runs for runs in found.values()) < len(study.arms):
         return
-    figure = matplotlib.figure.Figure(figsize=(5 * len(found), 2.2), layout="constrained")
+    figure = matplotlib.figure.Figure(figsize=(5 * len(found), 2.4), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.1)
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     for axes, ((_, model), runs) in zip(panels, found.items(), strict=True):
         drawings.draw(axes, runs[0]["drawings"])
