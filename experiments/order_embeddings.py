@@ -186,8 +186,8 @@ STUDY = Study(
     "with five captions each. The Chinese sentence is the picture: its characters and pairs of "
     "them, weighed by tf-idf, take the place of the 4,096 features. 128 units, gradients clipped "
     "at norm 1. 1,000 pairs validate, and 5,000 test, in folds of 1,000 as in the paper. That the "
-    "same code reads MSCOCO's files is shown by a test alone. Five seeds had not decided; five more "
-    "were run.",
+    "same code reads MSCOCO's files is shown by a test alone. Five seeds had not decided, so that "
+    "five more were run.",
     work=Training(load, build, ranking_loss, score, "r1", level=LEVEL),
     arms=arms({PAIRS: 128}, tuple(LAYERS)),
     questions=(
