@@ -25,10 +25,10 @@ _servers: list[subprocess.Popen[bytes]] = []
 _sockets: list[socket.socket] = []
 
 
-def start(script: pathlib.Path, stderr: Any) -> Any:
+def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
     """As `worker_process.start`, by a fork for the scripts of the package."""
     if script.parent != WORKERS or not hasattr(socket, "send_fds"):
-        return start_process(script, stderr)
+        return start_process(script, stderr, temporary)
     return Fork(_server(script), stderr)
 
 

@@ -67,11 +67,12 @@ def export_onnx(
     refuse_half_precision(model, "the ONNX converter")
     cases = verification_cases(model)
     model = with_twins(model, cases)
-    with staged(target, overwrite) as file, _converter() as converter:
-        saved_model = file.with_name("saved_model")
-        with exported_loops("onnx"):
-            write_saved_model(model, saved_model)
-        _convert(model, converter, saved_model, file)
+    with staged(target, overwrite) as file:
+        with _converter() as converter:
+            saved_model = file.with_name("saved_model")
+            with exported_loops("onnx"):
+                write_saved_model(model, saved_model)
+            _convert(model, converter, saved_model, file)
         verify_onnx(file, cases)
     return target
 
@@ -91,8 +92,7 @@ def _convert(
 ) -> None:
     request = {"saved_model": str(saved_model), "path": str(file)}
     try:
-        with converter:
-            unknown = converter.load(request)["unknown"]
+        unknown = converter.load(request)["unknown"]
     except RunnerError as error:
         raise ConversionError(str(error)) from error
     if unknown:

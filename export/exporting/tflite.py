@@ -146,26 +146,27 @@ def export_tflite(
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model, samples)
     model = with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS)
-    with staged(target, overwrite, beside=target.name + BESIDE) as file, _converter() as converter:
-        saved_model = file.with_name("saved_model")
-        with exported_loops("tflite"):
-            stepper = find_step(model, alone or _wants_step(quantize, step, fused), cases)
-            whole = fusion.call if fused else call
-            write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
-        if quantize in INTEGERS:
-            _refuse_loops(model, saved_model, quantize)
-        signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
-        streamed = stepper if alone else None
-        request: dict[str, Any] = {
-            "saved_model": str(saved_model),
-            "path": str(file),
-            "quantize": quantize,
-            "signatures": signatures,
-            "fused": fused,
-        }
-        if quantize in INTEGERS and representative is not None:
-            request["calibration"] = _calibration(file, representative, streamed, quantize)
-        _convert(model, converter, request)
+    with staged(target, overwrite, beside=target.name + BESIDE) as file:
+        with _converter() as converter:
+            saved_model = file.with_name("saved_model")
+            with exported_loops("tflite"):
+                stepper = find_step(model, alone or _wants_step(quantize, step, fused), cases)
+                whole = fusion.call if fused else call
+                write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
+            if quantize in INTEGERS:
+                _refuse_loops(model, saved_model, quantize)
+            signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
+            streamed = stepper if alone else None
+            request: dict[str, Any] = {
+                "saved_model": str(saved_model),
+                "path": str(file),
+                "quantize": quantize,
+                "signatures": signatures,
+                "fused": fused,
+            }
+            if quantize in INTEGERS and representative is not None:
+                request["calibration"] = _calibration(file, representative, streamed, quantize)
+            _convert(model, converter, request)
         answers = {}
         if not alone:
             answers[SERVING_DEFAULT] = verify_tflite(file, cases, quantize, lstms)
@@ -261,8 +262,7 @@ def _converter() -> WorkerProcess:
 
 def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, Any]) -> None:
     try:
-        with converter:
-            converter.load(request)
+        converter.load(request)
     except RunnerError as error:
         quantize = request["quantize"]
         places = _unsupported(error.detail, saved_model_ops(pathlib.Path(request["saved_model"])))

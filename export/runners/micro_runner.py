@@ -51,7 +51,7 @@ class MicroRunner(WorkerRunner):
                         f"{self._subject}: it runs in no arena of up to {LARGEST} bytes: {said}"
                     ) from error
                 self.arena *= 2
-                self.worker = self.start(self.path)
+                self.worker = self.start(self.path, timeout=self.worker.timeout)
 
     def signatures(self) -> list[str]:
         """The one that it runs."""

@@ -34,13 +34,18 @@ class WorkerProcess:
         script: file name in `workers/`.
         subject: what the worker works on, for error messages.
         timeout: seconds that one answer may take before the worker is killed.
+
+    Attributes:
+        timeout: see above.
     """
 
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
-        self._timeout = timeout
+        self.timeout = timeout
+        # Killed, a worker leaves its temporary files: TensorFlow's traces write some.
+        self._folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
-        self._process = start(FOLDER / script, self._stderr)
+        self._process = start(FOLDER / script, self._stderr, self._folder.name)
 
     def load(self, request: Mapping[str, Any]) -> Any:
         """Load what every later call runs, in place of what is loaded; the worker's report of it.
@@ -102,6 +107,7 @@ class WorkerProcess:
             self._stdin.close()
         self._stdout.close()
         self._stderr.close()
+        self._folder.cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -118,7 +124,7 @@ class WorkerProcess:
             expired.set()
             self._process.kill()
 
-        timer = threading.Timer(self._timeout, give_up)
+        timer = threading.Timer(self.timeout, give_up)
         timer.start()
         try:
             with contextlib.suppress(BrokenPipeError):  # it died: reading finds that out
@@ -127,7 +133,7 @@ class WorkerProcess:
         finally:
             timer.cancel()
         if expired.is_set():
-            raise RunnerError(f"{self._subject}: no answer within {self._timeout:g} s")
+            raise RunnerError(f"{self._subject}: no answer within {self.timeout:g} s")
         if reply is None:
             raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
         if reply[0] == protocol.ERROR:
@@ -154,13 +160,13 @@ class WorkerProcess:
         return self._process.stdout
 
 
-def start(script: pathlib.Path, stderr: Any) -> Any:
-    """Start a script as a process with pipes for its input and output."""
+def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
+    """Start a script as a process with pipes for its input and output, and a temporary folder."""
     return subprocess.Popen(
         [sys.executable, str(script)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
         # A script's own folder, where the protocol stands, is on its path unless this is set.
-        env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"},
+        env={k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"} | {"TMPDIR": temporary},
     )

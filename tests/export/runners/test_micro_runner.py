@@ -39,6 +39,12 @@ def test_the_arena_is_a_power_of_two_that_suffices(micro):
     assert micro.arena in (2**12, 2**13, 2**14)
 
 
+def test_the_time_limit_holds_in_every_arena_that_is_tried(step_alone):
+    with MicroRunner(step_alone[1], "step", timeout=70.0) as run:
+        assert run.arena > micro_runner.SMALLEST, "no second worker was started"
+        assert run.worker.timeout == 70.0
+
+
 def file_of(operation):
     """A TFLite file whose step is one operation without options."""
     model, graph, entry = schema.ModelT(), schema.SubGraphT(), schema.SignatureDefT()

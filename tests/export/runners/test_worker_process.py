@@ -1,3 +1,4 @@
+import pathlib
 import subprocess
 import sys
 
@@ -31,6 +32,10 @@ def load(request):
             count = len(alive)
             alive.pop()
             return {{"alive": count}}
+        if "litter" in arrays:
+            import tempfile
+            _, name = tempfile.mkstemp()
+            return {{name: 0}}
         if "fail" in arrays:
             raise ValueError("first line\\nsecond line")
         return arrays
@@ -67,6 +72,13 @@ def test_arrays_come_back_as_they_were(echo, dtype, shape):
     received = echo.run({"file": sent})["file"]
     assert received.dtype == sent.dtype
     np.testing.assert_array_equal(received, sent)
+
+
+def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
+    with start(tmp_path) as worker:
+        (name,) = worker.run({"litter": 1})
+        assert pathlib.Path(name).exists()
+    assert not pathlib.Path(name).parent.exists()
 
 
 def test_the_worker_tells_how_long_its_last_run_took(echo):
