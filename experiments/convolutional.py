@@ -84,6 +84,7 @@ STUDY = Study(
         "sparse_categorical_crossentropy",
         scores.classes,
         "accuracy",
+        compiled=True,
         level=0.9,
     ),
     arms=arms({MNIST: 128, GESTURES: 32}, ("none", "BN", "LN", f"BN{AFTER}")),

@@ -112,9 +112,9 @@ STUDY = Study(
             for task in (ADDITION, COPYING)
         ),
     ),
-    full=Size(None, 19_968, 60, patience=10, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=6),
+    full=Size(None, 19_968, 60, patience=10, seeds=3, rates=(1e-3, 3e-3, 1e-2), trial=6),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=10.0,
+    minutes=6.0,
     scores={
         "unexplained": ("100 steps, variance not told", 1, 3),
         "unexplained_200": ("200 steps", 1, 3),

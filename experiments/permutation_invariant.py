@@ -41,6 +41,7 @@ STUDY = Study(
         scores.classes,
         "nll",
         higher=False,
+        compiled=True,
         level=0.1,
     ),
     arms=arms({LARGE: 128, SMALL: 4}, ("none", "BN", "LN")),

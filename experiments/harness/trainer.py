@@ -21,6 +21,7 @@ EVALUATED = 128  # samples of a batch that is only evaluated
 CALIBRATED = 50  # training batches that statistics are computed from
 HOUR = 7200.0  # seconds of processors, the most that a run may train: an hour of two cores
 SAVE_EVERY = 20.0  # seconds
+AT_ONCE = 15  # updates
 
 
 @dataclasses.dataclass
@@ -93,7 +94,7 @@ class Trainer:
     def _compiled(self) -> keras.Model:
         model = self.build()
         optimizer = keras.optimizers.Adam(global_clipnorm=1.0)
-        model.compile(optimizer, self.work.loss, steps_per_execution=15)
+        model.compile(optimizer, self.work.loss, jit_compile=self.work.compiled)
         optimizer.build(model.trainable_variables)
         return model
 
@@ -183,7 +184,10 @@ class Trainer:
             np.random.default_rng([run.seed, epoch]).shuffle(order)
         rows = order[place * in_round : (place + 1) * in_round]
         chosen = keras.tree.map_structure(lambda array: array[rows], inputs)
+        # Many updates a call take half the time in small nets. `predict` would trace them all.
+        self.model.steps_per_execution = AT_ONCE
         self.model.fit(chosen, targets[rows], batch, shuffle=False, verbose=0)
+        self.model.steps_per_execution = 1
         if self.recalibrate:
             few = keras.tree.map_structure(lambda array: array[: CALIBRATED * batch], chosen)
             starts = range(0, len(rows[: CALIBRATED * batch]), batch)
