@@ -2,11 +2,18 @@
 
 import gc
 
+import keras
 import pytest
 
 from keras_norm.export.checking import artifacts
 from keras_norm.export.runners import worker_process
 from tests import forked_workers
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    """Weights are random, and the same whichever tests ran before, in what fixtures build too."""
+    keras.utils.set_random_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

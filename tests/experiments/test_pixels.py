@@ -1,6 +1,5 @@
 """The order of the pixels, how a model starts, and where training and inference differ."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -60,7 +59,6 @@ def test_a_bn_lstm_in_order_starts_from_noise_in_training_alone(task, model, noi
 
 
 def test_layer_norm_answers_alike_in_training_and_batch_norm_does_not():
-    keras.utils.set_random_seed(0)
     x = np.random.default_rng(0).normal(size=(256, 5, 1)).astype("float32")
     found = {}
     for name in ("LN-LSTM", "BN-LSTM"):

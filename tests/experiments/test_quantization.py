@@ -1,6 +1,5 @@
 """The example's parts; its exports are those of tests/export/exporting/test_quantization.py."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -34,7 +33,6 @@ def test_questions_are_ids_of_known_words_padded_on_the_left():
 def test_an_unrolled_model_computes_what_the_one_with_a_loop_does(monkeypatch):
     monkeypatch.delenv("KERAS_NORM_DATA", raising=False)
     (task,) = quantization.tasks()
-    keras.utils.set_random_seed(0)
     model, unrolled = (quantization.build(task, "LN-GRU", unroll=u) for u in (False, True))
     unrolled.set_weights(model.get_weights())
     x = task.x_test[:3]

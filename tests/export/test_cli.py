@@ -26,7 +26,6 @@ class Shift(keras.layers.Layer):
 def folder(tmp_path_factory):
     """A model, its SavedModel, a SavedModel of other weights, and data; a model with statistics."""
     folder = tmp_path_factory.mktemp("cli")
-    keras.utils.set_random_seed(0)
     inputs = keras.Input((None, 3), name="x")
     # No recurrence: every command on one takes seconds, and `test_cli` runs many.
     h = keras.layers.GlobalAveragePooling1D()(inputs)

@@ -42,7 +42,6 @@ def limited(function, runs):
 
 
 def test_every_block_runs(tmp_path, monkeypatch):
-    keras.utils.set_random_seed(0)
     model, rng = build(), np.random.default_rng(0)
     x, labels = rng.normal(size=(8, 6, 8)).astype("float32"), rng.integers(0, 10, 8)
     names = {"build": build, "model": model, "x_train": x, "x_test": x, "labels": labels}

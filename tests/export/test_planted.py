@@ -17,7 +17,6 @@ def model():
 
     `test_streaming.py` checks true exports of recurrences.
     """
-    keras.utils.set_random_seed(0)
     inputs = keras.Input((None, 3), name="x")
     h = keras.layers.BatchNormalization(momentum=0.0, name="bn")(inputs)
     h = keras_norm.LayerNormalization()(h)

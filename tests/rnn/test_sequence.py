@@ -301,7 +301,6 @@ def test_functional_model_with_symbolic_states_batch_and_time():
 
 
 def test_stack_in_a_sequential_model_learns():
-    keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [
             keras_norm.LayerNormSimpleRNN(8, return_sequences=True),

@@ -44,7 +44,6 @@ def bias(layer):
 @pytest.mark.parametrize(("kind", "options"), STARTS, ids=str)
 def test_gradients_are_moderate_after_zeros(kind, options):
     """With zero biases they are NaN, with a deviation of 0.3 up to 1e5."""
-    keras.utils.set_random_seed(0)
     layer = built(kind.layer(UNITS, compiled=False, **options))
     x = np.random.default_rng(0).normal(size=(4, 310, FEATURES)).astype("float32")
     x[:, :300] = 0.0
@@ -64,7 +63,6 @@ def test_sequences_padded_in_front_are_learned(kind):
 
     A GRU's gradients grow least.
     """
-    keras.utils.set_random_seed(0)
     rng = np.random.default_rng(0)
     x = [rng.normal(size=(length, FEATURES)) for length in rng.integers(3, 9, 64)]
     y = np.array([sequence[-3:, 0].sum() > 0 for sequence in x], "float32")

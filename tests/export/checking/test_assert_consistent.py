@@ -9,7 +9,6 @@ DATA = np.random.default_rng(0).normal(size=(8, 5, 3)).astype("float32")
 
 @pytest.fixture(scope="module")
 def model():
-    keras.utils.set_random_seed(0)
     layers = keras.layers.GlobalAveragePooling1D(), keras.layers.BatchNormalization(name="bn")
     return keras.Sequential(
         [keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2, name="y")]

@@ -210,7 +210,6 @@ def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing()
 
 
 def test_sequences_are_compared_on_the_steps_that_are_no_padding():
-    keras.utils.set_random_seed(0)
     inputs = keras.Input((None,), dtype="int32", name="x")
     h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
     model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
@@ -221,7 +220,6 @@ def test_sequences_are_compared_on_the_steps_that_are_no_padding():
 
 
 def test_a_mask_that_is_an_input_is_padded():
-    keras.utils.set_random_seed(0)
     x, keep = keras.Input((None, 3), name="x"), keras.Input((None,), dtype="bool", name="keep")
     h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
     model = keras.Model([x, keep], keras.layers.Dense(2, name="y")(h))
@@ -292,7 +290,6 @@ def test_no_tolerance_passes_what_is_not_finite(model):
 
 
 def test_a_difference_in_rounding_is_told_from_a_wrong_file():
-    keras.utils.set_random_seed(0)
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras.layers.Dense(2, name="y")(keras.layers.Rescaling(1e4)(x)))
 
@@ -318,7 +315,6 @@ def test_labels_give_the_metric_of_every_artefact_and_of_both_modes():
 
 
 def test_a_model_that_gives_classes_has_an_accuracy_in_both_modes():
-    keras.utils.set_random_seed(0)
     x = keras.Input((None, 3), name="x")
     scores = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling1D()(x))
     model = keras.Model(x, ops.argmax(scores, axis=-1))
@@ -335,7 +331,6 @@ def test_labels_that_do_not_fit_are_refused(model):
 
 
 def test_half_precision_inside_the_model_widens_the_tolerance():
-    keras.utils.set_random_seed(0)
     inputs = keras.Input((None, 3))
     h = keras.layers.Dense(4, dtype="mixed_float16")(inputs)
     model = keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(h))
@@ -343,7 +338,6 @@ def test_half_precision_inside_the_model_widens_the_tolerance():
 
 
 def test_a_model_with_a_static_batch_is_checked():
-    keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((None, 3), batch_size=4), keras.layers.Dense(2)])
     report = check(model, [KerasRunner(model)], DATA)
     assert report

@@ -20,7 +20,6 @@ def assert_equals_keras(run, model, *cases):
 
 
 def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
-    keras.utils.set_random_seed(0)
     ids = keras.Input((None,), dtype="int32", name="ids")
     h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
     h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
@@ -57,7 +56,6 @@ def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_cell_whose_last_output_no_step_reads(tmp_path, masked):
     """OpenVINO loses what a loop carries and does not read, in lengths that are whole turns."""
-    keras.utils.set_random_seed(0)
     x = keras.Input((None, 3), name="x")
     cell = keras.layers.SimpleRNNCell(4)
     recurrent = keras.layers.RNN(cell, return_state=True, zero_output_for_mask=masked)
@@ -70,7 +68,6 @@ def test_a_cell_whose_last_output_no_step_reads(tmp_path, masked):
 
 def test_pooling_and_a_norm_after_it_in_any_batch(tmp_path):
     # OpenVINO joins them, and then takes rows of the batch for channels.
-    keras.utils.set_random_seed(0)
     x = keras.Input((None, 4), name="x")
     pooled = keras.layers.GlobalMaxPooling1D()(keras.layers.Conv1D(3, 2)(x))
     norm = keras.layers.BatchNormalization(name="y")
