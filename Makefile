@@ -57,7 +57,7 @@ clean:
 	rm -rf build .venv
 
 # What the demo needs; the other targets need more.
-$(DEMO): EXTRA = examples
+$(DEMO): EXTRA = demo
 $(STAMP): EXTRA = dev
 $(DEMO) $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keras_norm needs Python 3.11 or newer; set PYTHON=python3.11, say")'

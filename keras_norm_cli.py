@@ -8,12 +8,14 @@ import argparse
 import contextlib
 import importlib
 import importlib.metadata
+import logging
 import os
 import pathlib
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
@@ -57,7 +59,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
             if args.modules:
                 sys.path.insert(0, os.getcwd())
             for module in args.modules:
-                importlib.import_module(module)
+                _import(module)
             return (OK if getattr(commands, args.command)(args) else FAILED), ""
     except errors.VerificationError as error:
         return FAILED, str(error)
@@ -69,6 +71,22 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         ValueError,
     ) as error:
         return WRONG_USE, str(error)
+
+
+def _import(module: str) -> None:
+    """Import a module of the user's; whatever it raises is one line, with its place.
+
+    Raises:
+        ImportError: it cannot be imported.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        said = "".join(traceback.format_exception_only(error)[-1:])
+        raise ImportError(
+            f"--import {module}: {said} ({place.filename}, {place.lineno})"
+        ) from error
 
 
 def _verify(args: argparse.Namespace) -> tuple[int, str]:
@@ -128,12 +146,17 @@ def quiet_native_logs() -> Iterator[None]:
     """Keep what TensorFlow and LiteRT log from C++ off the terminal.
 
     They write some of it to file descriptor 2 whatever the log level. An exception that leaves the
-    block, other than an interrupt, brings it back, above its traceback.
+    block, other than an interrupt, brings it back, above its traceback. The warnings of keras_norm
+    go to the terminal.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     terminal = os.dup(2)
-    with tempfile.TemporaryFile() as log:
+    logger = logging.getLogger("keras_norm")
+    with tempfile.TemporaryFile() as log, os.fdopen(os.dup(2), "w") as told:
+        warnings = logging.StreamHandler(told)
+        warnings.setFormatter(logging.Formatter("keras-norm: %(message)s"))
+        logger.addHandler(warnings)
         os.dup2(log.fileno(), 2)
         try:
             yield
@@ -142,6 +165,7 @@ def quiet_native_logs() -> Iterator[None]:
             os.write(terminal, log.read())
             raise
         finally:
+            logger.removeHandler(warnings)
             sys.stderr.flush()
             os.dup2(terminal, 2)
             os.close(terminal)

@@ -168,7 +168,7 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
         if (beside or usual).is_file():
             return Proof.from_bytes((beside or usual).read_bytes())
         if beside is not None:
-            raise ProofError(f"{beside}: no such file")
+            raise ProofError(f"{beside}: no such file, or a folder")
         if (inside := _inside(path)) is not None:
             return Proof.from_bytes(inside[1])
     except OSError as error:
@@ -313,13 +313,15 @@ def _saved_model(path: pathlib.Path) -> Run:
 
 
 def verify(
-    path: str | pathlib.Path, proof: Proof | None = None, run: Run | None = None
+    path: str | pathlib.Path,
+    proof: Proof | str | pathlib.Path | None = None,
+    run: Run | None = None,
 ) -> list[str]:
     """Run a file on the cases of its proof.
 
     Args:
         path: a SavedModel's folder, or a TFLite file.
-        proof: None to read it from where exporters put it.
+        proof: it, or the file that it stands in; None for where exporters put it.
         run: another runtime: from the name of a signature and its inputs to its outputs.
 
     Returns:
@@ -334,7 +336,8 @@ def verify(
     ```
     """
     path = resolved(pathlib.Path(path))
-    proof = read_proof(path) if proof is None else proof
+    if not isinstance(proof, Proof):
+        proof = read_proof(path, None if proof is None else pathlib.Path(proof))
     try:
         now = hashes(path)
     except OSError as error:

@@ -241,7 +241,7 @@ def _print(report: Any, pages: Sequence[tuple[pathlib.Path | None, Callable[[], 
 
 def _load_model(path: pathlib.Path) -> Any:
     if not path.is_file():
-        raise UsageError(f"{path}: no such file.")
+        raise UsageError(f"{path} is a folder." if path.is_dir() else f"{path}: no such file.")
     if not zipfile.is_zipfile(path):
         raise UsageError(f"{path} is no Keras model: expected a .keras file.")
     try:

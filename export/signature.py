@@ -1,6 +1,7 @@
 """The named inputs and outputs of a Keras model, as every exported format sees them."""
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -149,7 +150,7 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     taken = {"self", *(name.lower() for name in taken)}
     for name in names:
         base = re.sub(r"\W", "_", name, flags=re.ASCII)
-        if not base[0].isalpha():
+        if not base[:1].isalpha():
             base = "tensor_" + base.lstrip("_")
         candidate, number = base, 1
         while candidate.lower() in taken:
@@ -166,9 +167,13 @@ def _listed(names: Any) -> str:
 def _tensors(model: keras.Model, which: str) -> list[Any]:
     tensors = getattr(model, which, None) if isinstance(model, keras.Model) else None
     if not tensors:
+        advice = "Wrap it: inputs = keras.Input(...); model = keras.Model(inputs, model(inputs))"
+        if isinstance(model, keras.Sequential):
+            advice = "Build it: let it begin with keras.Input(shape), or call it once"
+        elif isinstance(model, str | os.PathLike):
+            advice = "Load it: import keras_norm; model = keras.saving.load_model(path)"
         raise ValueError(
             "an export needs a functional model or a built Sequential model, whose inputs and "
-            f"outputs are known; received {type(model).__name__}. Wrap it: inputs = "
-            "keras.Input(...); model = keras.Model(inputs, model(inputs))"
+            f"outputs are known; received {type(model).__name__}. {advice}"
         )
     return list(tensors)

@@ -189,6 +189,12 @@ def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, caps
     assert keras_norm_verify.main([]) == 2
 
 
+def test_a_proof_may_be_named(copied):
+    beside = copied.with_name(copied.name + ".proof.npz")
+    elsewhere = beside.rename(copied.with_name("elsewhere.npz"))
+    assert keras_norm_verify.verify(copied, elsewhere) == []
+
+
 def test_a_proof_that_was_named_has_to_be_there(exported):
     with pytest.raises(ProofError, match=r"typo\.npz: no such file"):
         read_proof(exported, exported.with_name("typo.npz"))

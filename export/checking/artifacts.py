@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import keras
+
 from keras_norm.export.checking.streamed import Streamed
 from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
 from keras_norm.export.formats.saved_model import saved_model_folder, saved_model_signature
@@ -78,6 +80,11 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
     if not artifacts:
         raise ValueError(
             "There is nothing to check. Give at least one SavedModel, .tflite or .onnx file."
+        )
+    if any(isinstance(artifact, keras.Model) for artifact in artifacts):
+        raise ValueError(
+            "A Keras model is no artefact: export it, and check the files. Two models are compared "
+            "by compare_versions(old, new, data)."
         )
     paths = [pathlib.Path(a) for a in artifacts if not callable(a)]
     names = [_short(path) for path in paths]

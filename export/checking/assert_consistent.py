@@ -57,6 +57,7 @@ def assert_consistent(
         assert_consistent(build_model(), x_test, formats={"tflite": {"quantize": "float16"}})
     ```
     """
+    formats = (formats,) if isinstance(formats, str) else formats
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
         raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")

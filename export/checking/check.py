@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -112,8 +113,12 @@ def check(
     ```
     """
     for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
-        if value is not None and not (value >= 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be finite, and 0 or more. Received: {name}={value}.")
+        if value is None:
+            continue
+        if not (isinstance(value, numbers.Real) and value >= 0 and math.isfinite(value)):
+            raise ValueError(
+                f"{name} must be a number, finite, and 0 or more. Received: {name}={value!r}."
+            )
     parts = Data(signature.input_specs(model), data, labels)
     samples, first = parts.first()
     if samples.count < 2:

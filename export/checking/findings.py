@@ -9,6 +9,7 @@ from keras_norm.export.results import (
     TrainInferenceGap,
     difference,
 )
+from keras_norm.export.results.gap import NOTABLE
 
 # A failed check of this name -> what to do about it.
 ADVICE = {
@@ -32,9 +33,7 @@ FEW = 10
 # Below this many values, a standard error of the mean reaches 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# Worth a word: a share of the largest output, or a distance in standard deviations; and what a
-# metric loses.
-NOTABLE = 0.1
+# What a metric loses that is worth a word.
 NOTABLE_METRIC = 0.01
 
 
@@ -162,7 +161,7 @@ def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> 
 def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
     trained = bool(gap.layers) and all(s.trained_rows >= s.data_rows for s in gap.layers)
     for output in gap.outputs:
-        if trained and gap.verdict == "ok" and output.worst > NOTABLE * output.scale:
+        if trained and gap.verdict == "ok" and output.notable:
             yield Finding(
                 f"output {output.output!r}",
                 f"training and inference mode differ by {output.worst:.2g}, with moving statistics "

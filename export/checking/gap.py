@@ -242,10 +242,13 @@ def _verdict(
     if unmeasured:
         return "not measured", f"{unmeasured[0].path}: {unmeasured[0].note or 'no row to compare'}"
     far = max(layers, key=lambda layer: layer.distance or 0.0)
-    return "ok", (
+    reason = (
         f"the moving statistics are those of the data, to {far.distance:.2g} standard deviations "
         f"(in {far.path})"
     )
+    if worst.notable:
+        reason += "; outputs differ, as each batch has statistics of its own in training mode"
+    return "ok", reason
 
 
 def _mode_difference(

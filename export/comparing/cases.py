@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -325,13 +326,13 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         _require_positive("lengths", lengths)
     else:
         raise ValueError(
-            "lengths needs a model with a dynamic time dimension. "
-            f"Received: lengths={tuple(lengths)}."
+            f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."
         )
     # The data as they are have no one length where their inputs differ.
     return tuple(samples.length if length == own else length for length in lengths)
 
 
-def _require_positive(name: str, numbers: Sequence[int]) -> None:
-    if not numbers or min(numbers) < 1:
-        raise ValueError(f"{name} takes numbers from 1 on. Received: {tuple(numbers)}.")
+def _require_positive(name: str, given: Any) -> None:
+    values = list(given) if isinstance(given, Iterable) else []
+    if not values or not all(isinstance(n, numbers.Integral) and int(n) > 0 for n in values):
+        raise ValueError(f"{name} takes a list of whole numbers from 1 on. Received: {given!r}.")

@@ -122,9 +122,12 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
 
     Raises:
         FileNotFoundError: there is no such file.
+        IsADirectoryError: it is a folder.
         ValueError: it is something else, or damaged.
     """
     path = pathlib.Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. Give the .npz files in it.")
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file.")
     if not zipfile.is_zipfile(path):

@@ -104,6 +104,7 @@ def verify_useful(
 
     Raises:
         VerificationError: an output of the file is further off.
+        ValueError: no output differs between samples.
         RunnerError: the file does not run.
     """
     run_model = KerasRunner(model)
@@ -117,6 +118,11 @@ def verify_useful(
             expected.append(run_model(inputs))
             actual.append(run(inputs) if step is None else step.over_time(run, inputs))
     wanted, received = (_joined(parts, samples.count) for parts in (expected, actual))
+    if all(np.all(y == y[:1]) for y in wanted.values()):
+        raise ValueError(
+            "The model gives the same for all samples, by which nothing can be compared: give "
+            "samples as they will come"
+        )
     result = useful(spreads(wanted)).failed(wanted, received)
     if result is not None and result.rms is None:
         raise VerificationError(f'output "{result.output}" of the file: {result.problem}')

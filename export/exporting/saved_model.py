@@ -89,6 +89,8 @@ def export_saved_model(
     """
     signature.input_specs(model)
     refuse_stateful(model)
+    if not isinstance(proof, bool):
+        raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
     signatures = signatures or {}
     taken = {SERVING_DEFAULT, STEP} & set(signatures)
     if taken:

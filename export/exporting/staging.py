@@ -81,11 +81,12 @@ def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
         new.replace(target)
         return
     old = new.with_name(f"{target.name}.old")
-    target.rename(old)
     try:
+        target.rename(old)
         new.rename(target)
     except BaseException:
-        old.rename(target)
+        if old.exists() and not target.exists():
+            old.rename(target)
         raise
 
 

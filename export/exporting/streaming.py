@@ -77,11 +77,11 @@ class Step:
         self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
         self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
+        _recurrent_layers(model)  # what it refuses need not be copied
         if not self.sequences:
             raise StreamingError(
                 "no input has open time: build the model with keras.Input((None, ...))"
             )
-        _recurrent_layers(model)  # what it refuses need not be copied
         self.model = with_twins(model)
         self._layers = _recurrent_layers(self.model)
         for name, layer in self._layers.items():

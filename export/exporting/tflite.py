@@ -26,7 +26,7 @@ from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_t
 from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
-from keras_norm.export.exporting.twins import LOOKUPS, TWINS, with_twins
+from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
 from keras_norm.export.formats.saved_model import saved_model_ops
 from keras_norm.export.runners import require_litert
 from keras_norm.export.runners.worker_process import WorkerProcess
@@ -145,7 +145,7 @@ def export_tflite(
     alone = signature == STEP
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     cases = verification_cases(model, samples)
-    model = with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS)
+    model = unrolled(with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS), cases)
     with staged(target, overwrite, beside=target.name + BESIDE) as file:
         with _converter() as converter:
             saved_model = file.with_name("saved_model")
@@ -283,8 +283,8 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
         advice = "Replace the layer"
         if any(op.startswith(LOOP_OPS) for op in places):
             advice = (
-                "Its loop is not of Keras' RNN family or of keras_norm: it converts only with a "
-                "fixed batch and time (keras.Input(batch_shape=...)), or with unroll=True"
+                "It runs a loop that cannot be replaced, which converts where time is fixed, "
+                "keras.Input((timesteps, ...)), or the batch too, keras.Input(batch_shape=...)"
             )
         raise UnsupportedOpError(
             f"TFLite has no builtin operation for {listed}. {advice}", places

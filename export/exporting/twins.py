@@ -8,7 +8,7 @@ this package, has neither fault.
 import functools
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import keras
@@ -117,15 +117,55 @@ def with_twins(
     """
     if not any(type(layer) in twins for _, layer in named_layers(model)):
         return model
+    change = functools.partial(_replaced, {c.__name__: t for c, t in twins.items()})
+    return _changed(model, change, cases)
+
+
+def unrolled(model: keras.Model, cases: Cases | None = None) -> keras.Model:
+    """The model with the loops that have no twin as one timestep after another.
+
+    They are those of other recurrent layers of Keras' and of subclasses, where time is fixed.
+    Keras' own loop converts to TFLite with a fixed batch only.
+
+    Args:
+        model: of `with_twins`. It is not touched.
+        cases: as for `with_twins`.
+
+    Returns:
+        As `with_twins`.
+    """
+    names = {layer.name for _, layer in named_layers(model) if _can_be_unrolled(layer)}
+    return _changed(model, functools.partial(_with_unroll, names), cases) if names else model
+
+
+def _changed(model: keras.Model, change: Callable[[Any], Any], cases: Cases | None) -> keras.Model:
     try:
-        twin = rebuilt(
-            model, functools.partial(_replaced, {c.__name__: t for c, t in twins.items()})
-        )
+        twin = rebuilt(model, change)
         verify_twin(model, twin, cases)
     except (ValueError, VerificationError) as error:
         logger.warning('model "%s" is exported with the layers of Keras: %s', model.name, error)
         return model
     return twin
+
+
+def _can_be_unrolled(layer: Any) -> bool:
+    if not isinstance(layer, keras.layers.RNN) or isinstance(layer, ReplaceableRNN):
+        return False
+    built = layer.get_build_config() or {}
+    shape = built.get("input_shape") or built.get("shapes_dict", {}).get("sequences_shape")
+    return not layer.unroll and shape is not None and shape[1] is not None
+
+
+def _with_unroll(names: Collection[str], config: Any) -> Any:
+    """A serialized model, or a part of one, with the layers of these names unrolled."""
+    if isinstance(config, list | tuple):
+        return type(config)(_with_unroll(names, item) for item in config)
+    if not isinstance(config, dict):
+        return config
+    config = {key: _with_unroll(names, value) for key, value in config.items()}
+    if "unroll" in config and config.get("name") in names:
+        config["unroll"] = True
+    return config
 
 
 def _replaced(twins: Mapping[str, type], config: Any) -> Any:

@@ -9,6 +9,8 @@ from keras_norm.export.results.comparison import largest_known
 # variances that differ by a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
+# Worth a word: a share of the largest output, or a distance in standard deviations.
+NOTABLE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +28,11 @@ class OutputGap:
     worst: float
     mean: float
     scale: float
+
+    @property
+    def notable(self) -> bool:
+        """Whether it is worth a word."""
+        return self.worst > NOTABLE * self.scale
 
 
 @dataclasses.dataclass(frozen=True)

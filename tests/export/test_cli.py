@@ -1,5 +1,7 @@
 import contextlib
 import json
+import logging
+import os
 import pathlib
 import signal
 import sys
@@ -184,7 +186,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("chekc",), "invalid choice"),
         (("check", "{}/model.keras", "{}/right"), "required: --data"),
         (("inspect", "{}/nowhere.keras"), "nowhere.keras: no such file"),
-        (("inspect", "{}/right"), "right: no such file"),
+        (("inspect", "{}/right"), "right is a folder"),
         (("inspect", "{}/right/saved_model.pb"), "is no Keras model"),
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
         (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
@@ -205,7 +207,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
         ((*CHECK, "--labels", "{}/data.npz"), "must be outputs: 'y'"),
-        ((*CHECK, "--rtol", "-1"), "rtol must be finite"),
+        ((*CHECK, "--rtol", "-1"), "rtol must be a number, finite"),
         ((*CHECK, "--rtol", "much"), "invalid float"),
         ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
         ((*CHECK, "--html", "{}"), "is a folder"),
@@ -410,6 +412,17 @@ def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp
     status, _, err = run("--import", "their_layers", "inspect", "m.keras")
     assert (status, err) == (0, "")
     assert "no_such_module" in refused(run("--import", "no_such_module", "inspect", "m.keras"))
+    (tmp_path / "broken_layers.py").write_text("x = 1\ny = 1 / 0\n")
+    message = refused(run("--import", "broken_layers", "inspect", "m.keras"))
+    assert "--import broken_layers: ZeroDivisionError: division by zero" in message
+    assert "broken_layers.py, 2)" in message
+
+
+def test_warnings_reach_the_terminal_and_native_logs_do_not(capfd):
+    with keras_norm_cli.quiet_native_logs():
+        logging.getLogger("keras_norm.export").warning("the layers of Keras")
+        os.write(2, b"native")
+    assert capfd.readouterr().err == "keras-norm: the layers of Keras\n"
 
 
 def test_the_version_is_shown(run, capfd):

@@ -24,6 +24,12 @@ def test_outputs_of_a_list_model_are_named_by_layer_and_numbered():
     assert signature.output_names(model) == ["y", "y_1"]
 
 
+def test_an_output_without_a_letter_in_its_name_gets_one():
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, {"": keras.layers.Dense(2)(inputs)})
+    assert signature.output_names(model) == ["tensor_"]
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -83,8 +89,14 @@ class Subclassed(keras.Model):
 
 
 @pytest.mark.parametrize(
-    "model", [Subclassed(), keras.Sequential([keras.layers.Dense(1)]), "a path"], ids=str
+    ("model", "remedy"),
+    [
+        (Subclassed(), "Wrap it"),
+        (keras.Sequential([keras.layers.Dense(1)]), "Build it: let it begin with keras.Input"),
+        ("a path", "Load it: .* keras.saving.load_model"),
+    ],
+    ids=["a subclass", "not built", "a path"],
 )
-def test_models_without_known_inputs_are_refused_with_the_remedy(model):
-    with pytest.raises(ValueError, match=rf"received {type(model).__name__}\. Wrap it"):
+def test_models_without_known_inputs_are_refused_with_the_remedy(model, remedy):
+    with pytest.raises(ValueError, match=rf"received {type(model).__name__}\. {remedy}"):
         signature.input_specs(model)

@@ -99,6 +99,17 @@ def test_a_layer_norm_model_has_no_gap():
     assert gap.verdict == "ok"
 
 
+def test_outputs_that_differ_beside_right_statistics_have_a_word():
+    layer = keras.layers.BatchNormalization()
+    model = model_of(layer)
+    low, high = ({"x": DATA["x"] + shift} for shift in (-4.0, 4.0))
+    flat = np.concatenate([low["x"], high["x"]]).reshape(-1, 3)
+    set_statistics(layer, flat.mean(axis=0), flat.var(axis=0))
+    gap = measure_gap(model, low, high)
+    assert gap.verdict == "ok"
+    assert "each batch has statistics of its own" in gap.reason
+
+
 class FixedDropout(keras.layers.Layer):
     """Drops at a rate that its config does not hold."""
 

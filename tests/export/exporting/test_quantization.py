@@ -120,6 +120,13 @@ def test_inputs_of_unlike_scales_leave_a_file_of_no_use_and_it_is_refused(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_samples_that_are_all_alike_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="gives the same for all samples"):
+        export_tflite(
+            models.dense(), tmp_path / "m.tflite", quantize="int8", samples=np.zeros((9, 3))
+        )
+
+
 @pytest.mark.parametrize("layer", [keras_norm.LayerNormGRU, keras.layers.LSTM])
 def test_a_loop_in_8_bits_is_refused_with_the_layer_and_the_remedy(tmp_path, layer):
     inputs = keras.Input((None, 3), name="x")

@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 
 from keras_norm.export.exporting.staging import replace_text, staged
@@ -73,6 +75,23 @@ def test_what_was_to_be_overwritten_stays_when_the_new_one_fails(tmp_path, kind)
 
     with pytest.raises(RuntimeError):
         build()
+    assert read(target) == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_interrupt_between_the_two_renames_brings_the_old_one_back(tmp_path, monkeypatch):
+    target, rename = tmp_path / "target", pathlib.Path.rename
+    write(target, "folder", "old")
+
+    def interrupted(path, to):
+        rename(path, to)
+        if path == target:
+            raise KeyboardInterrupt
+        return to
+
+    monkeypatch.setattr(pathlib.Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt), staged(target, overwrite=True) as path:
+        write(path, "folder", "new")
     assert read(target) == "old"
     assert list(tmp_path.iterdir()) == [target]
 

@@ -142,6 +142,15 @@ def test_a_loop_of_anothers_is_refused_with_op_and_layers_and_leaves_nothing(tmp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_loop_of_anothers_is_unrolled_where_time_is_fixed(tmp_path):
+    inputs = keras.Input((4, 6, 1), name="x")
+    model = keras.Model(inputs, keras.layers.ConvLSTM1D(2, 3, name="frames")(inputs))
+    with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
+        for batch in (1, 5):
+            data = {"x": np.random.default_rng(batch).normal(size=(batch, 4, 6, 1))}
+            models.assert_same(run(data), KerasRunner(model)(data))
+
+
 def test_an_op_that_tflite_lacks_is_refused_with_its_layer(tmp_path):
     model = models.with_function(lambda x: tf.linalg.det(x[:, :1, :, None] * tf.eye(3)))
     with pytest.raises(UnsupportedOpError, match=r'MatrixDeterminant in layer "odd" \(Lambda\)'):

@@ -10,7 +10,7 @@ import tensorflow as tf
 import keras_norm
 from keras_norm.export import Step, check, export_saved_model, export_tflite, open_runner
 from keras_norm.export.exporting import twins
-from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.exporting.twins import unrolled, with_twins
 from keras_norm.export.runners import KerasRunner
 from keras_norm.walk import named_layers
 from tests.export import models
@@ -132,6 +132,15 @@ class Mine(keras.layers.LSTM):
 def test_a_subclass_stays():
     model = sequential(Mine(2))
     assert with_twins(model) is model
+
+
+def test_a_subclass_is_unrolled_where_its_time_is_fixed():
+    model = keras.Sequential([keras.Input((5, 3)), Mine(2, name="mine")])
+    (layer,) = unrolled(model).layers
+    assert (type(layer), layer.unroll) == (Mine, True)
+    assert not model.get_layer("mine").unroll
+    open_time = sequential(Mine(2))
+    assert unrolled(open_time) is open_time
 
 
 def test_what_was_adapted_is_kept():
