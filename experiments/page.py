@@ -252,7 +252,8 @@ def progress(study: Study, ledger: Ledger) -> str:
         said += f", after {np.mean([e['seconds'] for e in whole]):.0f} s in the mean"
     if left > 0:
         seconds = deciding.seconds_left(study, ledger.entries)
-        said += f"; the other {left} take some {deciding.time(seconds)}"
+        others = "the last one takes" if left == 1 else f"the other {left} take"
+        said += f"; {others} some {deciding.time(seconds)}"
     for ended, bound in (("rounds", "the bound on rounds"), ("hour", "an hour of two cores")):
         count = sum(e.get("ended") == ended for e in whole)
         if count and study.full.rounds > 1:

@@ -161,7 +161,8 @@ def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> 
         later = [Run(arm, rate, seed) for rate in rates for seed in size.later_seeds]
         lacking += [run for run in (*first, *later) if not ledger.find(run)]
     seconds = sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
-    return f"{len(lacking)} more runs would decide, {time(seconds)}"
+    runs = "1 more run" if len(lacking) == 1 else f"{len(lacking)} more runs"
+    return f"{runs} would decide, {time(seconds)}"
 
 
 def seconds_left(study: Study, entries: Sequence[Entry]) -> float:
