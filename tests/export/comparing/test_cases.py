@@ -128,9 +128,9 @@ def test_a_static_length_runs_at_its_own_length_only():
 @pytest.mark.parametrize(
     ("sizes", "lengths", "message"),
     [
-        ((0,), None, "batch_sizes takes numbers from 1 on"),
-        ((), None, "batch_sizes takes numbers from 1 on"),
-        (None, (0,), "lengths takes numbers from 1 on"),
+        ((0,), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        ((), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        (None, (0,), "lengths takes a list of whole numbers from 1 on"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(sizes, lengths, message):

@@ -158,7 +158,7 @@ def test_a_combination_that_cannot_be_is_refused(tmp_path, arguments, message):
 
 
 def test_a_model_without_a_step_has_none_alone(tmp_path):
-    with pytest.raises(StreamingError, match="no input has open time"):
+    with pytest.raises(StreamingError, match="has no recurrent layer"):
         export_tflite(models.dense(), tmp_path / "m.tflite", signature="step")
     assert list(tmp_path.iterdir()) == []
 
