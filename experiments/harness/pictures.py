@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import matplotlib.figure
 import numpy as np
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.running import compared
@@ -46,6 +47,11 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
         axes.set(xlabel="updates", ylabel=f"validation {heading.removeprefix('test ')}")
         if not study.work.higher and axes.dataLim.y0 > 0:
             axes.set_yscale("log")
+            low, high = axes.get_ylim()
+            wide = high > 10 * low
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(5))
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter("{x:g}")
         axes.set_title(task, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
