@@ -77,10 +77,10 @@ def check(
             `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights), whose y are the labels
             and whose weights are not used.
         rtol: relative tolerance; None for that of the coarsest precision that the values pass
-            through: see `keras_norm.export.comparing.compare.TOLERANCES`.
+            through: see `keras_norm.export.comparing.tolerance.TOLERANCES`.
         atol: absolute tolerance; None for a share of each output's largest value, which follows
             the precision, the layers in a row and the timesteps: see
-            `keras_norm.export.comparing.rounding.default_share`.
+            `keras_norm.export.comparing.tolerance.default_share`.
         batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
             7, and for 32 where there are as many samples. All samples are run at the largest at
             most.

@@ -9,10 +9,10 @@ from keras_norm.export.checking.artifacts import Source
 from keras_norm.export.checking.plan import Plan
 from keras_norm.export.checking.running import Answers
 from keras_norm.export.comparing import properties
-from keras_norm.export.comparing.compare import TOLERANCES, coarsest, measure
+from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.difference_profile import merged
 from keras_norm.export.comparing.eight_bits import Useful, useful
-from keras_norm.export.comparing.properties import Tolerance
+from keras_norm.export.comparing.tolerance import Tolerance, coarsest, default_tolerance
 from keras_norm.export.results import (
     ArtifactResult,
     DifferenceProfile,
@@ -57,15 +57,15 @@ class Judge:
         By default rtol is the precision's own, and atol a share of an output's largest value in all
         data and cases, whatever that value is.
         """
-        share, scales = self.share(precision), dict(self.measured.scales)
-        return Tolerance(
-            TOLERANCES[precision] if self.rtol is None else self.rtol,
-            {
-                name: share * (max(scale, scales.get(name, 0.0)) or 1.0)
-                if self.atol is None
-                else self.atol
-                for name, scale in self.plan.scales.items()
-            },
+        scales = {
+            name: max(scale, dict(self.measured.scales).get(name, 0.0))
+            for name, scale in self.plan.scales.items()
+        }
+        default = default_tolerance(precision, self.plan.layers, self.timesteps, scales)
+        return dataclasses.replace(
+            default,
+            rtol=default.rtol if self.rtol is None else self.rtol,
+            atol=default.atol if self.atol is None else dict.fromkeys(default.atol, self.atol),
         )
 
     def artifact(self, source: Source, answers: Answers) -> ArtifactResult:

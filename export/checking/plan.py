@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from keras_norm.export.comparing.cases import (
     make_cases,
     masked_cases,
 )
+from keras_norm.export.comparing.depth import layers_in_series, timesteps_run
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.comparing.precision import model_precision
-from keras_norm.export.comparing.rounding import default_share, is_recurrent, layers_in_series
+from keras_norm.export.comparing.tolerance import default_share
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.exporting.find_step import traced
 from keras_norm.export.exporting.streaming import Step
@@ -98,7 +99,7 @@ class Plan:
         """The default tolerance of values of this precision, see `default_share`.
 
         Args:
-            precision: a key of `keras_norm.export.comparing.compare.TOLERANCES`.
+            precision: a key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
             timesteps: of the longest of all samples, which count where a layer is recurrent.
         """
         longest = max(self.timesteps, timesteps) if self.timesteps > 1 else self.timesteps
@@ -162,13 +163,8 @@ def make_plan(
         long_stream=functools.cache(functools.partial(_long_stream, model, samples)),
         notes=tuple(notes),
         layers=layers_in_series(model),
-        timesteps=max(longest(case.inputs) for case in kept) if is_recurrent(model) else 1,
+        timesteps=timesteps_run(model, (case.inputs for case in kept)),
     )
-
-
-def longest(inputs: Mapping[str, np.ndarray]) -> int:
-    """The longest time dimension of any input."""
-    return max((array.shape[1] for array in inputs.values() if array.ndim > 1), default=1)
 
 
 def with_rows(case: Case, outputs: Arrays) -> Arrays:

@@ -5,16 +5,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_norm.export.checking.gap import GapMeter
-from keras_norm.export.checking.plan import longest, with_rows
+from keras_norm.export.checking.plan import with_rows
 from keras_norm.export.checking.running import Opened
 from keras_norm.export.comparing.cases import Case
-from keras_norm.export.comparing.compare import TOLERANCES, coarsest, measure
+from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.data import Part
+from keras_norm.export.comparing.depth import longest
 from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.merging import merge
 from keras_norm.export.comparing.metrics import read_labels, tally
 from keras_norm.export.comparing.precision import model_precision
+from keras_norm.export.comparing.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.results import Measured, Measurement, Partial, Tally
 from keras_norm.export.runners import KerasRunner

@@ -11,7 +11,7 @@ from keras_norm.export.checking.gap import as_array, call_clone
 from keras_norm.export.checking.plan import Plan
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.elements import Arrays, largest
-from keras_norm.export.comparing.properties import Tolerance
+from keras_norm.export.comparing.tolerance import Tolerance
 from keras_norm.export.errors import one_line
 from keras_norm.export.results import Property, difference
 from keras_norm.ops.scan import exported_loops

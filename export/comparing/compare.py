@@ -17,27 +17,6 @@ from keras_norm.export.comparing.elements import (
 )
 from keras_norm.export.results import Element, Measurement, OutputComparison, largest_known
 
-# Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
-# that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"
-# is a TFLite file whose weights are quantized to it.
-TOLERANCES = {
-    "int8": 5e-2,
-    "bfloat16": 5e-2,
-    "float16": 1e-2,
-    "float32": 1e-5,
-    "float64": 1e-9,
-}
-
-
-def coarsest(precisions: Iterable[str]) -> str:
-    """The precision in `TOLERANCES` that limits values which pass through all of these.
-
-    Args:
-        precisions: dtype names, or "int8" for quantized weights; others are ignored.
-    """
-    present = set(precisions)
-    return next((name for name in TOLERANCES if name in present), "float64")
-
 
 def compare(
     expected: Mapping[str, Any],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.comparing.compare import coarsest
+from keras_norm.export.comparing.tolerance import coarsest
 from keras_norm.export.formats.tflite import read_tflite, tflite_schema
 from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
@@ -21,7 +21,7 @@ def model_precision(model: Any, outputs: Mapping[str, np.ndarray]) -> str:
         outputs: its outputs, by name.
 
     Returns:
-        A key of `keras_norm.export.comparing.compare.TOLERANCES`.
+        A key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
     """
     layers = [layer for _, layer in named_layers(model)]
     computed = (layer.compute_dtype for layer in layers)
@@ -43,7 +43,7 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
         path: a .tflite file.
 
     Returns:
-        A key of `keras_norm.export.comparing.compare.TOLERANCES`.
+        A key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
 
     Raises:
         ValueError: the file is damaged.
@@ -71,7 +71,7 @@ def onnx_precision(path: str | os.PathLike[str]) -> str:
         path: an .onnx file.
 
     Returns:
-        A key of `keras_norm.export.comparing.compare.TOLERANCES`.
+        A key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
 
     Raises:
         ImportError: onnx is not installed.

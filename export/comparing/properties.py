@@ -1,51 +1,18 @@
 """Properties that a served model needs, each a function of what was asked and what was answered."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from keras_norm.export.comparing.cases import PADDING, Case, Companion
-from keras_norm.export.comparing.compare import judge, measure
 from keras_norm.export.comparing.eight_bits import Useful
 from keras_norm.export.comparing.elements import Arrays
-from keras_norm.export.results import Measurement, OutputComparison, Property, difference
+from keras_norm.export.comparing.tolerance import Tolerance
+from keras_norm.export.results import Property, difference
 
 # Threads that call at once, with how many different inputs, and for how many seconds.
 THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
-
-
-@dataclasses.dataclass(frozen=True)
-class Tolerance:
-    """|actual - expected| <= atol + rtol |expected|, with an atol for every output.
-
-    Attributes:
-        rtol: relative tolerance.
-        atol: absolute tolerance, by output.
-        exact: whether whole numbers have to be equal; else they are not compared.
-    """
-
-    rtol: float
-    atol: Mapping[str, float]
-    exact: bool = True
-
-    def judge(self, found: Measurement) -> OutputComparison:
-        """What was measured of an output, judged by the tolerance.
-
-        Args:
-            found: of `keras_norm.export.comparing.compare.measure`.
-        """
-        result = judge(found, self.atol.get(found.output, 0.0))
-        if found.exact and result.problem is None and not self.exact:
-            return dataclasses.replace(result, passed=True)
-        return result
-
-    def failed(
-        self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
-    ) -> OutputComparison | None:
-        """The first output that fails, or None; `rows` are the numbers of the samples."""
-        results = map(self.judge, measure(expected, actual, self.rtol, rows))
-        return next((result for result in results if not result), None)
 
 
 def row_independence(

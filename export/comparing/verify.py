@@ -1,37 +1,27 @@
 """Run an exported file on some inputs and compare it with the Keras model it was made from."""
 
-import math
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
 
-from keras_norm.export.comparing.compare import TOLERANCES, compare
-from keras_norm.export.comparing.eight_bits import EIGHT_BITS
-from keras_norm.export.comparing.elements import largest
-from keras_norm.export.comparing.precision import model_precision
-from keras_norm.export.comparing.verification_cases import Cases, verification_cases
+from keras_norm.export.comparing.reference import Reference
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.formats.tflite import FUSED_LSTM
 from keras_norm.export.results import difference
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
-from keras_norm.export.signature import STEP, input_specs
+from keras_norm.export.signature import STEP
 
 OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
 
 CONVERTS_WRONGLY = "one of its layers converts wrongly"
 TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
-# Largest difference, as a share of the largest output. Every layer's weights are off by 2**-11 in
-# float16.
-TOLERANCE = {None: 1e-4, "float16": 5e-2}
-
 
 def verify_tflite(
     file: pathlib.Path,
-    cases: Cases,
+    reference: Reference,
     quantize: str | None = None,
     lstms: int = 0,
 ) -> list[Arrays]:
@@ -42,9 +32,8 @@ def verify_tflite(
 
     Args:
         file: a TFLite file.
-        cases: of the model that it was made from.
-        quantize: how the file is quantised: None and "float16" are compared with the model's
-            outputs, in 8 bits it has to give finite numbers where the model does.
+        reference: what the model that it was made from gives.
+        quantize: how the file is quantised.
         lstms: how many fused LSTMs the file has at least.
 
     Returns:
@@ -58,17 +47,17 @@ def verify_tflite(
         found = len(run.ops().get(FUSED_LSTM, []))
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
-        return _run_all(run, cases, quantize)
+        return _run_all(run, reference, quantize)
 
 
 def verify_tflite_step(
-    file: pathlib.Path, cases: Cases, over_time: OverTime, quantize: str | None = None
+    file: pathlib.Path, reference: Reference, over_time: OverTime, quantize: str | None = None
 ) -> list[Arrays]:
     """Run whole sequences through the file's signature `step`, timestep by timestep.
 
     Args:
         file: a TFLite file.
-        cases: of the model that it was made from.
+        reference: what the model that it was made from gives.
         over_time: `Step.over_time` of the model.
         quantize: as for `verify_tflite`.
 
@@ -79,115 +68,88 @@ def verify_tflite_step(
         VerificationError, RunnerError: as `verify_tflite`.
     """
     with TFLiteRunner(file, STEP) as run:
-        answers = [over_time(run, case.inputs) for case, _ in cases]
-    for (case, expected), actual in zip(cases, answers, strict=True):
-        require_all(expected, actual, case.inputs, quantize, "TFLite's step")
+        answers = [over_time(run, case.inputs) for case, _ in reference.cases]
+    for k, actual in enumerate(answers):
+        require_same(reference, k, actual, "TFLite's step", quantize)
     return answers
 
 
-def verify_onnx(file: pathlib.Path, cases: Cases) -> None:
+def verify_onnx(file: pathlib.Path, reference: Reference) -> None:
     """Run the file on all cases and on the first again, in a worker process.
 
     Args:
         file: an ONNX file.
-        cases: of the model that it was made from.
+        reference: what the model that it was made from gives.
 
     Raises:
         VerificationError, RunnerError: as `verify_tflite`.
     """
     with ONNXRunner(file) as run:
-        _run_all(run, cases)
+        _run_all(run, reference)
 
 
-def verify_twin(model: keras.Model, twin: keras.Model, cases: Cases | None = None) -> None:
-    """Run another model that is to compute the same, unless the inputs are texts.
+def verify_twin(reference: Reference, twin: keras.Model) -> None:
+    """Run another model that is to compute the same.
 
     Args:
-        model: a functional or a built sequential model.
+        reference: what the model gives.
         twin: the other one.
-        cases: of `verification_cases`; None to make them.
 
     Raises:
         VerificationError: an output has another shape, or differs.
-        ValueError: the model runs at none of the shapes tried.
     """
-    if any(spec.dtype == "string" for spec in input_specs(model).values()):
-        return
     run = KerasRunner(twin)
-    for case, expected in verification_cases(model) if cases is None else cases:
-        share = allowed_share(model, expected)
-        actual = run(case.inputs)
-        require_all(expected, actual, case.inputs, None, "its twin", TWIN_DIFFERS, share)
+    for k, (case, _) in enumerate(reference.cases):
+        require_same(reference, k, run(case.inputs), "its twin", suspect=TWIN_DIFFERS)
 
 
-def allowed_share(model: keras.Model, outputs: Arrays) -> float:
-    """How far another form of a model may be off, as a share of an output's largest value.
-
-    Args:
-        model: the Keras model.
-        outputs: what it gives, by name.
-    """
-    return max(TOLERANCE[None], TOLERANCES[model_precision(model, outputs)])
-
-
-def _run_all(run: Runner, cases: Cases, quantize: str | None = None) -> list[Arrays]:
+def _run_all(run: Runner, reference: Reference, quantize: str | None = None) -> list[Arrays]:
     """What a file gives for the cases; for the first one also after all others."""
     answers = []
-    for case, expected in [*cases, cases[0]]:
-        answers.append(run(case.inputs))
-        require_all(expected, answers[-1], case.inputs, quantize, run.name)
+    for k in [*range(len(reference.cases)), 0]:
+        answers.append(run(reference.cases[k][0].inputs))
+        require_same(reference, k, answers[-1], run.name, quantize)
     return answers[:-1]
 
 
-def require_all(expected: Arrays, actual: Arrays, *arguments: Any) -> None:
-    """`require_same` for every output that Keras gives.
-
-    Args:
-        expected: what Keras gives, by name.
-        actual: what is compared.
-        arguments: the others of `require_same`.
-    """
-    for name, wanted in expected.items():
-        require_same(name, wanted, actual.get(name), *arguments)
-
-
 def require_same(
-    name: str,
-    wanted: np.ndarray,
-    got: np.ndarray | None,
-    inputs: Arrays,
-    quantize: str | None,
-    who: str = "TFLite",
+    reference: Reference,
+    k: int,
+    actual: Arrays,
+    who: str,
+    quantize: str | None = None,
     suspect: str = CONVERTS_WRONGLY,
-    share: float | None = None,
 ) -> None:
-    """Raise VerificationError unless one output is what Keras gives.
+    """Raise VerificationError unless every output of the model is there, and within its tolerance.
 
     Args:
-        name: of the output.
-        wanted: what Keras gives.
-        got: what is compared; None where there is nothing.
-        inputs: what both were given.
-        quantize: as for `verify_tflite`.
+        reference: what the model gives.
+        k: number of the case.
+        actual: what is compared, by output name; others than the model's do not count.
         who: what gave it.
+        quantize: as for `verify_tflite`.
         suspect: why it may be something else.
-        share: allowed difference, as a share of the largest value; None for that of `quantize`.
     """
-    if quantize is not None and wanted.dtype.kind != "f" and got is not None:
-        return  # a rounded weight may turn an argmax or a comparison
-    atol = math.inf  # in 8 bits numbers have to be finite, and what they are worth is known later
-    if quantize not in EIGHT_BITS:
-        atol = (TOLERANCE[quantize] if share is None else share) * largest([wanted])
-    received = {} if got is None else {name: got}
-    if got is not None and got.shape == wanted.shape and wanted.dtype.kind == "f":
-        # What random inputs make NaN of has to be NaN.
-        nan = np.isnan(wanted) & np.isnan(got)
-        wanted, received = np.where(nan, 0.0, wanted), {name: np.where(nan, 0.0, got)}
-    (result,) = compare({name: wanted}, received, 0.0, atol)
-    if not result:
-        shapes = ", ".join(str(array.shape) for array in inputs.values())
-        allowed = "" if result.problem else f", and {atol:.2g} is allowed"
+    case, expected = reference.cases[k]
+    wanted, received = _without_common_nan(expected, actual)
+    wrong = reference.tolerance(k, quantize).failed(wanted, received)
+    if wrong is not None and not wrong.problem and reference.widen(k):
+        wrong = reference.tolerance(k, quantize).failed(wanted, received)
+    if wrong is not None:
+        shapes = ", ".join(str(array.shape) for array in case.inputs.values())
+        allowed = "" if wrong.problem else f", and {wrong.atol:.2g} is allowed"
         raise VerificationError(
             f"{who} gives something else than the Keras model for inputs of shape {shapes}: "
-            f"{difference(result)}{allowed}. Either the model is random in inference, or {suspect}"
+            f"{difference(wrong)}{allowed}. Either the model is random in inference, or {suspect}"
         )
+
+
+def _without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
+    """The outputs that were expected, with 0 where both are NaN, as random inputs may make them."""
+    wanted, received = dict(expected), {n: a for n, a in actual.items() if n in expected}
+    for name, got in received.items():
+        own = wanted[name]
+        if got.shape == own.shape and got.dtype.kind == own.dtype.kind == "f":
+            nan = np.isnan(own) & np.isnan(got)
+            wanted[name], received[name] = np.where(nan, 0.0, own), np.where(nan, 0.0, got)
+    return wanted, received

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_norm.export.comparing.verification_cases import Cases, verification_cases
-from keras_norm.export.comparing.verify import allowed_share, require_all
+from keras_norm.export.comparing.reference import Reference, make_reference
+from keras_norm.export.comparing.verify import require_same
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.exporting.streaming import Step
@@ -21,14 +21,14 @@ MIXES_TIMESTEPS = (
 
 
 def find_step(
-    model: keras.Model, wanted: bool | None = None, cases: Cases | None = None
+    model: keras.Model, wanted: bool | None = None, reference: Reference | None = None
 ) -> Step | None:
     """The model timestep by timestep, once it gave what the model gives for whole sequences.
 
     Args:
         model: a functional or a built sequential model.
         wanted: whether there has to be one; None for wherever there is one.
-        cases: of `verification_cases`; None to make them.
+        reference: what it is to give; None for what the model gives for random samples.
 
     Returns:
         The step; None where it is not wanted, or there is none, and then the reason is logged.
@@ -40,7 +40,7 @@ def find_step(
     if wanted is False:
         return None
     try:
-        return _verified_step(model, cases)
+        return _verified_step(model, reference)
     except StreamingError as error:
         if wanted:
             raise
@@ -48,14 +48,14 @@ def find_step(
         return None
 
 
-def _verified_step(model: keras.Model, cases: Cases | None) -> Step:
+def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
     step = Step(model)
     try:
         run = traced(step)
-        for case, expected in verification_cases(model) if cases is None else cases:
-            share = allowed_share(model, expected)
+        reference = reference or make_reference(model)
+        for k, (case, _) in enumerate(reference.cases):
             actual = step.over_time(run, case.inputs)
-            require_all(expected, actual, case.inputs, None, "the step", MIXES_TIMESTEPS, share)
+            require_same(reference, k, actual, "the step", suspect=MIXES_TIMESTEPS)
     except (StreamingError, VerificationError) as error:
         raise StreamingError(str(error)) from error
     # Whatever a layer raises at a length of one, which it may not take.

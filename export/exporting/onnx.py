@@ -5,7 +5,7 @@ import pathlib
 
 import keras
 
-from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_onnx
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting.node_layers import layers_of
@@ -65,15 +65,15 @@ def export_onnx(
     refuse_stateful(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
-    cases = verification_cases(model)
-    model = with_twins(model, cases)
+    reference = make_reference(model)
+    model = with_twins(model, reference)
     with staged(target, overwrite) as file:
         with _converter() as converter:
             saved_model = file.with_name("saved_model")
             with exported_loops("onnx"):
                 write_saved_model(model, saved_model)
             _convert(model, converter, saved_model, file)
-        verify_onnx(file, cases)
+        verify_onnx(file, reference)
     return target
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import keras
 
-from keras_norm.export.comparing.compare import TOLERANCES
 from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.elements import largest
-from keras_norm.export.comparing.verification_cases import Cases, verification_cases
-from keras_norm.export.comparing.verify import CONVERTS_WRONGLY, TOLERANCE, allowed_share
+from keras_norm.export.comparing.reference import Reference, make_reference
+from keras_norm.export.comparing.tolerance import TOLERANCES
+from keras_norm.export.comparing.verify import CONVERTS_WRONGLY
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.runners import Arrays, KerasRunner
@@ -34,8 +34,7 @@ logger = logging.getLogger("keras_norm.export")
 
 
 def make_proof(
-    model: keras.Model,
-    cases: Cases,
+    reference: Reference,
     step: Step | None = None,
     *,
     alone: bool = False,
@@ -49,8 +48,7 @@ def make_proof(
     So are integers of one in float16, as a rounded weight may turn an argmax.
 
     Args:
-        model: the Keras model.
-        cases: of `verification_cases`.
+        reference: what the Keras model gives.
         step: the model timestep by timestep, where the file has a signature `step`; one case is run
             so too.
         alone: whether the file has no other signature: then all cases are, in the batch that it
@@ -58,19 +56,19 @@ def make_proof(
         quantize: how the file is quantised, as for `export_tflite`.
         answers: what each signature of the file gave for the cases.
     """
-    in_eight_bits = quantize in EIGHT_BITS
+    cases, in_eight_bits = reference.cases, quantize in EIGHT_BITS
 
     def proven(k: int, signature: str) -> ProvenCase:
         case, expected = cases[k]
-        share = allowed_share(model, expected)
+        atol = reference.tolerance(k, quantize).at_most(expected)
         if quantize and answers:
-            share = TOLERANCES["int8"] if in_eight_bits else TOLERANCE[quantize]
             own = answers[signature][k]
             expected = {
                 name: own[name] if in_eight_bits or y.dtype.kind != "f" else y
                 for name, y in expected.items()
             }
-        atol = {name: share * largest([array]) for name, array in expected.items()}
+            if in_eight_bits:
+                atol = {name: TOLERANCES["int8"] * largest([y]) for name, y in expected.items()}
         return ProvenCase(case.name, signature, case.inputs, expected, atol)
 
     def streamed(k: int, stream: Step) -> ProvenCase:
@@ -90,14 +88,15 @@ def make_proof(
     proven_cases = [] if alone else [proven(k, SERVING_DEFAULT) for k in every]
     if step is not None:
         proven_cases += [streamed(k, step) for k in (every if alone else [1])]
-    reference = f'what the Keras model "{model.name}" does'
+    name = reference.model.name
+    does = f'what the Keras model "{name}" does'
     if in_eight_bits:
-        reference = "what it did where it was written"
-    return Proof(model.name, reference, versions(), {}, tuple(proven_cases))
+        does = "what it did where it was written"
+    return Proof(name, does, versions(), {}, tuple(proven_cases))
 
 
-def find_cases(model: keras.Model, data: Any = None) -> Cases | None:
-    """The cases that a model is run on; None, and the reason is logged, where there are none.
+def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
+    """What a model gives; None, and the reason is logged, where it cannot be run.
 
     Args:
         model: a functional or a built sequential model.
@@ -107,7 +106,7 @@ def find_cases(model: keras.Model, data: Any = None) -> Cases | None:
         ValueError: there are samples, and they do not fit, or the model refuses them.
     """
     try:
-        return verification_cases(model, data)
+        return make_reference(model, data)
     except ValueError as error:
         if data is not None:
             raise
@@ -115,26 +114,31 @@ def find_cases(model: keras.Model, data: Any = None) -> Cases | None:
         return None
 
 
-def holds(model: keras.Model, folder: pathlib.Path, proof: Proof) -> bool:
-    """Whether a SavedModel computes what its proof says; False where the model itself does not.
+def proven(folder: pathlib.Path, reference: Reference, step: Step | None) -> tuple[Proof, bool]:
+    """The proof of a SavedModel, and whether it holds: none does of a model that is random.
 
     Args:
-        model: the Keras model.
         folder: the SavedModel.
-        proof: of `make_proof`.
+        reference: what the Keras model gives.
+        step: as for `make_proof`.
 
     Raises:
         VerificationError: the file computes something else, and the model gives the same again.
     """
-    wrong = next(failures(proof, open_run(folder)), None)
-    if wrong is None:
-        return True
+    model, run, proof = reference.model, open_run(folder), make_proof(reference, step)
+    if (wrong := next(failures(proof, run), None)) is None:
+        return proof, True
     whole = [case for case in proof.cases if case.signature == SERVING_DEFAULT]
-    again, run = dataclasses.replace(proof, cases=tuple(whole)), KerasRunner(model)
-    if any(failures(again, lambda _, inputs: run(inputs))):
+    again, ask = dataclasses.replace(proof, cases=tuple(whole)), KerasRunner(model)
+    if any(failures(again, lambda _, inputs: ask(inputs))):
         logger.info('model "%s" is random in inference, so its file has no proof', model.name)
-        return False
-    raise VerificationError(f"the SavedModel {wrong}: {CONVERTS_WRONGLY}")
+        return proof, False
+    if reference.widen(*range(len(reference.cases))):
+        proof = make_proof(reference, step)
+        wrong = next(failures(proof, run), None)
+    if wrong is not None:
+        raise VerificationError(f"the SavedModel {wrong}: {CONVERTS_WRONGLY}")
+    return proof, True
 
 
 def write_proof(path: pathlib.Path, proof: Proof, inside: bool = False) -> None:

@@ -13,7 +13,7 @@ from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
-from keras_norm.export.exporting.proof import find_cases, holds, make_proof, write_proof
+from keras_norm.export.exporting.proof import find_reference, proven, write_proof
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
@@ -100,19 +100,19 @@ def export_saved_model(
         require_replaceable(target, version)
     if warmup:
         require_serving_api()
-    cases = find_cases(model, samples)
-    if warmup and not cases:
+    reference = find_reference(model, samples)
+    if warmup and not reference:
         raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
-    twin = with_twins(model, cases)
-    stepper = find_step(twin, step, cases)
-    with staged(target, overwrite) as folder:
+    twin = with_twins(model, reference)
+    stepper = find_step(twin, step, reference)
+    with staged(target, overwrite, is_folder=True) as folder:
         with exported_loops("saved_model"):
             used = [model] if signatures else []
             write_saved_model(twin, folder, stepper, signatures, used=used)
         _refuse_unservable(folder)
-        if cases:
-            found = make_proof(model, cases, stepper)
-            if holds(model, folder, found) and proof:
+        if reference:
+            found, holds = proven(folder, reference, stepper)
+            if holds and proof:
                 write_proof(folder, found)
             if warmup:
                 write_warmup(folder, found.cases)

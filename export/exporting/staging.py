@@ -9,7 +9,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def staged(
-    target: pathlib.Path, overwrite: bool = False, beside: str | None = None
+    target: pathlib.Path,
+    overwrite: bool = False,
+    beside: str | None = None,
+    *,
+    is_folder: bool = False,
 ) -> Iterator[pathlib.Path]:
     """Yield a path to build at; rename it to `target` when the block ends without an exception.
 
@@ -23,6 +27,7 @@ def staged(
             is not there for the moment between two renames; what it holds is whole at any time.)
         beside: name of a file that belongs to it, and is moved with it where the block made one;
             an old one goes.
+        is_folder: whether the block makes a folder.
 
     Yields:
         The path to build at: same name as `target`, in an otherwise empty folder of its own, so
@@ -30,22 +35,18 @@ def staged(
 
     Raises:
         FileExistsError: `target` exists, before the block or by its end; or, to be overwritten, is
-            a folder where a file was made, or a file where a folder was.
+            a folder where a file is made, or a file where a folder is.
         NotADirectoryError: a parent of `target` is a file.
     """
-    if not overwrite:
-        _refuse_existing(target)
+    _require_free(target, overwrite, is_folder)
     made = _make_parents(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         try:
             work.mkdir()
             yield work / target.name
-            if overwrite:
-                _take_place(work / target.name, target)
-            else:
-                _refuse_existing(target)
-                (work / target.name).rename(target)
+            _require_free(target, overwrite, is_folder)
+            _take_place(work / target.name, target)
             if beside is not None:
                 _take_along(work / beside, target.with_name(beside))
         finally:
@@ -74,9 +75,6 @@ def replace_text(path: pathlib.Path, text: str) -> None:
 
 def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
     """Rename a file or folder over another one, which is back in its place if that fails."""
-    if target.exists() and target.is_dir() != new.is_dir():
-        kind = "folder" if target.is_dir() else "file"
-        raise FileExistsError(f"{target} is a {kind}, and is not overwritten by something else")
     if not target.is_dir() or target.is_symlink():
         new.replace(target)
         return
@@ -97,8 +95,13 @@ def _take_along(new: pathlib.Path, old: pathlib.Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _refuse_existing(target: pathlib.Path) -> None:
-    if target.exists() or target.is_symlink():
+def _require_free(target: pathlib.Path, overwrite: bool, is_folder: bool) -> None:
+    if not target.exists() and not target.is_symlink():
+        return
+    if target.is_dir() != is_folder:
+        kind = "folder" if target.is_dir() else "file"
+        raise FileExistsError(f"{target} is a {kind}, and is not overwritten: choose another name")
+    if not overwrite:
         raise FileExistsError(f"{target} exists: choose another name, or overwrite=True (--force)")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from keras_norm.export.comparing.cases import Samples
-from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_tflite, verify_tflite_step
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting import fusion
@@ -144,13 +144,14 @@ def export_tflite(
         _refuse_untested_statistics(model)
     alone = signature == STEP
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    cases = verification_cases(model, samples)
-    model = unrolled(with_twins(model, cases, TWINS | LOOKUPS if alone else TWINS), cases)
+    reference = make_reference(model, samples)
+    twin = with_twins(model, reference, TWINS | LOOKUPS if alone else TWINS)
+    model = unrolled(twin, reference)
     with staged(target, overwrite, beside=target.name + BESIDE) as file:
         with _converter() as converter:
             saved_model = file.with_name("saved_model")
             with exported_loops("tflite"):
-                stepper = find_step(model, alone or _wants_step(quantize, step, fused), cases)
+                stepper = find_step(model, alone or _wants_step(quantize, step, fused), reference)
                 whole = fusion.call if fused else call
                 write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
             if quantize in INTEGERS:
@@ -169,15 +170,14 @@ def export_tflite(
             _convert(model, converter, request)
         answers = {}
         if not alone:
-            answers[SERVING_DEFAULT] = verify_tflite(file, cases, quantize, lstms)
+            answers[SERVING_DEFAULT] = verify_tflite(file, reference, quantize, lstms)
         if stepper is not None:
-            answers[STEP] = verify_tflite_step(file, cases, stepper.over_time, quantize)
+            over_time = stepper.over_time
+            answers[STEP] = verify_tflite_step(file, reference, over_time, quantize)
         if representative is not None:
             verify_useful(model, file, representative, streamed)
         if proof:
-            known = make_proof(
-                model, cases, stepper, alone=alone, quantize=quantize, answers=answers
-            )
+            known = make_proof(reference, stepper, alone=alone, quantize=quantize, answers=answers)
             write_proof(file, known, inside=proof == "inside")
     return target
 

@@ -5,7 +5,7 @@ import pytest
 import keras_norm
 from keras_norm.export.checking.plan import make_plan
 from keras_norm.export.comparing.cases import read_samples
-from keras_norm.export.comparing.compare import TOLERANCES
+from keras_norm.export.comparing.tolerance import TOLERANCES
 from keras_norm.export.signature import input_specs
 
 DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")

@@ -9,7 +9,7 @@ from keras_norm.export import check
 from keras_norm.export.checking.plan import make_plan
 from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.comparing.cases import read_samples
-from keras_norm.export.comparing.compare import TOLERANCES
+from keras_norm.export.comparing.tolerance import TOLERANCES
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import input_specs
 from keras_norm.rnn.gradient import of_cell

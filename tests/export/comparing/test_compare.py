@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.comparing.compare import coarsest, compare
+from keras_norm.export.comparing.compare import compare
 
 
 def one(expected, actual, rtol=0.0, atol=0.0):
@@ -131,16 +131,3 @@ def test_integers_are_compared_exactly():
 
 def test_an_empty_output_fails():
     assert "empty" in one(np.zeros((0, 3)), np.zeros((0, 3))).problem
-
-
-@pytest.mark.parametrize(
-    ("precisions", "expected"),
-    [
-        (["float32", "float64"], "float32"),
-        (["float16", "float32"], "float16"),
-        (["int8", "float16"], "int8"),
-        (["int32"], "float64"),
-    ],
-)
-def test_the_coarsest_precision_sets_the_tolerance(precisions, expected):
-    assert coarsest(precisions) == expected

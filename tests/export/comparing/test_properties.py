@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from keras_norm.export.comparing.cases import companions, padded, read_samples
 from keras_norm.export.comparing.properties import (
-    Tolerance,
     concurrency,
     padding,
     plain_ops,
@@ -14,6 +13,7 @@ from keras_norm.export.comparing.properties import (
     row_independence,
     unchanged,
 )
+from keras_norm.export.comparing.tolerance import Tolerance
 from keras_norm.export.formats.saved_model import saved_model_ops
 from keras_norm.export.runners.facts import changed_weights, ops
 from keras_norm.export.signature import TensorSpec

@@ -3,29 +3,51 @@
 import numpy as np
 import pytest
 
+from keras_norm.export.comparing.cases import Case
+from keras_norm.export.comparing.reference import Reference
 from keras_norm.export.comparing.verify import require_same
 from keras_norm.export.errors import VerificationError
+from tests.export import models
+
+NAN = float("nan")
+
+
+def reference(*outputs):
+    """A model of one layer, which is said to give these numbers."""
+    case = Case("batch 3", (0, 1, 2), None, {"x": np.ones((3, 3), "float32")})
+    return Reference(models.dense(), [(case, {"y": np.array(outputs)})])
 
 
 @pytest.mark.parametrize(
     ("got", "quantize", "message"),
     [
-        ([1.0, 2.1, np.nan], None, r"differs by up to 0\.1.* and 0\.0002 is allowed"),
+        ([1.0, 2.1, NAN], None, r"differs by up to 0\.1.* and 2e-05 is allowed"),
+        ([1.0, 2.1, NAN], "float16", r"differs by up to 0\.1.* and 0\.02 is allowed"),
         ([1.0, 2.0], None, "wrong shape"),
         (None, "int8", "missing output"),
         ([1.0, 2.0, 3.0], None, "NaN in 1 of 3 expected values"),
-        ([1.0, np.inf, np.nan], "int8", "infinity on one side only"),
+        ([1.0, np.inf, NAN], "int8", "infinity on one side only"),
     ],
 )
 def test_what_differs_is_said(got, quantize, message):
-    wanted = np.array([1.0, 2.0, np.nan])
-    got = None if got is None else np.array(got)
+    actual = {} if got is None else {"y": np.array(got)}
     with pytest.raises(VerificationError, match=message):
-        require_same("y", wanted, got, {"x": np.zeros((3, 1))}, quantize)
+        require_same(reference(1.0, 2.0, NAN), 0, actual, "TFLite", quantize)
 
 
-def test_nan_on_both_sides_and_any_number_in_8_bits_are_taken():
-    wanted = np.array([1.0, 2.0, np.nan])
-    require_same("y", wanted, wanted.copy(), {}, None)
-    require_same("y", wanted, np.array([9.0, 0.0, np.nan]), {}, "int8")
-    require_same("y", np.array([1, 2]), np.array([2, 1]), {}, "float16")
+@pytest.mark.parametrize(
+    ("wanted", "got", "quantize"),
+    [
+        ((1.0, 2.0, NAN), (1.0, 2.0, NAN), None),
+        ((1.0, 2.0, NAN), (9.0, 0.0, NAN), "int8"),
+        ((1, 2, 3), (2, 1, 3), "float16"),
+    ],
+    ids=["NaN on both sides", "any number in 8 bits", "an argmax of rounded weights"],
+)
+def test_what_is_taken(wanted, got, quantize):
+    require_same(reference(*wanted), 0, {"y": np.array(got)}, "TFLite", quantize)
+
+
+def test_outputs_that_the_model_does_not_have_do_not_count():
+    actual = {"y": np.array([1.0]), "more": np.array([2.0])}
+    require_same(reference(1.0), 0, actual, "TFLite")

@@ -56,7 +56,7 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
 def test_what_exists_gives_way_where_it_is_to_be_overwritten(tmp_path, kind):
     target = tmp_path / "target"
     write(target, kind, "old")
-    with staged(target, overwrite=True) as path:
+    with staged(target, overwrite=True, is_folder=kind == "folder") as path:
         write(path, kind, "new")
         assert read(target) == "old"
     assert read(target) == "new"
@@ -69,7 +69,7 @@ def test_what_was_to_be_overwritten_stays_when_the_new_one_fails(tmp_path, kind)
     write(target, kind, "old")
 
     def build():
-        with staged(target, overwrite=True) as path:
+        with staged(target, overwrite=True, is_folder=kind == "folder") as path:
             write(path, kind, "new")
             raise RuntimeError
 
@@ -90,7 +90,8 @@ def test_an_interrupt_between_the_two_renames_brings_the_old_one_back(tmp_path, 
         return to
 
     monkeypatch.setattr(pathlib.Path, "rename", interrupted)
-    with pytest.raises(KeyboardInterrupt), staged(target, overwrite=True) as path:
+    interrupt = pytest.raises(KeyboardInterrupt)
+    with interrupt, staged(target, overwrite=True, is_folder=True) as path:
         write(path, "folder", "new")
     assert read(target) == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -116,16 +117,16 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_folder_is_not_overwritten_by_a_file_nor_a_file_by_a_folder(tmp_path):
-    folder, file = tmp_path / "theirs.tflite", tmp_path / "model"
-    folder.mkdir()
-    (folder / "notes").write_text("theirs")
-    file.write_text("theirs")
-    for target, make in ((folder, lambda p: p.write_text("new")), (file, lambda p: p.mkdir())):
-        refused = pytest.raises(FileExistsError, match="is not overwritten by something else")
-        with refused, staged(target, overwrite=True) as path:
-            make(path)
-    assert (folder / "notes").read_text() == file.read_text() == "theirs"
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_neither_a_file_nor_a_folder_takes_the_others_place(tmp_path, kind, overwrite):
+    target = tmp_path / "theirs.tflite"
+    write(target, kind, "old")
+    refused = pytest.raises(FileExistsError, match=f"is a {kind}, and is not overwritten")
+    with refused, staged(target, overwrite, is_folder=kind == "file"):
+        pytest.fail("nothing is made that has no place")
+    assert read(target) == "old"
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_what_belongs_to_it_is_moved_with_it_and_an_old_one_goes(tmp_path):

@@ -17,7 +17,7 @@ from keras_norm.export import (
     export_tflite,
 )
 from keras_norm.export.comparing import verify
-from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.exporting import tflite
 from keras_norm.export.runners import KerasRunner, TFLiteRunner, worker_process
 from tests.export import models
@@ -177,14 +177,14 @@ def test_a_file_that_differs_from_the_model_is_refused(wide, plain):
     with pytest.raises(
         VerificationError, match=r"TFLite gives something else .* output 'y' differs by up to"
     ):
-        verify.verify_tflite(plain, verification_cases(other))
+        verify.verify_tflite(plain, make_reference(other))
 
 
 def test_a_file_with_an_output_missing_is_refused(wide, plain):
     hidden = wide.layers[1].output
     other = keras.Model(wide.input, [wide.output, hidden])
     with pytest.raises(VerificationError, match="missing output"):
-        verify.verify_tflite(plain, verification_cases(other))
+        verify.verify_tflite(plain, make_reference(other))
 
 
 def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatch):

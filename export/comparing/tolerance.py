@@ -1,0 +1,110 @@
+"""How far values may be off: by what precision, through how many layers and timesteps."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from keras_norm.export.comparing.compare import judge, measure
+from keras_norm.export.comparing.elements import Arrays, magnitude
+from keras_norm.export.results import Measurement, OutputComparison
+
+# Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
+# that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"
+# is a TFLite file whose weights are quantized to it.
+TOLERANCES = {
+    "int8": 5e-2,
+    "bfloat16": 5e-2,
+    "float16": 1e-2,
+    "float32": 1e-5,
+    "float64": 1e-9,
+}
+# One of them serves as many as this many layers times the square root of the timesteps. Measured
+# (docs/export.md): float32 is then off from float64 by an eighth of it.
+REACH = 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """|actual - expected| <= atol + rtol |expected|, with an atol for every output.
+
+    Attributes:
+        rtol: relative tolerance.
+        atol: absolute tolerance, by output.
+        exact: whether whole numbers have to be equal; else they are not compared.
+    """
+
+    rtol: float
+    atol: Mapping[str, float]
+    exact: bool = True
+
+    def at_most(self, expected: Arrays) -> dict[str, float]:
+        """The most that any value of each of these outputs may be off."""
+        return {n: self.atol[n] + self.rtol * magnitude(y) for n, y in expected.items()}
+
+    def judge(self, found: Measurement) -> OutputComparison:
+        """What was measured of an output, judged by the tolerance.
+
+        Args:
+            found: of `keras_norm.export.comparing.compare.measure`.
+        """
+        result = judge(found, self.atol.get(found.output, 0.0))
+        if found.exact and result.problem is None and not self.exact:
+            return dataclasses.replace(result, passed=True)
+        return result
+
+    def failed(
+        self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
+    ) -> OutputComparison | None:
+        """The first output that fails, or None; `rows` are the numbers of the samples."""
+        results = map(self.judge, measure(expected, actual, self.rtol, rows))
+        return next((result for result in results if not result), None)
+
+
+def default_tolerance(
+    precision: str, layers: int, timesteps: int, scales: Mapping[str, float]
+) -> Tolerance:
+    """How far off outputs may be, unless the user says it.
+
+    Args:
+        precision: as for `default_share`.
+        layers: as for `default_share`.
+        timesteps: as for `default_share`.
+        scales: the largest |value| of every output; 0 is taken for 1.
+    """
+    share = default_share(precision, layers, timesteps)
+    return Tolerance(TOLERANCES[precision], {n: share * (x or 1.0) for n, x in scales.items()})
+
+
+def default_share(precision: str, layers: int, timesteps: int) -> float:
+    """The default tolerance, as a share of each value and of an output's largest.
+
+    ::
+
+        share = TOLERANCES[precision] max(1, layers sqrt(timesteps) / 10)
+
+    for float32 and float64. Half precision and 8-bit weights are off by their own rounding, which
+    is far larger than what adds up on the way.
+
+    Args:
+        precision: a key of `TOLERANCES`.
+        layers: number of layers with weights that values pass through, one after the other.
+        timesteps: number of timesteps that a recurrent layer runs; 1 without one.
+
+    Example:
+    >>> default_share("float32", layers=4, timesteps=100)
+    4e-05
+    """
+    share = TOLERANCES[precision]
+    if precision in ("float32", "float64"):
+        share *= max(1.0, layers * math.sqrt(timesteps) / REACH)
+    return share
+
+
+def coarsest(precisions: Iterable[str]) -> str:
+    """The precision in `TOLERANCES` that limits values which pass through all of these.
+
+    Args:
+        precisions: dtype names, or "int8" for quantized weights; others are ignored.
+    """
+    present = set(precisions)
+    return next((name for name in TOLERANCES if name in present), "float64")
