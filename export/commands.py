@@ -42,7 +42,7 @@ def export(args: argparse.Namespace) -> bool:
         True.
 
     Raises:
-        UsageError: a target exists, or the options do not fit.
+        UsageError: a target exists, `to` is a file, or the options do not fit.
         ValueError, OSError, ImportError: as the exporters.
     """
     folder = pathlib.Path(args.to)
@@ -50,6 +50,8 @@ def export(args: argparse.Namespace) -> bool:
     target = saved_model
     if args.version is not None:
         target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; --to takes a folder.")
     for option in ("signature", "quantize", "fused"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")

@@ -170,6 +170,13 @@ def test_an_existing_target_is_refused(run, tmp_path):
     assert list((tmp_path / "saved_model").iterdir()) == []
 
 
+def test_a_file_is_no_place_to_export_to(run, tmp_path):
+    (tmp_path / "notes").write_text("theirs")
+    assert "--to takes a folder" in refused(
+        run("export", "{}/model.keras", "--to", tmp_path / "notes")
+    )
+
+
 def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
     layer = keras.layers.ConvLSTM1D(2, 3, name="frames")
     keras.Sequential([keras.Input((None, 6, 1)), layer]).save(tmp_path / "conv.keras")

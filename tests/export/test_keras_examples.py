@@ -1,0 +1,10 @@
+"""The script behind the table of keras.io's models in docs/export.md."""
+
+from tests.export.keras_examples import row, weather
+
+
+def test_a_published_model_is_exported_with_one_line_and_passes(tmp_path):
+    name, *seconds, verdict = row(weather, tmp_path).strip("| ").split(" | ")
+    assert name == "Timeseries forecasting for weather prediction"
+    assert all(said.endswith(" s") for said in seconds)
+    assert verdict.startswith("pass, ")
