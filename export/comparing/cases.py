@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import numbers
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -251,6 +252,8 @@ MASKS: dict[str, Callable[[int, int], np.ndarray]] = {
 
 def _named_arrays(specs: Mapping[str, Any], data: Any) -> dict[str, np.ndarray]:
     names = ", ".join(repr(name) for name in specs)
+    if isinstance(data, str | os.PathLike):
+        raise ValueError(f"Give arrays, as numpy.load makes of a file. Received the path {data}.")
     if isinstance(data, list | tuple) and len(data) == len(specs) > 1:
         data = dict(zip(specs, data, strict=True))
     if not isinstance(data, Mapping):

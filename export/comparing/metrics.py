@@ -26,7 +26,7 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
         The labels by output name.
 
     Raises:
-        ValueError: names, shapes, dtypes or classes that do not fit.
+        ValueError: names, shapes, dtypes or classes that do not fit, NaN or infinity.
     """
     if not outputs:
         raise ValueError(
@@ -101,6 +101,8 @@ def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
 def _require_fit(name: str, labels: np.ndarray, output: np.ndarray, count: int) -> None:
     if labels.dtype.kind not in "biuf":
         raise ValueError(f"Labels of output {name!r} are numbers. Received: {labels.dtype}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"Labels of output {name!r} hold NaN or infinity. Give finite ones.")
     if labels.shape[:1] != (count,):
         raise ValueError(
             f"Labels of output {name!r} need one row for each of the {count} samples. "

@@ -64,11 +64,16 @@ def replace_text(path: pathlib.Path, text: str) -> None:
     Args:
         path: the file.
         text: what it will hold.
+
+    Raises:
+        OSError: it cannot be written: a folder is missing or stands there, no permission.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
+    except OSError as error:  # which names the unfinished file
+        raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
 

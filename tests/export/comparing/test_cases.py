@@ -1,3 +1,5 @@
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,8 @@ def test_data_take_the_dtype_of_the_input():
         (np.zeros((4, 0, 3)), "at least one timestep"),
         (np.full((4, 2, 3), np.nan), "NaN"),
         (np.full((4, 2, 3), "a"), "takes float32"),
+        ("data.npz", "Give arrays.* Received the path data.npz"),
+        (pathlib.Path("data.npz"), "Received the path data.npz"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(data, message):

@@ -93,6 +93,7 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
         (np.zeros((4, 2), int), r"have the shape \(4, 3\) or \(4,\)"),
         (np.zeros(4), r"have the shape \(4, 3\). Received \(4,\)"),
         (np.array(["a"] * 4), "are numbers"),
+        (np.full((4, 3), np.nan), "hold NaN"),
         (np.array([0, 1, 2, 3]), "are classes below 3. Received: 3"),
     ],
 )

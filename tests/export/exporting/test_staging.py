@@ -97,6 +97,13 @@ def test_an_interrupt_between_the_two_renames_brings_the_old_one_back(tmp_path, 
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_of_a_text_that_has_no_place_the_name_is_the_one_that_was_asked_for(tmp_path):
+    for path, kind in ((tmp_path, IsADirectoryError), (tmp_path / "no" / "a", FileNotFoundError)):
+        with pytest.raises(kind) as raised:
+            replace_text(path, "new")
+        assert raised.value.filename == str(path)
+
+
 def write(path, kind, text):
     if kind == "folder":
         path.mkdir()
