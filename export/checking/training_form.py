@@ -66,7 +66,7 @@ def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | Non
             worst = Tolerance(rtol, allowed).failed(served, trained, case.rows)
             if worst is not None:
                 detail = f"layer {path!r}: {difference(worst)}"
-                return Property(NAME, "fail", f"{detail}; {worst.atol:.2g} is allowed")
+                return Property(NAME, "fail", f"{detail}; {worst.allowed:.2g} is allowed")
     return Property(NAME, "pass", f"{', '.join(compiled)}; {case.name}")
 
 

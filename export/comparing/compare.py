@@ -18,40 +18,6 @@ from keras_norm.export.comparing.elements import (
 from keras_norm.export.results import Element, Measurement, OutputComparison, largest_known
 
 
-def compare(
-    expected: Mapping[str, Any],
-    actual: Mapping[str, Any],
-    rtol: float,
-    atol: float | Mapping[str, float],
-    rows: Sequence[int] | None = None,
-) -> tuple[OutputComparison, ...]:
-    """Compare each expected output with the actual one of the same name.
-
-    An element passes when |actual - expected| <= atol + rtol |expected|; equal infinities pass, a
-    NaN on either side fails, integers and booleans must be equal. A missing output, one too many,
-    another shape and another kind of dtype (float against int) each fail, and say so in `problem`.
-
-    Args:
-        expected: arrays by output name.
-        actual: arrays by output name.
-        rtol: relative tolerance, 0 or more.
-        atol: absolute tolerance, 0 or more; or one for every expected output by name.
-        rows: number of each row's sample; None to count from 0.
-
-    Returns:
-        One result for every expected output, in that order, then one for every extra output.
-
-    Example:
-    >>> (result,) = compare({"y": np.zeros((2, 3))}, {"y": np.full((2, 3), 0.5)}, 0.0, 0.1)
-    >>> result.passed, result.atol_needed, result.where
-    (False, 0.5, (('sample', 0), ('unit', 0)))
-    """
-    return tuple(
-        judge(found, atol.get(found.output, 0.0) if isinstance(atol, Mapping) else atol)
-        for found in measure(expected, actual, rtol, rows)
-    )
-
-
 def measure(
     expected: Mapping[str, Any],
     actual: Mapping[str, Any],
@@ -59,7 +25,10 @@ def measure(
     rows: Sequence[int] | None = None,
     source: str = "",
 ) -> tuple[Measurement, ...]:
-    """Measure how far each output is from what was expected; see `compare`.
+    """Measure how far each output is from what was expected of it.
+
+    A missing output, one too many, another shape and another kind of dtype (float against int) each
+    fail whatever the tolerance, and say so in `problem`.
 
     Args:
         expected: arrays by output name.
@@ -67,6 +36,9 @@ def measure(
         rtol: relative tolerance, 0 or more.
         rows: number of each row's sample; None to count from 0.
         source: what the samples are counted in, such as a file's name.
+
+    Returns:
+        One result for every expected output, in that order, then one for every extra output.
     """
     results = []
     for name, value in expected.items():
@@ -124,9 +96,17 @@ def merge(one: Measurement, other: Measurement) -> Measurement:
 def judge(found: Measurement, atol: float) -> OutputComparison:
     """Whether every element that was measured has |actual - expected| <= atol + rtol |expected|.
 
+    Equal infinities pass, a NaN on either side fails, integers and booleans must be equal.
+
     Args:
         found: see `measure`.
         atol: absolute tolerance, 0 or more.
+
+    Example:
+    >>> (found,) = measure({"y": np.zeros((2, 3))}, {"y": np.full((2, 3), 0.5)}, rtol=0.0)
+    >>> result = judge(found, atol=0.1)
+    >>> result.passed, result.atol_needed, result.where
+    (False, 0.5, (('sample', 0), ('unit', 0)))
     """
     rtol, atol = (0.0, 0.0) if found.exact else (found.rtol, atol)
     problem = found.problem or _not_finite(found)

@@ -45,6 +45,12 @@ def absolute_difference(e: np.ndarray, a: np.ndarray) -> np.ndarray:
         return np.where(e == a, 0.0, np.abs(a - e))
 
 
+def both_nan(e: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Where two arrays of real numbers are NaN alike."""
+    found: np.ndarray = np.isnan(wide(e)) & np.isnan(wide(a))
+    return found
+
+
 def wide(x: np.ndarray) -> np.ndarray:
     """An array in float64."""
     return x.astype(np.float64)

@@ -1,21 +1,29 @@
 """What a model gives, and how far off what is made of it may be."""
 
 import dataclasses
+import functools
 import logging
 import math
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_norm.export.comparing.depth import layers_in_series, timesteps_run
 from keras_norm.export.comparing.eight_bits import EIGHT_BITS
-from keras_norm.export.comparing.elements import largest
+from keras_norm.export.comparing.elements import both_nan, kind_of, magnitude
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.rounding import MAGNIFIED, rounding
 from keras_norm.export.comparing.tolerance import Tolerance, coarsest, default_tolerance
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
+from keras_norm.export.results import OutputComparison
+from keras_norm.export.runners import Arrays
 
 logger = logging.getLogger("keras_norm.export")
+
+# The most that rounding may excuse, as a share of an output's largest value: a file that is further
+# off shows nothing, whatever the reason.
+MOST = 5e-2
 
 
 class Reference:
@@ -28,10 +36,10 @@ class Reference:
 
     def __init__(self, model: keras.Model, cases: Cases) -> None:
         self.model, self.cases = model, cases
-        self._by_rounding: dict[int, dict[str, float]] = {}
+        self._excused: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
-        """How far off case k may be: by what `check` allows, but over these cases.
+        """How far off case k may be: by what `check` allows, over these cases.
 
         A file in 8 bits has to give finite numbers: what they are worth is known later. Whole
         numbers of a quantised file are not compared, as a rounded weight may turn an argmax.
@@ -40,49 +48,87 @@ class Reference:
             k: number of the case.
             quantize: as for `export_tflite`.
         """
-        outputs = self.cases[0][1]
         if quantize in EIGHT_BITS:
-            return Tolerance(0.0, dict.fromkeys(outputs, math.inf), exact=False)
-        default = default_tolerance(
-            coarsest([model_precision(self.model, outputs), quantize or ""]),
-            layers_in_series(self.model),
-            timesteps_run(self.model, (case.inputs for case, _ in self.cases)),
-            {name: largest(answer[name] for _, answer in self.cases) for name in outputs},
-        )
-        atol = dict(default.atol) | self._by_rounding.get(k, {})
-        return dataclasses.replace(default, atol=atol, exact=quantize is None)
+            return Tolerance(0.0, dict.fromkeys(self._scales, math.inf), exact=False)
+        default = default_tolerance(coarsest([self._precision, quantize or ""]), *self._size)
+        if quantize is None:
+            return self._excused.get(k, default)
+        return dataclasses.replace(default, exact=False)
 
-    def widen(self, *cases: int) -> bool:
-        """Let cases be off by what rounding makes of them; False where that is no more in any.
+    def wrong(self, k: int, actual: Arrays, quantize: str | None = None) -> OutputComparison | None:
+        """What is further off than it may be, of all that is to equal the answer to case k.
 
         A recurrence can magnify rounding, and no tolerance is right then: two ways of computing the
-        same are as far from each other as either is from float64.
+        same are as far from each other as either is from float64. So a difference of that size is
+        excused, and a warning says so.
 
         Args:
-            cases: numbers of those of which something differs.
-        """
-        widened = [self._widened(k) for k in cases]
-        return any(widened)
+            k: number of the case.
+            actual: what is compared, by output name; others than the model's do not count.
+            quantize: as for `export_tflite`.
 
-    def _widened(self, k: int) -> bool:
+        Returns:
+            The first output that is; None where all are right.
+        """
+        wanted, received = _without_common_nan(self.cases[k][1], actual)
+        found = self.tolerance(k, quantize).failed(wanted, received)
+        if found is None or quantize is not None:
+            return found
+        most = {name: MOST * scale for name, scale in self._scales.items()}
+        if Tolerance(0.0, most).failed(wanted, received) is not None:
+            return found
+        wider = self._by_rounding(k, most)
+        if wider.failed(wanted, received) is not None:
+            return found
+        self._excused[k] = wider
+        logger.warning(
+            'model "%s" magnifies rounding: at %s output %r is as far from what it gives in '
+            "float64 as what is made of it from the model, which is %.2g",
+            self.model.name,
+            self.cases[k][0].name,
+            found.output,
+            found.max_abs,
+        )
+        return None
+
+    def _by_rounding(self, k: int, most: dict[str, float]) -> Tolerance:
         case, expected = self.cases[k]
-        before = self.tolerance(k).atol
-        floor = rounding(self.model, case.inputs, expected) or {}
-        wider = {n: MAGNIFIED * x for n, x in floor.items() if MAGNIFIED * x > before[n]}
-        for name, allowed in wider.items():
-            logger.warning(
-                'model "%s" magnifies rounding: at %s its output %r differs by %.2g from what it '
-                "gives in float64, and what is made of it may by %.2g",
-                self.model.name,
-                case.name,
-                name,
-                floor[name],
-                allowed,
-            )
-        self._by_rounding[k] = self._by_rounding.get(k, {}) | wider
-        return bool(wider)
+        floor = rounding(self.model, case.inputs, expected)
+        before = self.tolerance(k)
+        atol = {
+            name: max(allowed, min(MAGNIFIED * floor.get(name, 0.0), most[name]))
+            for name, allowed in before.atol.items()
+        }
+        return dataclasses.replace(before, atol=atol)
+
+    @functools.cached_property
+    def _precision(self) -> str:
+        return model_precision(self.model, self.cases[0][1])
+
+    @functools.cached_property
+    def _scales(self) -> dict[str, float]:
+        """The largest |value| of every output, in any case; 1 where all are 0."""
+        names = self.cases[0][1]
+        return {n: max(magnitude(answer[n]) for _, answer in self.cases) or 1.0 for n in names}
+
+    @functools.cached_property
+    def _size(self) -> tuple[int, int, dict[str, float]]:
+        """What a tolerance grows with, besides the precision."""
+        steps = timesteps_run(self.model, (case.inputs for case, _ in self.cases))
+        return layers_in_series(self.model), steps, self._scales
 
 
 def make_reference(model: keras.Model, data: Any = None) -> Reference:
     """What a model gives for real samples, or for random ones; see `verification_cases`."""
     return Reference(model, verification_cases(model, data))
+
+
+def _without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
+    """The outputs that were expected, with 0 where both are NaN, as random inputs may make them."""
+    wanted, received = dict(expected), {n: a for n, a in actual.items() if n in expected}
+    for name, got in received.items():
+        own = wanted[name]
+        if got.shape == own.shape and kind_of(got) == kind_of(own) == "float":
+            nan = both_nan(own, got)
+            wanted[name], received[name] = (np.where(nan, np.zeros_like(y), y) for y in (own, got))
+    return wanted, received

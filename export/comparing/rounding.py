@@ -7,13 +7,14 @@ import numpy as np
 
 from keras_norm.clone import rebuilt
 from keras_norm.export import signature
+from keras_norm.export.comparing.elements import absolute_difference, both_nan, kind_of
 from keras_norm.export.runners import Arrays, KerasRunner
 
 # Two ways of rounding are this many times as far from each other, at most, as one is from float64.
 MAGNIFIED = 4.0
 
 
-def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float] | None:
+def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
     """How far the model's outputs are from those of the same model computed in float64.
 
     Args:
@@ -22,29 +23,31 @@ def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float] |
         expected: what the model gives for them, by output name.
 
     Returns:
-        The largest |output - float64 output| by output name; None where that says nothing of
-        rounding: the model does not compute in float64, is random, or is more than its config.
+        The largest |output - float64 output| by output name, of those outputs for which that is
+        rounding: not where the model does not compute in float64, is random, or more than its
+        config, so that an unchanged copy is off as well.
     """
     # Whatever a layer raises in a copy, and in a precision that it was not written for.
     try:
         floor = _distance(model, _in_float64, inputs, expected)
         unchanged = _distance(model, lambda config: config, inputs, expected)
     except Exception:
-        return None
-    return floor if all(MAGNIFIED * unchanged[n] <= floor[n] for n in floor) else None
+        return {}
+    return {n: found for n, found in floor.items() if MAGNIFIED * unchanged[n] <= found}
 
 
 def _distance(
     model: Any, change: Callable[[Any], Any], inputs: Arrays, expected: Arrays
 ) -> dict[str, float]:
-    """How far the outputs are from those of a copy of the model with a changed config."""
+    """How far real outputs are from those of a copy of the model with a changed config."""
     copy = rebuilt(model, change)
     # A copy may name its inputs and outputs anew; their order stays.
     named = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
     answer = KerasRunner(copy)({new: inputs[name] for new, name in named}).values()
     return {
-        name: float(np.abs(np.subtract(value, other, dtype=np.float64)).max(initial=0.0))
+        name: float(np.where(both_nan(value, other), 0.0, absolute_difference(value, other)).max())
         for (name, value), other in zip(expected.items(), answer, strict=True)
+        if kind_of(value) == "float" and value.size
     }
 
 

@@ -1,17 +1,18 @@
 """Run an exported file on some inputs and compare it with the Keras model it was made from."""
 
+import functools
 import pathlib
 from collections.abc import Callable
 
 import keras
-import numpy as np
 
 from keras_norm.export.comparing.reference import Reference
-from keras_norm.export.errors import VerificationError
+from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.formats.tflite import FUSED_LSTM
 from keras_norm.export.results import difference
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
-from keras_norm.export.signature import STEP
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm_verify import open_run
 
 OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
 
@@ -88,6 +89,46 @@ def verify_onnx(file: pathlib.Path, reference: Reference) -> None:
         _run_all(run, reference)
 
 
+def verify_saved_model(
+    folder: pathlib.Path, reference: Reference, over_time: OverTime | None = None
+) -> bool:
+    """Run all cases in this process, and one timestep by timestep.
+
+    Args:
+        folder: a SavedModel.
+        reference: what the model that it was made from gives.
+        over_time: `Step.over_time` of the model, where the file has a signature `step`.
+
+    Returns:
+        True; False where the model is random in inference, so that nothing can be compared.
+
+    Raises:
+        VerificationError: as `verify_tflite`.
+    """
+    served = open_run(folder)
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        # Whatever TensorFlow raises, the file does not run.
+        try:
+            return dict(served(signature, inputs))
+        except Exception as error:
+            raise VerificationError(f"the SavedModel does not run: {one_line(error)}") from error
+
+    try:
+        for k, (case, _) in enumerate(reference.cases):
+            require_same(reference, k, run(SERVING_DEFAULT, case.inputs), "the SavedModel")
+        if over_time is not None:
+            answer = over_time(functools.partial(run, STEP), reference.cases[1][0].inputs)
+            require_same(reference, 1, answer, "the SavedModel's step")
+    except VerificationError:
+        again = KerasRunner(reference.model)
+        answers = (again(case.inputs) for case, _ in reference.cases)
+        if any(reference.wrong(k, answer) is not None for k, answer in enumerate(answers)):
+            return False
+        raise
+    return True
+
+
 def verify_twin(reference: Reference, twin: keras.Model) -> None:
     """Run another model that is to compute the same.
 
@@ -130,26 +171,13 @@ def require_same(
         quantize: as for `verify_tflite`.
         suspect: why it may be something else.
     """
-    case, expected = reference.cases[k]
-    wanted, received = _without_common_nan(expected, actual)
-    wrong = reference.tolerance(k, quantize).failed(wanted, received)
-    if wrong is not None and not wrong.problem and reference.widen(k):
-        wrong = reference.tolerance(k, quantize).failed(wanted, received)
+    wrong = reference.wrong(k, actual, quantize)
     if wrong is not None:
-        shapes = ", ".join(str(array.shape) for array in case.inputs.values())
-        allowed = "" if wrong.problem else f", and {wrong.atol:.2g} is allowed"
+        inputs = reference.cases[k][0].inputs.values()
+        shapes = ", ".join(str(array.shape) for array in inputs)
+        allowed = "" if wrong.problem else f", and {wrong.allowed:.2g} is allowed there"
         raise VerificationError(
             f"{who} gives something else than the Keras model for inputs of shape {shapes}: "
-            f"{difference(wrong)}{allowed}. Either the model is random in inference, or {suspect}"
+            f"{difference(wrong)}{allowed}. Either the model is random in inference, or it "
+            f"magnifies rounding, or {suspect}"
         )
-
-
-def _without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """The outputs that were expected, with 0 where both are NaN, as random inputs may make them."""
-    wanted, received = dict(expected), {n: a for n, a in actual.items() if n in expected}
-    for name, got in received.items():
-        own = wanted[name]
-        if got.shape == own.shape and got.dtype.kind == own.dtype.kind == "f":
-            nan = np.isnan(own) & np.isnan(got)
-            wanted[name], received[name] = np.where(nan, 0.0, own), np.where(nan, 0.0, got)
-    return wanted, received

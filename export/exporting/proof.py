@@ -13,22 +13,11 @@ from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.reference import Reference, make_reference
 from keras_norm.export.comparing.tolerance import TOLERANCES
-from keras_norm.export.comparing.verify import CONVERTS_WRONGLY
-from keras_norm.export.errors import VerificationError
 from keras_norm.export.exporting.streaming import Step
-from keras_norm.export.runners import Arrays, KerasRunner
+from keras_norm.export.runners import Arrays
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.versions import versions
-from keras_norm_verify import (
-    BESIDE,
-    IN_FOLDER,
-    INSIDE,
-    Proof,
-    ProvenCase,
-    failures,
-    hashes,
-    open_run,
-)
+from keras_norm_verify import BESIDE, IN_FOLDER, INSIDE, Proof, ProvenCase, hashes
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -112,33 +101,6 @@ def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
             raise
         logger.info('the file of model "%s" is not run, and has no proof: %s', model.name, error)
         return None
-
-
-def proven(folder: pathlib.Path, reference: Reference, step: Step | None) -> tuple[Proof, bool]:
-    """The proof of a SavedModel, and whether it holds: none does of a model that is random.
-
-    Args:
-        folder: the SavedModel.
-        reference: what the Keras model gives.
-        step: as for `make_proof`.
-
-    Raises:
-        VerificationError: the file computes something else, and the model gives the same again.
-    """
-    model, run, proof = reference.model, open_run(folder), make_proof(reference, step)
-    if (wrong := next(failures(proof, run), None)) is None:
-        return proof, True
-    whole = [case for case in proof.cases if case.signature == SERVING_DEFAULT]
-    again, ask = dataclasses.replace(proof, cases=tuple(whole)), KerasRunner(model)
-    if any(failures(again, lambda _, inputs: ask(inputs))):
-        logger.info('model "%s" is random in inference, so its file has no proof', model.name)
-        return proof, False
-    if reference.widen(*range(len(reference.cases))):
-        proof = make_proof(reference, step)
-        wrong = next(failures(proof, run), None)
-    if wrong is not None:
-        raise VerificationError(f"the SavedModel {wrong}: {CONVERTS_WRONGLY}")
-    return proof, True
 
 
 def write_proof(path: pathlib.Path, proof: Proof, inside: bool = False) -> None:

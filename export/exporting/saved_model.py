@@ -1,6 +1,7 @@
 """Write a Keras model as a SavedModel for TensorFlow Serving."""
 
 import dataclasses
+import logging
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,10 +11,11 @@ import keras
 import tensorflow as tf
 
 from keras_norm.export import signature
+from keras_norm.export.comparing.verify import verify_saved_model
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
-from keras_norm.export.exporting.proof import find_reference, proven, write_proof
+from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
@@ -22,6 +24,8 @@ from keras_norm.export.formats.saved_model import unservable_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
 from keras_norm.walk import named_layers
+
+logger = logging.getLogger("keras_norm.export")
 
 
 def export_saved_model(
@@ -111,8 +115,12 @@ def export_saved_model(
             write_saved_model(twin, folder, stepper, signatures, used=used)
         _refuse_unservable(folder)
         if reference:
-            found, holds = proven(folder, reference, stepper)
-            if holds and proof:
+            over_time = None if stepper is None else stepper.over_time
+            if not verify_saved_model(folder, reference, over_time):
+                logger.info('model "%s" is random in inference: its file has no proof', model.name)
+                proof = False
+            found = make_proof(reference, stepper)
+            if proof:
                 write_proof(folder, found)
             if warmup:
                 write_warmup(folder, found.cases)

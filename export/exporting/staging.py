@@ -46,7 +46,10 @@ def staged(
             work.mkdir()
             yield work / target.name
             _require_free(target, overwrite, is_folder)
-            _take_place(work / target.name, target)
+            if overwrite:
+                _take_place(work / target.name, target)
+            else:  # of two that end at once the later one fails
+                (work / target.name).rename(target)
             if beside is not None:
                 _take_along(work / beside, target.with_name(beside))
         finally:

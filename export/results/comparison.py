@@ -44,6 +44,11 @@ class OutputComparison:
     actual: float | None = None
     rms: float | None = None
 
+    @property
+    def allowed(self) -> float:
+        """By how much the value at `where` may differ."""
+        return self.atol + self.rtol * abs(self.expected or 0.0)
+
     def __bool__(self) -> bool:
         return self.passed
 

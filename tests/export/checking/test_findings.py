@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from keras_norm.export.checking.findings import ADVICE, findings
-from keras_norm.export.comparing.compare import compare
 from keras_norm.export.report.page import MEANING
 from keras_norm.export.results import (
     ArtifactResult,
@@ -16,6 +15,7 @@ from keras_norm.export.results import (
     Property,
     TrainInferenceGap,
 )
+from tests.export.compared import compare
 
 OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)
 FILE = ArtifactResult("model.tflite", "model.tflite", "float32", 1e-5, None)

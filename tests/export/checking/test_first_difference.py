@@ -7,9 +7,9 @@ import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.comparing.cases import Case
-from keras_norm.export.comparing.compare import compare
 from keras_norm.export.errors import ConversionError
 from keras_norm.export.runners import KerasRunner
+from tests.export.compared import compare
 
 DATA = {"x": np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")}
 SHARE = 1e-5

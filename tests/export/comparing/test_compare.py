@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.comparing.compare import compare
+from tests.export.compared import compare
 
 
 def one(expected, actual, rtol=0.0, atol=0.0):

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_norm.export.comparing.compare import compare
 from keras_norm.export.comparing.difference_profile import profile
 from keras_norm.export.report.plots import BLUE, RED, colours, difference_map, strip, used
 from keras_norm.export.results import LayerStatistics
+from tests.export.compared import compare
 
 
 def drawn(actual, rtol=1e-5, atol=1e-5):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import rich.console
 
-from keras_norm.export.comparing.compare import compare
 from keras_norm.export.comparing.difference_profile import CELLS, profile
 from keras_norm.export.report import Report
 from keras_norm.export.report.page import percent, render, value_rows
@@ -26,6 +25,7 @@ from keras_norm.export.results import (
     Property,
     TrainInferenceGap,
 )
+from tests.export.compared import compare
 
 EXPECTED = np.zeros((2, 3, 4))
 

@@ -1,0 +1,15 @@
+"""Outputs against others, by a tolerance."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_norm.export.comparing.compare import judge, measure
+from keras_norm.export.results import OutputComparison
+
+
+def compare(
+    expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray], rtol: float, atol: float
+) -> tuple[OutputComparison, ...]:
+    """What is said of each output: |actual - expected| <= atol + rtol |expected|, or not."""
+    return tuple(judge(found, atol) for found in measure(expected, actual, rtol))
