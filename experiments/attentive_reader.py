@@ -141,7 +141,8 @@ STUDY = Study(
     "theirs that is missing in the speech after them. Names are numbers, drawn anew for every "
     "question, and eight times for one to learn from. The name that a passage has most often "
     "answers 53 %, the last speaker but one 78 % of the questions who speaks. Adam, gradients "
-    "clipped at norm 1. That the same code reads CNN's files is shown by a test alone.",
+    "clipped at norm 1. That the same code reads CNN's files is shown by a test alone. Five seeds "
+    "left open what seven were to decide beside the LSTM: there are seven.",
     work=Training(
         load,
         build,
@@ -173,7 +174,7 @@ STUDY = Study(
         ),
         _points("the BN-LSTM ends better than the LSTM", "LSTM", "BN-LSTM"),
     ),
-    full=Size(None, 6400, 40, patience=8, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=5),
+    full=Size(None, 6400, 40, patience=8, seeds=7, rates=(1e-3, 3e-3, 1e-2), trial=5),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=1.7,
     scores={
