@@ -43,5 +43,5 @@ def timesteps_run(model: Any, cases: Iterable[Arrays]) -> int:
 
 
 def longest(inputs: Arrays) -> int:
-    """The longest time dimension of any input."""
+    """The longest second axis of any input: time, where an input has one."""
     return max((array.shape[1] for array in inputs.values() if array.ndim > 1), default=1)
