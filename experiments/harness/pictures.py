@@ -45,6 +45,7 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
                 updates = run["updates"] * np.arange(1, len(values) + 1)
                 axes.plot(updates, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
         axes.set(xlabel="updates", ylabel=f"validation {heading.removeprefix('test ')}")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         if not study.work.higher and axes.dataLim.y0 > 0:
             axes.set_yscale("log")
             low, high = axes.get_ylim()
