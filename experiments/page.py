@@ -254,7 +254,7 @@ def progress(study: Study, ledger: Ledger) -> str:
         seconds = deciding.seconds_left(study, ledger.entries)
         others = "the last one takes" if left == 1 else f"the other {left} take"
         said += f"; {others} some {deciding.time(seconds)}"
-    for ended, bound in (("rounds", "the bound on rounds"), ("hour", "an hour of two cores")):
+    for ended, bound in deciding.BOUNDS.items():
         count = sum(e.get("ended") == ended for e in whole)
         if count and study.full.rounds > 1:
             said += f"; {count} ended by {bound}, before validation stopped improving"
@@ -263,10 +263,24 @@ def progress(study: Study, ledger: Ledger) -> str:
             f". The learning rate with the best validation after {study.full.trial} rounds "
             "alone goes on; trials count among the runs"
         )
+    said += _at_the_edge(study, ledger)
     if study.full.seeds == 1:
         said += ". A run is long, so that there is one seed, and intervals come from resampling "
         said += "the test set: what another seed would change they do not tell"
     return f"{said}."
+
+
+def _at_the_edge(study: Study, ledger: Ledger) -> str:
+    """Where the best of the learning rates has none tried on its other side."""
+    rates = sorted(study.full.rates)
+    found = compared(study, study.full, ledger).values() if len(rates) > 1 else ()
+    chosen = [next(iter(runs.values()))["rate"] for runs in found if runs]
+    said = ""
+    for k, word, other in ((0, "smallest", "smaller"), (-1, "largest", "larger")):
+        if count := sum(rate == rates[k] for rate in chosen):
+            said += f". In {count} of {len(chosen)} rows the {word} rate was the best: a {other} "
+            said += "one might be better"
+    return said
 
 
 def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:

@@ -1,6 +1,7 @@
 """What the runs say of a question, by the rule that `Question` states."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ from experiments.harness.study import Arm, Question, Run, Size, Study
 
 CONFIDENCE = 0.95
 MOST = 1000  # seeds that are worth a number
+# What ends a run before its validation stops improving: the entry's word, and the page's.
+BOUNDS = {"rounds": "the bound on rounds", "hour": "an hour of two cores"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +32,8 @@ class Verdict:
         samples: of the test that the interval comes from; 0 where it comes from the seeds.
         missing: what would decide, where it is not decided.
         needed: how many seeds would, where no run is missing.
+        runs: how many are behind it.
+        cut: how many of them a bound ended, before validation stopped improving.
     """
 
     question: Question
@@ -39,6 +44,8 @@ class Verdict:
     samples: int = 0
     missing: str = ""
     needed: int = 0
+    runs: int = 0
+    cut: int = 0
 
     @property
     def word(self) -> str:
@@ -55,11 +62,27 @@ class Verdict:
         half = f" ± {self.half:.{q.digits}f}" if math.isfinite(self.half) else ""
         mean = round(self.mean, q.digits) + 0.0  # no -0
         drawn = f", resampling {self.samples:,} parts of the test set" if self.samples else ""
-        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}{drawn}"
+        cut = f", {self.cut} of {self.runs} runs cut off" if self.cut else ""
+        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}{drawn}{cut}"
 
 
 def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
-    """The verdict on a question.
+    """The verdict on a question, with the runs behind it."""
+    found = _judged(study, size, ledger, question)
+    if size.rounds <= 1:  # nothing waits for validation
+        return found
+    arms = {study.arm(*names) for names in (*question.plus, *question.minus)}
+    runs = [
+        entry
+        for arm, seed in itertools.product(arms, range(size.seeds))
+        for entry in _entries(study, arm, seed, size, ledger, question) or ()
+    ]
+    cut = sum(entry.get("ended") in BOUNDS for entry in runs)
+    return dataclasses.replace(found, runs=len(runs), cut=cut)
+
+
+def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
+    """The verdict by the figures alone.
 
     Where runs are missing it is not decided, and what is missing is their number, and how long they
     take; where the interval holds `above`, the number of seeds with which it would not, if mean
@@ -108,16 +131,24 @@ def differences(study: Study, size: Size, ledger: Ledger, question: Question) ->
 def _score(
     study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
 ) -> float | np.ndarray | None:
+    entries = _entries(study, arm, seed, size, ledger, question)
+    if entries is None:
+        return None
+    if len(entries) == 1 and question.score in entries[0].get("samples", ()):
+        return samples.unpacked(entries[0]["samples"][question.score])
+    return min(entry["test"][question.score] for entry in entries)
+
+
+def _entries(
+    study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
+) -> list[Entry] | None:
+    """The runs of a seed that a question looks at; None where one is missing."""
     if not all(ledger.find(run) for run in first_runs(arm, size)):
         return None
-    if question.worst_rate:
-        entries = [ledger.find(Run(arm, rate, seed)) for rate in size.rates]
-        scores = [entry["test"][question.score] for entry in entries if entry]
-        return min(scores) if len(scores) == len(entries) else None
-    entry = ledger.find(Run(arm, chosen_rate(study, arm, size, ledger), seed))
-    if entry and question.score in entry.get("samples", ()):
-        return samples.unpacked(entry["samples"][question.score])
-    return entry["test"][question.score] if entry else None
+    rates = size.rates if question.worst_rate else (chosen_rate(study, arm, size, ledger),)
+    found = [ledger.find(Run(arm, rate, seed)) for rate in rates]
+    entries = [entry for entry in found if entry]
+    return entries if len(entries) == len(found) else None
 
 
 def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:

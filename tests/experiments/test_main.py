@@ -8,6 +8,9 @@ import pytest
 from experiments import __main__ as experiments
 from experiments import page
 from experiments.harness.deciding import Verdict
+from experiments.harness.ledger import Ledger
+from experiments.harness.study import Run
+from tests.experiments import made
 
 DOCS = experiments.ROOT / "docs"
 
@@ -55,6 +58,20 @@ def test_a_study_is_asked_for_by_name(monkeypatch, tmp_path):
     assert experiments.main(["--page"]) == 0
     assert ran == ["scales"]
     assert (tmp_path / "docs" / "experiments.md").is_file()
+
+
+def test_a_rate_that_has_none_tried_beyond_it_is_told(tmp_path):
+    size = dataclasses.replace(made.SIZE, seeds=1, rates=(1e-3, 3e-3, 1e-2))
+    study = dataclasses.replace(made.STUDY, full=size)
+    ledger = Ledger(tmp_path / "made.json", study, size)
+    for arm in study.arms:
+        best = 3e-3 if arm.model == "none" else 1e-2
+        for rate in size.rates:
+            ledger.add(Run(arm, rate, 0), made.entry(1.0 + abs(rate - best)))
+    count, many = sum(arm.model != "none" for arm in study.arms), len(study.arms)
+    said = page.progress(study, ledger)
+    assert f"In {count} of {many} rows the largest rate was the best" in said
+    assert "smallest" not in said
 
 
 def test_verdicts_are_words():

@@ -60,6 +60,19 @@ def test_a_threshold_is_what_it_is_held_against(tmp_path):
     assert verdict.figure == f"1.510 ± {verdict.half:.3f} points, against 2; 5 seeds"
 
 
+@pytest.mark.parametrize("bound", deciding.BOUNDS)
+def test_runs_that_a_bound_cut_off_are_counted(tmp_path, bound):
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, SIZE)
+    for model, error in (("none", 2.0), ("BN", 1.0)):
+        for seed in range(SEEDS):
+            run = Run(made.STUDY.arm("line", model), 1e-3, seed)
+            ended = {"ended": bound} if model == "none" and seed < 3 else {}
+            ledger.add(run, made.entry(error) | ended)
+    verdict = deciding.decide(made.STUDY, SIZE, ledger, made.QUESTION)
+    assert (verdict.runs, verdict.cut) == (2 * SEEDS, 3)
+    assert verdict.figure.endswith("; 5 seeds, 3 of 10 runs cut off")
+
+
 def test_equal_figures_decide_without_an_interval(tmp_path):
     assert decide(tmp_path, [2.0] * SEEDS, [1.0] * SEEDS).holds is True
 
