@@ -55,7 +55,7 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
         axes.set_title(task, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+    panels[0].legend(frameon=False)  # the colours are the same in all
     figure.savefig(path, dpi=120)
 
 
@@ -87,7 +87,8 @@ def _measured(
         if any(name in run["measured"][0][1] for runs in found.values() for run in runs.values())
     ]
     figure = matplotlib.figure.Figure(figsize=(1 + 2.6 * len(names), 3.4), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
         heading, scale, _ = study.scores[name]
         for colour, ((_, model), runs) in enumerate(found.items()):
             for number, run in enumerate(runs.values()):
@@ -99,5 +100,5 @@ def _measured(
         axes.set(xlabel="updates")
         axes.set_title(heading, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+    panels[0].legend(frameon=False)
     figure.savefig(path, dpi=120)
