@@ -155,7 +155,8 @@ STUDY = Study(
     "says whether the drawing ends, so that nats are of whole drawings. Adam, gradients clipped at "
     "norm 1. Whole numbers have a noise of half a unit added, as a density needs it. Half a nat "
     "of a drawing counts. The LSTM is a NormLSTM without norms, which computes what "
-    "keras.layers.LSTM does, by the loops of the LN-LSTM.",
+    "keras.layers.LSTM does, by the loops of the LN-LSTM. Three seeds left open what four were to "
+    "decide: there are four.",
     work=Training(
         load,
         build,
@@ -195,7 +196,7 @@ STUDY = Study(
             unit="nats of a drawing",
         ),
     ),
-    full=Size(None, 2400, 60, patience=8, seeds=3, rates=(1e-3, 3e-3, 1e-2), trial=4),
+    full=Size(None, 2400, 60, patience=8, seeds=4, rates=(1e-3, 3e-3, 1e-2), trial=4),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=4.0,
     scores={
