@@ -57,10 +57,8 @@ class Judge:
         By default rtol is the precision's own, and atol a share of an output's largest value in all
         data and cases, whatever that value is.
         """
-        scales = {
-            name: max(scale, dict(self.measured.scales).get(name, 0.0))
-            for name, scale in self.plan.scales.items()
-        }
+        measured = dict(self.measured.scales)
+        scales = {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
         default = default_tolerance(precision, self.plan.layers, self.timesteps, scales)
         return dataclasses.replace(
             default,

@@ -82,12 +82,13 @@ class Reference:
             return found
         self._excused[k] = wider
         logger.warning(
-            'model "%s" magnifies rounding: at %s output %r is as far from what it gives in '
-            "float64 as what is made of it from the model, which is %.2g",
+            'model "%s" magnifies rounding: at %s output %r is off by %.2g in what is exported, '
+            "within %g times what the model itself is off from float64",
             self.model.name,
             self.cases[k][0].name,
             found.output,
             found.max_abs,
+            MAGNIFIED,
         )
         return None
 

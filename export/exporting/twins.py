@@ -113,8 +113,8 @@ def with_twins(
         twins: Keras' classes, each with what replaces it.
 
     Returns:
-        Another model, which gave what the reference says; or the same, where nothing
-        is to be replaced, or it cannot be, and then the reason is logged.
+        Another model, which gave what the reference says; or the same, where nothing is to be
+        replaced, or it cannot be, and then the reason is logged.
     """
     if not any(type(layer) in twins for _, layer in named_layers(model)):
         return model
