@@ -169,11 +169,12 @@ class Section:
         return f"[{self.study.title}](#{self.anchor})"
 
     def said(self, verdicts: Sequence[Verdict]) -> str:
-        """How many of some questions are decided, and what would decide the others."""
+        """How many are decided, what would decide the others, and whether a bound ended runs."""
         words = collections.Counter(verdict.word for verdict in verdicts)
         counts = [f"{words[word]} {word}" for word in ("yes", "no", "not decided") if words[word]]
         open_ones = [verdict for verdict in verdicts if verdict.holds is None]
-        return ", ".join(counts) + (f" ({self._missing(open_ones)})" if open_ones else "")
+        said = ", ".join(counts) + (f" ({self._missing(open_ones)})" if open_ones else "")
+        return said + "; runs cut off" * any(verdict.cut for verdict in verdicts)
 
     def _missing(self, verdicts: Sequence[Verdict]) -> str:
         needed = sorted({verdict.needed for verdict in verdicts})

@@ -106,3 +106,9 @@ def test_a_claim_says_how_many_of_its_questions_are_decided_and_what_would_decid
     assert section.said(seeds) == "1 yes, 3 not decided (12, 33, more than 1,000 seeds)"
     section = dataclasses.replace(section, left="2.0 hours")
     assert section.said([verdict(False), verdict(None)]) == "1 no, 1 not decided (2.0 hours more)"
+
+
+def test_a_claim_says_where_a_bound_ended_runs():
+    section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
+    cut = dataclasses.replace(verdict(True), runs=6, cut=1)
+    assert section.said([cut, verdict(False)]) == "1 yes, 1 no; runs cut off"
