@@ -79,7 +79,9 @@ STUDY = Study(
     otherwise="Smaller: three convolutions of 16, 32 and 32 filters. MNIST, and the 3,251 gestures "
     "of smartwatch_gestures, tested on people whom the net never met. Batch statistics are "
     "computed anew before every validation: moving ones lag behind the weights here, and a net of "
-    "92 % in training then has between 62 and 95 % right from one validation to the next.",
+    "92 % in training then has between 62 and 95 % right from one validation to the next. The "
+    "largest of the rates that were tried first, 0.001 to 0.01, was the best for every net by "
+    "validation: all are three times as large now.",
     work=Training(
         load,
         build,
@@ -113,7 +115,7 @@ STUDY = Study(
             for task in (MNIST, GESTURES)
         ),
     ),
-    full=Size(None, 11_008, 100, patience=8, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=10),
+    full=Size(None, 11_008, 100, patience=8, seeds=5, rates=(3e-3, 1e-2, 3e-2), trial=10),
     smoke=Size(128, 128, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=1.5,
     scores={
