@@ -44,8 +44,7 @@ class Judge:
     @property
     def timesteps(self) -> int:
         """Most timesteps that a recurrent layer ran; 1 without one."""
-        recurrent = self.plan.timesteps > 1
-        return max(self.plan.timesteps, self.measured.timesteps) if recurrent else 1
+        return max(self.plan.timesteps, self.measured.timesteps)
 
     def share(self, precision: str) -> float:
         """The default tolerance of values of this precision, over all data."""

@@ -100,10 +100,9 @@ class Plan:
 
         Args:
             precision: a key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
-            timesteps: of the longest of all samples, which count where a layer is recurrent.
+            timesteps: most that a recurrent layer runs in any of all samples.
         """
-        longest = max(self.timesteps, timesteps) if self.timesteps > 1 else self.timesteps
-        return default_share(precision, self.layers, longest)
+        return default_share(precision, self.layers, max(self.timesteps, timesteps))
 
 
 def make_plan(

@@ -10,7 +10,7 @@ from keras_norm.export.checking.running import Opened
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.data import Part
-from keras_norm.export.comparing.depth import longest
+from keras_norm.export.comparing.depth import timesteps_run
 from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.merging import merge
@@ -63,7 +63,7 @@ class Sweep:
             found.append(
                 Partial(
                     samples=batch.count,
-                    timesteps=longest(case.inputs),
+                    timesteps=timesteps_run(self.model, [case.inputs]),
                     scales=tuple((name, magnitude(y)) for name, y in expected.items()),
                     spreads=spreads({n: y[: batch.count] for n, y in batch.with_rows.items()}),
                     tallies=batch.tally(expected),

@@ -1,11 +1,12 @@
 """How far values travel through a model: the layers in a row, and the timesteps."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
 
 from keras_norm.export.comparing.elements import Arrays
+from keras_norm.export.signature import input_specs
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
 
@@ -33,15 +34,32 @@ def _own_depth(operation: Any) -> int:
 def timesteps_run(model: Any, cases: Iterable[Arrays]) -> int:
     """The most timesteps that a recurrent layer runs; 1 where no layer is recurrent.
 
+    Where the model leaves them open, they are those of the longest input whose second axis it
+    leaves open too, or has at all, if there is none.
+
     Args:
         model: a functional or Sequential model; layers count however nested.
         cases: the inputs of each call, by name.
     """
-    if not any(isinstance(layer, keras.layers.RNN) for _, layer in named_layers(model)):
-        return 1
-    return max(map(longest, cases))
+    lengths = set(_lengths(model))
+    fixed = [length for length in lengths if length is not None]
+    if None not in lengths:
+        return max(fixed, default=1)
+    specs = input_specs(model)
+    timed = [name for name, spec in specs.items() if len(spec.shape) > 1 and spec.shape[1] is None]
+    names = timed or [name for name, spec in specs.items() if len(spec.shape) > 1]
+    return max(1, *fixed, *(case[name].shape[1] for case in cases for name in names))
 
 
-def longest(inputs: Arrays) -> int:
-    """The longest second axis of any input: time, where an input has one."""
-    return max((array.shape[1] for array in inputs.values() if array.ndim > 1), default=1)
+def _lengths(model: Any) -> Iterator[int | None]:
+    """The timesteps of each recurrent layer, None where the model does not tell."""
+    for node in nodes_in_order(model):
+        layer = node.operation
+        if isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional):
+            yield node.input_tensors[0].shape[1]
+        elif isinstance(layer, keras.Model) and getattr(layer, "outputs", None):
+            yield from _lengths(layer)
+        elif isinstance(layer, keras.Layer) and any(
+            isinstance(inner, keras.layers.RNN) for _, inner in named_layers(layer)
+        ):
+            yield None

@@ -108,7 +108,7 @@ class Partial(ReadFromJson):
 
     Attributes:
         samples: number of samples.
-        timesteps: the longest time dimension of any input.
+        timesteps: most that a recurrent layer ran; 1 without one.
         scales: (output, largest absolute value that the Keras model gives) pairs.
         spreads: how its outputs vary.
         tallies: what its metrics are means of.

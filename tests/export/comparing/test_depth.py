@@ -38,11 +38,40 @@ def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
     assert layers_in_series(model) == 1
 
 
+def inputs_of(**lengths):
+    return {name: np.zeros((2, length, 3)) for name, length in lengths.items()}
+
+
 @pytest.mark.parametrize(
     ("layer", "timesteps"),
-    [(keras.layers.Bidirectional(keras.layers.SimpleRNN(2)), 9), (keras.layers.Dense(2), 1)],
-    ids=["in a wrapper", "none"],
+    [
+        (keras.layers.Bidirectional(keras.layers.SimpleRNN(2)), 9),
+        (stack(keras_norm.LayerNormGRU(2)), 9),
+        (keras.layers.Dense(2), 1),
+    ],
+    ids=["in a wrapper", "in a model", "none"],
 )
 def test_timesteps_count_where_a_layer_is_recurrent(layer, timesteps):
-    cases = [{"x": np.zeros((2, length, 3)), "y": np.zeros(2)} for length in (4, 9)]
-    assert timesteps_run(stack(layer), cases) == timesteps
+    assert timesteps_run(stack(layer), [inputs_of(x=4), inputs_of(x=9)]) == timesteps
+
+
+def test_features_are_no_timesteps():
+    words, features = keras.Input((None, 3), name="words"), keras.Input((50,), name="features")
+    joined = keras.layers.Concatenate()([keras_norm.LayerNormLSTM(2)(words), features])
+    model = keras.Model([words, features], keras.layers.Dense(2)(keras.ops.tanh(joined)))
+    cases = [{"words": np.zeros((2, 7, 3)), "features": np.zeros((2, 50))}]
+    assert timesteps_run(model, cases) == 7
+
+
+def test_timesteps_that_the_model_fixes_are_its_own():
+    pixels = keras.Input((784,), name="pixels")
+    rows = keras.layers.Reshape((28, 28))(pixels)
+    model = keras.Model(pixels, keras.layers.SimpleRNN(2)(rows))
+    assert timesteps_run(model, [{"pixels": np.zeros((2, 784))}]) == 28
+
+
+@pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])
+def test_timesteps_that_cannot_be_told_are_those_of_the_longest_input(time):
+    rows = keras.layers.TimeDistributed(keras.layers.SimpleRNN(2))
+    model = keras.Sequential([keras.Input((time, 4, 3), name="x"), rows])
+    assert timesteps_run(model, [{"x": np.zeros((2, 6, 4, 3))}]) == 6
