@@ -11,6 +11,7 @@ from experiments.harness.norms import NORMS
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
 MNIST, GESTURES = "MNIST", "gestures"
+LEVELS = {MNIST: 0.9, GESTURES: 0.6}  # right, which is reached early, and by every norm
 AFTER = ", after the activation"
 LONGEST = 50  # accelerations of a gesture; the rest of a longer one is cut off
 AXES = ("accel_x", "accel_y", "accel_z")
@@ -81,7 +82,8 @@ STUDY = Study(
     "computed anew before every validation: moving ones lag behind the weights here, and a net of "
     "92 % in training then has between 62 and 95 % right from one validation to the next. The "
     "largest of the rates that were tried first, 0.001 to 0.01, was the best for every net by "
-    "validation: all are three times as large now.",
+    "validation: all are three times as large now. No net has 90 % of the gestures right: epochs "
+    "to 60 % take the place of those to 90 there.",
     work=Training(
         load,
         build,
@@ -90,21 +92,21 @@ STUDY = Study(
         "accuracy",
         recalibrated=True,
         compiled=True,
-        level=0.9,
+        level=LEVELS,
     ),
     arms=arms({MNIST: 128, GESTURES: 32}, ("none", "BN", "LN", f"BN{AFTER}")),
     questions=(
         *(
             Question(
                 5,
-                f"BatchNorm needs fewer epochs than LayerNorm to 90 % ({task})",
+                f"BatchNorm needs fewer epochs than LayerNorm to {100 * level:.0f} % ({task})",
                 "epochs",
                 ((task, "LN"),),
                 ((task, "BN"),),
                 above=0.1,
                 unit="epochs",
             )
-            for task in (MNIST, GESTURES)
+            for task, level in LEVELS.items()
         ),
         *(
             _points(5, "BatchNorm ends better than LayerNorm", task, "BN", "LN")
@@ -120,6 +122,6 @@ STUDY = Study(
     minutes=1.5,
     scores={
         "accuracy": ("test accuracy, %", 100, 2),
-        "epochs": ("epochs to 90 %", 1, 1),
+        "epochs": ("epochs to 90 %, of gestures to 60", 1, 2),
     },
 )

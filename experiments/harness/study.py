@@ -119,8 +119,9 @@ class Training:
             has no recurrence; a recurrence compiles its own.
         in_order: whether samples are learned in the order in which they are; else it is random.
         every: rounds between two times that `measure` is taken on the way too; 0 for never.
-        level: of the score `monitor`; how many `epochs` a run took to reach it is then a score too
-            (between two validations by a straight line; all that it had, where it never did).
+        level: of the score `monitor`, of all tasks or of each; how many `epochs` a run took to
+            reach it is then a score too (between two validations by a straight line; all that it
+            had, where it never did).
         drawings: what the models draw, if they do.
     """
 
@@ -135,7 +136,7 @@ class Training:
     in_order: bool = False
     measure: Callable[[keras.Model, Parts], Figures] | None = None
     every: int = 0
-    level: float | None = None
+    level: float | Mapping[str, float] | None = None
     drawings: Drawings | None = None
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -136,9 +136,12 @@ class Trainer:
             measured = dict(state.measured)  # of these very weights, if it was then
             best = self._best_round(state.history)
             test |= measured.get(best + 1) or self.work.measure(self.model, self.parts)
-        if self.work.level is not None:
+        level = self.work.level
+        if isinstance(level, Mapping):
+            level = level[run.arm.task]
+        if level is not None:
             scores = [scores[self.work.monitor] for scores in state.history]
-            rounds = rounds_to(self.work.level, scores, self.work.higher)
+            rounds = rounds_to(level, scores, self.work.higher)
             test["epochs"] = rounds * self._in_round(run) / len(self.parts["training"][1])
         kept = self._kept(ended, state, test, run)
         if self.work.drawings and run.seed == 0:

@@ -152,9 +152,10 @@ def test_samples_that_are_learned_in_order_are(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.concatenate(seen), made.X[:64])
 
 
-def test_epochs_to_a_level_are_those_of_the_rounds(tmp_path):
+@pytest.mark.parametrize("level", [3.5, {RUN.arm.task: 3.5, "another task": 1.0}])
+def test_epochs_to_a_level_are_those_of_the_rounds(tmp_path, level):
     """Two rounds are an epoch."""
-    work = dataclasses.replace(made.STUDY.work, level=3.5)
+    work = dataclasses.replace(made.STUDY.work, level=level)
     one, given = train(tmp_path, work=work), iter([4.0, 3.0, 3.1, 3.2])
     one._scores = lambda part: {"error": next(given) if part == "validation" else 0.0}
     assert one.run(RUN)["test"]["epochs"] == 0.75
