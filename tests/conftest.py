@@ -1,9 +1,11 @@
 """What all tests share."""
 
 import gc
+import pathlib
 
 import keras
 import pytest
+import tensorflow as tf
 
 from keras_norm.export.checking import artifacts
 from keras_norm.export.runners import worker_process
@@ -31,6 +33,17 @@ def settled():
     yield
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def graphs_as_traced(request):
+    """Graphs that test maths run as they are traced: to optimize them takes a fifth of the time.
+
+    Exports, examples and the demo have them optimized, as users do.
+    """
+    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
+    options = {"disable_meta_optimizer": folder in ("experiments", "layers", "ops", "rnn")}
+    tf.config.optimizer.set_experimental_options(options)
 
 
 @pytest.fixture(autouse=True)
