@@ -30,6 +30,7 @@ SPEECHES, SPOKEN, BLOCK = 4, 8, 100  # of a passage; words of each; in a row tha
 ENTITIES, TIMES = 8, 8  # numbers of a play's names; how often a question is there to learn from
 SENTENCES = 4  # that are kept of a passage of CNN
 LEVEL = 0.36  # of the validation error
+LEARNED = 0.41  # the name that a passage has most often gives 0.42
 
 EVERYWHERE = "BN everywhere"
 LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
@@ -142,7 +143,8 @@ STUDY = Study(
     "question, and eight times for one to learn from. The name that a passage has most often "
     "answers 53 %, the last speaker but one 78 % of the questions who speaks. Adam, gradients "
     "clipped at norm 1. That the same code reads CNN's files is shown by a test alone. Five seeds "
-    "left open what seven were to decide beside the LSTM: there are seven.",
+    "left open what seven were to decide beside the LSTM: there are seven. A reader that stays at "
+    "a validation error of 42 % has learned that name alone.",
     work=Training(
         load,
         build,
@@ -152,6 +154,7 @@ STUDY = Study(
         higher=False,
         recalibrated=True,
         level=LEVEL,
+        learned=LEARNED,
     ),
     arms=arms({SHAKESPEARE: 64}, tuple(LAYERS)),
     questions=(

@@ -130,7 +130,7 @@ def _bits(
 
 
 _longer = functools.partial(_bits, 3, score="beyond")
-_better = functools.partial(_bits, 4, score=f"bits_{LENGTH}", plus="LSTM", above=0.01)
+_better = functools.partial(_bits, 12, score=f"bits_{LENGTH}", plus="LSTM", above=0.01)
 
 STUDY = Study(
     name="characters",

@@ -12,6 +12,7 @@ LENGTH, LONGER = 100, (200, 400)
 UNITS, SAMPLES, TESTED = 64, 20_000, 1000
 ADDITION, COPYING = "addition", "copying"
 SYMBOLS = 8
+MOST = 10.0  # of the variance
 
 LAYERS = {
     "LSTM": lambda: keras_norm.NormLSTM(UNITS),
@@ -67,20 +68,25 @@ def score(outputs: np.ndarray, targets: np.ndarray) -> Scores:
 
 
 def longer(model: keras.Model, parts: Parts) -> Scores:
-    """The same for the longer sequences, ten at most."""
-    found = {}
-    for n in LONGER:
-        x, y = parts[str(n)]
-        outputs = model.predict(x, batch_size=250, verbose=0)
-        found[f"unexplained_{n}"] = min(score(outputs, y)["unexplained"], 10.0)
-    return found
+    """The same for the longer sequences, MOST at most, and what is lost from the test to the last.
+
+    What is no number is as bad as can be.
+    """
+
+    def untold(part: str) -> float:
+        x, y = parts[part]
+        share = score(model.predict(x, batch_size=250, verbose=0), y)["unexplained"]
+        return min(share, MOST) if share == share else MOST
+
+    found = {f"unexplained_{n}": untold(str(n)) for n in LONGER}
+    return found | {"beyond": found[f"unexplained_{LONGER[-1]}"] - untold("test")}
 
 
 def _longest(part: str, task: str, plus: str, minus: str, above: float = 0.1) -> Question:
     return Question(
         3,
         f"{part} ({task}, 400 steps)",
-        f"unexplained_{LONGER[-1]}",
+        "beyond",
         ((task, plus),),
         ((task, minus),),
         above,
@@ -97,9 +103,19 @@ STUDY = Study(
     otherwise="Smaller: nothing to be smaller than. Made-up sequences of 100 steps, of which "
     "only the length changes in the test, to 200 and 400: two numbers to add, a first symbol to "
     "remember. LSTMs of 64 units; batch statistics are those of the last round's batches. A "
-    "tenth of the variance counts.",
+    "tenth of the variance counts. What is lost from 100 to 400 steps was asked for when some "
+    "models had not learned, in place of what 400 steps have; one learned that leaves less than a "
+    "tenth of the variance untold.",
     work=Training(
-        load, build, "mse", score, "unexplained", higher=False, recalibrated=True, measure=longer
+        load,
+        build,
+        "mse",
+        score,
+        "unexplained",
+        higher=False,
+        recalibrated=True,
+        measure=longer,
+        learned=0.1,
     ),
     arms=arms({ADDITION: 64, COPYING: 64}, tuple(LAYERS)),
     questions=(
@@ -119,5 +135,6 @@ STUDY = Study(
         "unexplained": ("100 steps, variance not told", 1, 3),
         "unexplained_200": ("200 steps", 1, 3),
         "unexplained_400": ("400 steps", 1, 3),
+        "beyond": ("400 less 100", 1, 3),
     },
 )

@@ -47,7 +47,16 @@ STUDY = Study(
     ),
     arms=arms({TASK: 1}, ("none", BN, LN)),
     questions=(
-        _better("LayerNorm works at 1: it learns better than no norm (MovieLens)", "none"),
+        Question(
+            2,
+            "LayerNorm works at 1: it tells more than chance (MovieLens)",
+            "auc",
+            ((TASK, LN),),
+            above=50.0,
+            scale=100,
+            unit="% AUC",
+        ),
+        _better("it learns better than no norm (MovieLens)", "none"),
         _better("BatchNorm does not: LayerNorm learns better than it (MovieLens)", BN),
     ),
     full=Size(40_000, 40_000, 1, patience=1, seeds=5, rates=(3e-4, 1e-3, 3e-3)),

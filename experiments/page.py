@@ -12,6 +12,7 @@ from experiments import convolutional, online, permutation_invariant, scales
 from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.levels import EPOCHS, score_of
 from experiments.harness.running import compared
 from experiments.harness.study import Study, Training
 
@@ -36,9 +37,9 @@ CLAIMS = {
     10: "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
     11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
     "before it learn; and BatchNorm stands for whitening.",
-    12: "LayerNorm speeds up the training of recurrent nets, and they end better.",
-    13: "A text is read and written by characters, words or subwords, and an exported translator "
-    "writes what Keras writes.",
+    12: "A norm in a recurrence speeds up its training, and it ends better.",
+    13: "A text is best read and written by subwords, and an exported translator writes what Keras "
+    "writes.",
 }
 
 
@@ -83,8 +84,18 @@ BESIDE = {
         ),
     ),
     "used in": (
-        Cell("CNN, MLP, deep static networks", "convolutional", "accuracy", ((MNIST, "BN"),)),
-        Cell("RNN, Transformer, sequences", "online", "accuracy", ((ONE, "LN-GRU"),)),
+        Cell(
+            "CNN, MLP, deep static networks",
+            "convolutional",
+            "accuracy",
+            ((MNIST, "BN"), (MNIST, "LN")),
+        ),
+        Cell(
+            "RNN, Transformer, sequences",
+            "online",
+            "accuracy",
+            ((ONE, "LN-GRU"), (ONE, "GRU")),
+        ),
     ),
     "speeds training up": (
         Cell("well", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "BN"))),
@@ -120,10 +131,12 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """Of all its questions."""
+        """Of the questions that are decided, and how many are not."""
         verdicts = [verdict for _, found in self.asked for verdict in found]
         words = {verdict.word for verdict in verdicts if verdict.holds is not None}
-        return f"**{' and '.join(sorted(words, reverse=True)) or 'not decided'}**"
+        said = f"**{' and '.join(sorted(words, reverse=True)) or 'not decided'}**"
+        left = sum(verdict.holds is None for verdict in verdicts)
+        return said + f", {left} open" * bool(words and left)
 
     @property
     def studies(self) -> list[str]:
@@ -177,22 +190,28 @@ class Section:
         return said + "; runs cut off" * any(verdict.cut for verdict in verdicts)
 
     def _missing(self, verdicts: Sequence[Verdict]) -> str:
-        needed = sorted({verdict.needed for verdict in verdicts})
-        if 0 in needed:
+        if any(not verdict.needed and not verdict.longer for verdict in verdicts):
             return f"{self.left} more"
-        few = [f"{n:,}" for n in needed if n <= deciding.MOST]
-        many = [f"more than {deciding.MOST:,}"] if needed[-1] > deciding.MOST else []
-        return f"{', '.join(few + many)} seeds"
+        needed = sorted({verdict.needed for verdict in verdicts if not verdict.longer})
+        seeds = [f"{n:,}" for n in needed if n <= deciding.MOST]
+        seeds += [f"more than {deciding.MOST:,}"] * bool(needed and needed[-1] > deciding.MOST)
+        said = [f"{', '.join(seeds)} seeds"] * bool(seeds)
+        said += ["longer runs"] * any(verdict.longer for verdict in verdicts)
+        return "; ".join(said)
 
     def mean(self, arm: tuple[str, str], score: str) -> str:
-        """Of the seeds, with its interval; empty where there are none."""
+        """Of the seeds, with its interval; empty where there are none.
+
+        Of how long a level took, it is that of the runs that got there, and says how many.
+        """
         _, scale, digits = self.study.scores[score]
-        values = [
-            scale * run["test"][score]
-            for run in self.found.get(arm, {}).values()
-            if score in run["test"]
-        ]
-        return tables.spread(values, digits) if values else ""
+        runs = self.found.get(arm, {}).values()
+        scores = [score_of(self.study.work, run, score) for run in runs]
+        values = [scale * value for value in scores if value is not None]
+        said = tables.spread(values, digits) if values else ""
+        if score == EPOCHS and len(values) < len(runs):
+            return f"{said or 'none'}, {len(values)} of {len(runs)} runs"
+        return said
 
     def figures(self, cell: Cell) -> str:
         """The figures of a cell of BESIDE."""
@@ -292,6 +311,7 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
         committed: folder of the results.
     """
     sections = {name: section(study, committed) for name, study in studies.items()}
+    verdicts = [verdict for section in sections.values() for verdict in section.verdicts]
     return (
         _environment()
         .get_template("page")
@@ -299,6 +319,8 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
             claims={n: Claim(text, _asked(n, sections.values())) for n, text in CLAIMS.items()},
             beside=BESIDE,
             sections=sections,
+            asked=len(verdicts),
+            decided=sum(verdict.holds is not None for verdict in verdicts),
         )
     )
 

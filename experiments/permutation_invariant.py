@@ -9,6 +9,7 @@ from experiments.harness.digits import digits
 from experiments.harness.norms import NORMS
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
+LEVEL = 0.15  # nats of validation
 LARGE, SMALL = "batch 128", "batch 4"
 UNITS = 256
 
@@ -33,7 +34,9 @@ STUDY = Study(
     "layers, batches of 128 and of 4, training likelihood and test error by update. LayerNorm is "
     "the less sensitive to the size of the batch.",
     otherwise="Smaller: hidden layers of 256 units for 1,000. Adam, gradients clipped at norm 1; a "
-    "net without a norm is there too; 55,000 digits to learn from, 5,000 to stop by.",
+    "net without a norm is there too; 55,000 digits to learn from, 5,000 to stop by. The level was "
+    "0.1 nats at first, which most nets never reached at batch 4. What BatchNorm needs there was "
+    "asked when the curves had been seen.",
     work=Training(
         load,
         build,
@@ -42,13 +45,13 @@ STUDY = Study(
         "nll",
         higher=False,
         compiled=True,
-        level=0.1,
+        level=LEVEL,
     ),
     arms=arms({LARGE: 128, SMALL: 4}, ("none", "BN", "LN")),
     questions=(
         Question(
             2,
-            "BatchNorm suffers at 4, LayerNorm beside it",
+            "at 4 BatchNorm loses more than LayerNorm",
             "accuracy",
             plus=((SMALL, "LN"), (LARGE, "BN")),
             minus=((SMALL, "BN"), (LARGE, "LN")),
@@ -67,8 +70,17 @@ STUDY = Study(
             unit="points of accuracy",
         ),
         Question(
+            2,
+            f"at 4 BatchNorm needs more epochs than LayerNorm (to {LEVEL:g} nats)",
+            "epochs",
+            plus=((SMALL, "BN"),),
+            minus=((SMALL, "LN"),),
+            above=0.1,
+            unit="epochs",
+        ),
+        Question(
             5,
-            "BatchNorm needs fewer epochs than LayerNorm (batch 128, to a validation nll of 0.1)",
+            f"BatchNorm needs fewer epochs than LayerNorm (batch 128, to {LEVEL:g} nats)",
             "epochs",
             plus=((LARGE, "LN"),),
             minus=((LARGE, "BN"),),
@@ -77,7 +89,7 @@ STUDY = Study(
         ),
         Question(
             5,
-            "BatchNorm regularises: it ends better than LayerNorm (batch 128)",
+            "BatchNorm ends better than LayerNorm (batch 128)",
             "accuracy",
             plus=((LARGE, "BN"),),
             minus=((LARGE, "LN"),),
@@ -92,6 +104,6 @@ STUDY = Study(
     scores={
         "accuracy": ("test accuracy, %", 100, 2),
         "nll": ("nll, nats", 1, 4),
-        "epochs": ("epochs to 0.1 nats", 1, 1),
+        "epochs": (f"epochs to {LEVEL:g} nats", 1, 2),
     },
 )

@@ -15,7 +15,7 @@ from experiments.harness.study import Arm, Figures, Parts, Question, Size, Study
 IN_ORDER, PERMUTED = "in order", "permuted"
 PIXELS, UNITS, BATCH = 784, 100, 64
 VALIDATED = 2500  # digits; more would take as long as learning does
-UPDATES, IN_ROUND, TRIED = 8000, 400, 2  # updates of a run and of a round, rounds of a trial
+UPDATES, IN_ROUND, TRIED = 20_000, 400, 2  # updates of a run and of a round, rounds of a trial
 NOISE = 0.1
 
 # From the keyword arguments that all take.
@@ -77,15 +77,15 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 def apart(model: keras.Model, parts: Parts) -> Figures:
     """Whether the class of a test digit is another one where the model runs as in training."""
     x, _ = parts["test"]
+    inference = model.predict(x, batch_size=500, verbose=0).argmax(axis=-1)  # training moves it
     batches = [x[start : start + BATCH] for start in range(0, len(x), BATCH)]
     training = np.concatenate([np.argmax(model(b, training=True), axis=-1) for b in batches])
-    inference = model.predict(x, batch_size=500, verbose=0).argmax(axis=-1)
     return {"apart": training != inference}
 
 
 def _points(part: str, task: str, model: str, above: float) -> Question:
     return Question(
-        4,
+        12,
         f"{part} ({task}, 784 steps)",
         "accuracy",
         ((task, model),),
@@ -113,23 +113,22 @@ STUDY = Study(
         build,
         "sparse_categorical_crossentropy",
         scores.each_class,
-        "accuracy",
+        "nll",
+        higher=False,
         recalibrated=True,
         measure=apart,
     ),
     arms=arms({IN_ORDER: BATCH, PERMUTED: BATCH}, tuple(LAYERS)),
     questions=(
-        *(
-            Question(
-                1,
-                f"BatchNorm's answers in training are others than in inference ({task})",
-                "apart",
-                ((task, "BN-LSTM"),),
-                above=0.1,
-                scale=100,
-                unit="% of the digits",
-            )
-            for task in (IN_ORDER, PERMUTED)
+        # In order, noise alone makes them others.
+        Question(
+            1,
+            f"BatchNorm's answers in training are others than in inference ({PERMUTED})",
+            "apart",
+            ((PERMUTED, "BN-LSTM"),),
+            above=0.1,
+            scale=100,
+            unit="% of the digits",
         ),
         Question(
             1,

@@ -91,10 +91,6 @@ def measure(model: keras.Model, parts: Parts) -> Scores:
     }
 
 
-def _better(part: str, plus: tuple[str, str], minus: tuple[str, str]) -> Question:
-    return Question(13, part, "bleu", (plus,), (minus,), above=0.5, unit="BLEU")
-
-
 LN = "LN-LSTM"
 
 STUDY = Study(
@@ -129,23 +125,27 @@ STUDY = Study(
             )
             for task in (CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM)
         ),
-        _better(f"{LN} is better than LSTM (BPE)", (BYTE_PAIRS, LN), (BYTE_PAIRS, "LSTM")),
-        *(
-            _better(f"by {plus} it is better than by {minus}", (plus, LN), (minus, LN))
-            for plus, minus in (
-                (WORDS, CHARACTERS),
-                (BYTE_PAIRS, CHARACTERS),
-                (BYTE_PAIRS, WORDS),
-                (BYTE_PAIRS, UNIGRAM),
-            )
-        ),
         Question(
-            13,
-            "a beam of 4 is better than greedy (BPE)",
-            "beam_gain",
+            12,
+            f"{LN} is better than LSTM (BPE)",
+            "bleu",
             ((BYTE_PAIRS, LN),),
+            ((BYTE_PAIRS, "LSTM"),),
             above=0.5,
             unit="BLEU",
+        ),
+        *(
+            Question(
+                13,
+                f"{subwords} subwords are better than {other}",
+                "bleu",
+                ((subwords, LN),),
+                ((other, LN),),
+                above=0.5,
+                unit="BLEU",
+            )
+            for subwords in (BYTE_PAIRS, UNIGRAM)
+            for other in (CHARACTERS, WORDS)
         ),
     ),
     full=Size(None, 16_640, 40, patience=2, seeds=5, rates=(2e-3, 4e-3, 8e-3), trial=2),

@@ -1,15 +1,15 @@
 """What the runs say of a question, by the rule that `Question` states."""
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.stats
 
 from experiments.harness import samples
 from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.levels import EPOCHS, has_learned, score_of
 from experiments.harness.running import chosen_rate, first_runs
 from experiments.harness.study import Arm, Question, Run, Size, Study
 
@@ -34,6 +34,7 @@ class Verdict:
         needed: how many seeds would, where no run is missing.
         runs: how many are behind it.
         cut: how many of them a bound ended, before validation stopped improving.
+        longer: whether longer ones would decide, where it is not decided.
     """
 
     question: Question
@@ -46,6 +47,7 @@ class Verdict:
     needed: int = 0
     runs: int = 0
     cut: int = 0
+    longer: bool = False
 
     @property
     def word(self) -> str:
@@ -60,10 +62,13 @@ class Verdict:
         q = self.question
         seeds = f"{self.seeds} seed{'' if self.seeds == 1 else 's'}"
         half = f" ± {self.half:.{q.digits}f}" if math.isfinite(self.half) else ""
-        mean = round(self.mean, q.digits) + 0.0  # no -0
+        mean, against = self.mean, f"against {q.above:g}"
+        if not q.plus:  # it is "yes" where what is taken away is small enough
+            mean, against = -mean, f"at most {-q.above:g}"
+        mean = round(mean, q.digits) + 0.0  # no -0
         drawn = f", resampling {self.samples:,} parts of the test set" if self.samples else ""
         cut = f", {self.cut} of {self.runs} runs cut off" if self.cut else ""
-        return f"{mean:.{q.digits}f}{half} {q.unit}, against {q.above:g}; {seeds}{drawn}{cut}"
+        return f"{mean:.{q.digits}f}{half} {q.unit}, {against}; {seeds}{drawn}{cut}"
 
 
 def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
@@ -71,14 +76,42 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
     found = _judged(study, size, ledger, question)
     if size.rounds <= 1:  # nothing waits for validation
         return found
-    arms = {study.arm(*names) for names in (*question.plus, *question.minus)}
-    runs = [
-        entry
-        for arm, seed in itertools.product(arms, range(size.seeds))
-        for entry in _entries(study, arm, seed, size, ledger, question) or ()
-    ]
-    cut = sum(entry.get("ended") in BOUNDS for entry in runs)
-    return dataclasses.replace(found, runs=len(runs), cut=cut)
+    runs = {
+        arm: [
+            entry
+            for seed in range(size.seeds)
+            for entry in _entries(study, arm, seed, size, ledger, question) or ()
+        ]
+        for arm in (study.arm(*names) for names in (*question.plus, *question.minus))
+    }
+    every = [entry for entries in runs.values() for entry in entries]
+    cut = sum(entry.get("ended") in BOUNDS for entry in every)
+    found = dataclasses.replace(found, runs=len(every), cut=cut)
+    if found.seeds < size.seeds and found.missing:
+        return found
+    if lagging := _lagging(study, question, runs):
+        return Verdict(question, None, math.nan, math.inf, 0, 0, lagging, longer=True)
+    if question.score != EPOCHS and any(entry.get("ended") == "rounds" for entry in every):
+        missing = "longer runs would decide"
+        return dataclasses.replace(found, holds=None, missing=missing, longer=True)
+    return found
+
+
+def _lagging(study: Study, question: Question, runs: Mapping[Arm, Sequence[Entry]]) -> str:
+    """Which models did not get to what a question is about in all of their runs; "" if none."""
+
+    def there(entry: Entry) -> bool:
+        if question.score == EPOCHS:
+            return score_of(study.work, entry, EPOCHS) is not None
+        score = score_of(study.work, entry, question.score)
+        return has_learned(study.work, entry) and (score is None or math.isfinite(score))
+
+    counts = {arm: sum(map(there, entries)) for arm, entries in runs.items()}
+    if all(count == len(runs[arm]) for arm, count in counts.items()):
+        return ""
+    what = "got there" if question.score == EPOCHS else "learned"
+    said = ", ".join(f"{a.model} {what} in {n} of {len(runs[a])} runs" for a, n in counts.items())
+    return f"{said}: longer ones, or other learning rates, would decide"
 
 
 def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
@@ -101,9 +134,9 @@ def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Ver
     if abs(mean - question.above) > half or (half == 0 and mean != question.above):
         return Verdict(question, mean > question.above, mean, half, seeds, drawn)
     times = math.ceil(needed(values, question.above) / (len(values) if resampled else 1))
-    missing = f"some {times:,} seeds would decide"
+    missing = f"some {times:,} seeds would decide, at even odds"
     if times > MOST:
-        missing = f"more than {MOST:,} seeds would decide: it is as much as it is held against"
+        missing = f"more than {MOST:,} seeds would decide: the mean is next to the bound"
     elif resampled:
         more = (times - 1) * len({*question.plus, *question.minus})
         missing = f"some {times:,} seeds would decide, if each tells as much as a new test set, in "
@@ -136,7 +169,8 @@ def _score(
         return None
     if len(entries) == 1 and question.score in entries[0].get("samples", ()):
         return samples.unpacked(entries[0]["samples"][question.score])
-    return min(entry["test"][question.score] for entry in entries)
+    scores = [score_of(study.work, entry, question.score) for entry in entries]
+    return min(score for score in scores if score is not None) if None not in scores else None
 
 
 def _entries(
@@ -192,8 +226,8 @@ def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> 
         later = [Run(arm, rate, seed) for rate in rates for seed in size.later_seeds]
         lacking += [run for run in (*first, *later) if not ledger.find(run)]
     seconds = sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
-    runs = "1 more run" if len(lacking) == 1 else f"{len(lacking)} more runs"
-    return f"{runs} would decide, {time(seconds)}"
+    runs = "1 run is missing" if len(lacking) == 1 else f"{len(lacking)} runs are missing"
+    return f"{runs}, {time(seconds)}" if lacking else ""
 
 
 def seconds_left(study: Study, entries: Sequence[Entry]) -> float:

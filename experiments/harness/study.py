@@ -120,8 +120,8 @@ class Training:
         in_order: whether samples are learned in the order in which they are; else it is random.
         every: rounds between two times that `measure` is taken on the way too; 0 for never.
         level: of the score `monitor`, of all tasks or of each; how many `epochs` a run took to
-            reach it is then a score too (between two validations by a straight line; all that it
-            had, where it never did).
+            reach it is then a score too, between two validations by a straight line.
+        learned: of the same score; a run that never had it has not learned, and decides nothing.
         drawings: what the models draw, if they do.
     """
 
@@ -137,7 +137,14 @@ class Training:
     measure: Callable[[keras.Model, Parts], Figures] | None = None
     every: int = 0
     level: float | Mapping[str, float] | None = None
+    learned: float | None = None
     drawings: Drawings | None = None
+
+    def level_of(self, task: str) -> float:
+        """The level of a task; there must be one."""
+        level = self.level[task] if isinstance(self.level, Mapping) else self.level
+        assert level is not None
+        return level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +161,9 @@ class Question:
     The figure is a sum of scores less another, taken seed by seed: runs of a seed have the same
     data in the same order. It is "yes" where the 95 % interval of its mean over the seeds is above
     `above`, "no" where all of it is below, and else not decided. Where there is one seed, the
-    interval is that of its mean over the test samples, which are drawn again and again.
+    interval is that of its mean over the test samples, which are drawn again and again. Nor is it
+    decided where a run never reached the level that is asked for, or never learned; where it asks
+    for anything but `epochs`, neither if the bound on rounds ended a run before validation did.
 
     Attributes:
         claim: its number in docs/experiments.md.

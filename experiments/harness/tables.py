@@ -6,12 +6,12 @@ from experiments.harness import deciding
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """The mean over seeds, and the half width of its 95 % interval by Student's t.
+    """The mean over seeds, and of three or more the half of its 95 % interval by Student's t.
 
     >>> spread([97.0, 98.0, 99.0], 1)
     '98.0 ± 2.5'
-    >>> spread([97.0], 1)
-    '97.0'
+    >>> spread([97.0, 98.0], 1)
+    '97.5'
     """
     mean, half = deciding.interval(values)
-    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 1 else "")
+    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 2 else "")

@@ -2,11 +2,10 @@
 
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -136,13 +135,6 @@ class Trainer:
             measured = dict(state.measured)  # of these very weights, if it was then
             best = self._best_round(state.history)
             test |= measured.get(best + 1) or self.work.measure(self.model, self.parts)
-        level = self.work.level
-        if isinstance(level, Mapping):
-            level = level[run.arm.task]
-        if level is not None:
-            scores = [scores[self.work.monitor] for scores in state.history]
-            rounds = rounds_to(level, scores, self.work.higher)
-            test["epochs"] = rounds * self._in_round(run) / len(self.parts["training"][1])
         kept = self._kept(ended, state, test, run)
         if self.work.drawings and run.seed == 0:
             kept["drawings"] = self.work.drawings.make(self.model, self.parts)
@@ -155,6 +147,7 @@ class Trainer:
             "ended": ended,
             "best_round": best + 1,
             "updates": self._in_round(run) // run.arm.batch,
+            "epoch": round(len(self.parts["training"][1]) / run.arm.batch, 3),
             "test": samples.means(test),
             "validation": state.history[best],
             "history": {
@@ -229,20 +222,6 @@ class Trainer:
     def _restore(self, state: list[np.ndarray]) -> None:
         for variable, value in zip(variables(self.model), state, strict=True):
             variable.assign(value)
-
-
-def rounds_to(level: float, scores: Sequence[float], higher: bool) -> float:
-    """How many rounds a level took: between two validations by a straight line; all, if never.
-
-    >>> rounds_to(0.5, [0.2, 0.4, 0.8], higher=True)
-    2.25
-    """
-    for rounds, score in enumerate(scores, 1):
-        if score >= level if higher else score <= level:
-            before = scores[rounds - 2] if rounds > 1 else math.nan
-            share = (level - before) / (score - before) if math.isfinite(before) else 1.0
-            return rounds - 1 + share
-    return float(len(scores))
 
 
 def variables(model: keras.Model) -> list[keras.Variable]:

@@ -52,6 +52,7 @@ def entry(error, seed=0, rate=1e-3, seconds=60.0):
         "ended": "validation",
         "best_round": 1,
         "updates": 3,
+        "epoch": 6.0,
         "test": {"error": error},
         "validation": {"error": error + rate},
         "history": {"error": [2.0, error]},

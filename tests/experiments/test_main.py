@@ -34,7 +34,7 @@ def test_every_claim_is_asked_and_has_an_answer_or_what_would_give_one():
     verdicts = [verdict for section in sections for verdict in section.verdicts]
     assert {verdict.question.claim for verdict in verdicts} == set(page.CLAIMS)
     for verdict in verdicts:
-        assert (verdict.holds is None) == bool(re.search(r"\d .*would decide", verdict.missing))
+        assert (verdict.holds is None) == bool(verdict.missing)
 
 
 @pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)
@@ -88,7 +88,7 @@ def verdict(holds, needed=0):
 @pytest.mark.parametrize(
     ("answers", "word"),
     [
-        ([True, True, None], "**yes**"),
+        ([True, True, None], "**yes**, 1 open"),
         ([False], "**no**"),
         ([False, True], "**yes and no**"),
         ([None], "**not decided**"),
@@ -104,6 +104,8 @@ def test_a_claim_says_how_many_of_its_questions_are_decided_and_what_would_decid
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
     seeds = [verdict(True), verdict(None, 33), verdict(None, 12), verdict(None, 2000)]
     assert section.said(seeds) == "1 yes, 3 not decided (12, 33, more than 1,000 seeds)"
+    longer = dataclasses.replace(verdict(None), longer=True)
+    assert section.said([*seeds[:2], longer]) == "1 yes, 2 not decided (33 seeds; longer runs)"
     section = dataclasses.replace(section, left="2.0 hours")
     assert section.said([verdict(False), verdict(None)]) == "1 no, 1 not decided (2.0 hours more)"
 
@@ -112,3 +114,17 @@ def test_a_claim_says_where_a_bound_ended_runs():
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
     cut = dataclasses.replace(verdict(True), runs=6, cut=1)
     assert section.said([cut, verdict(False)]) == "1 yes, 1 no; runs cut off"
+
+
+def test_the_mean_of_a_level_is_that_of_the_runs_that_had_it():
+    study = dataclasses.replace(
+        made.STUDY,
+        work=dataclasses.replace(made.STUDY.work, level=1.5),
+        scores={"epochs": ("epochs", 1, 2)},
+    )
+    section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
+    entries = [made.entry(error) | {"task": "line"} for error in (1.0, 1.0, 1.9)]
+    found = {("line", "none"): dict(enumerate(entries)), ("line", "BN"): {0: entries[2]}}
+    section = dataclasses.replace(section, study=study, found=found)
+    assert section.mean(("line", "none"), "epochs") == "0.75, 2 of 3 runs"
+    assert section.mean(("line", "BN"), "epochs") == "none, 0 of 1 runs"

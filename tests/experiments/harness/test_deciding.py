@@ -16,13 +16,13 @@ SEEDS = 5
 SIZE = dataclasses.replace(made.SIZE, seeds=SEEDS, rates=(1e-3,))
 
 
-def decide(tmp_path, none, bn, question=made.QUESTION):
-    ledger = Ledger(tmp_path / "made.json", made.STUDY, SIZE)
+def decide(tmp_path, none, bn, question=made.QUESTION, study=made.STUDY):
+    ledger = Ledger(tmp_path / "made.json", study, SIZE)
     for model, errors in (("none", none), ("BN", bn)):
         for seed, error in enumerate(errors):
             run = Run(made.STUDY.arm("line", model), 1e-3, seed)
             ledger.add(run, made.entry(error))
-    return deciding.decide(made.STUDY, SIZE, ledger, question)
+    return deciding.decide(study, SIZE, ledger, question)
 
 
 NOISE = np.array([3.0, -8.0, 5.0, 9.0, -4.0])  # of a seed, the same for both
@@ -44,7 +44,7 @@ def test_an_interval_that_holds_the_threshold_says_how_many_seeds_would_decide(t
     deviation = np.std(NOISE, ddof=1)
     half = scipy.stats.t.ppf(0.975, needed - 1) * deviation / np.sqrt(needed)
     assert half < 2.0 < half * 1.2
-    assert verdict.missing == f"some {needed} seeds would decide"
+    assert verdict.missing == f"some {needed} seeds would decide, at even odds"
 
 
 def test_what_is_as_large_as_the_threshold_has_no_number_of_seeds(tmp_path):
@@ -73,6 +73,45 @@ def test_runs_that_a_bound_cut_off_are_counted(tmp_path, bound):
     assert verdict.figure.endswith("; 5 seeds, 3 of 10 runs cut off")
 
 
+@pytest.mark.parametrize(("bound", "holds"), [("rounds", None), ("hour", True)])
+def test_the_end_of_runs_that_the_bound_on_rounds_ended_decides_nothing(tmp_path, bound, holds):
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, SIZE)
+    for model, error in (("none", 2.0), ("BN", 1.0)):
+        for seed in range(SEEDS):
+            run = Run(made.STUDY.arm("line", model), 1e-3, seed)
+            ledger.add(run, made.entry(error) | {"ended": bound})
+    verdict = deciding.decide(made.STUDY, SIZE, ledger, made.QUESTION)
+    assert (verdict.holds, verdict.longer) == (holds, holds is None)
+    speed = dataclasses.replace(made.QUESTION, score="epochs", above=-0.1)
+    work = dataclasses.replace(made.STUDY.work, level=2.0)  # which both have at once
+    assert deciding.decide(dataclasses.replace(made.STUDY, work=work), SIZE, ledger, speed).holds
+
+
+def test_a_level_that_a_run_never_reached_decides_nothing_and_says_whose(tmp_path):
+    study = dataclasses.replace(made.STUDY, work=dataclasses.replace(made.STUDY.work, level=1.5))
+    asked = dataclasses.replace(made.QUESTION, score="epochs")
+    verdict = decide(tmp_path, [1.9, 1.9, 1.0, 1.0, 1.0], [1.0] * SEEDS, asked, study)
+    assert (verdict.word, verdict.figure, verdict.longer) == ("not decided", "", True)
+    assert verdict.missing.startswith("none got there in 3 of 5 runs, BN got there in 5 of 5 runs:")
+
+
+def test_runs_that_have_not_learned_decide_nothing(tmp_path):
+    study = dataclasses.replace(made.STUDY, work=dataclasses.replace(made.STUDY.work, learned=1.5))
+    verdict = decide(tmp_path, [1.9] * SEEDS, [1.0] * SEEDS, study=study)
+    assert verdict.word == "not decided"
+    assert verdict.missing.startswith("none learned in 0 of 5 runs, BN learned in 5 of 5 runs:")
+
+
+def test_what_is_no_number_decides_nothing(tmp_path):
+    assert decide(tmp_path, [2.0, np.nan, 2.0, 2.0, 2.0], [1.0] * SEEDS).longer
+
+
+def test_of_one_model_yes_is_at_most_so_much(tmp_path):
+    asked = dataclasses.replace(made.QUESTION, plus=(), above=-1.5, unit="points", digits=1)
+    verdict = decide(tmp_path, [1.0] * SEEDS, [1.0] * SEEDS, asked)
+    assert (verdict.word, verdict.figure) == ("yes", "1.0 ± 0.0 points, at most 1.5; 5 seeds")
+
+
 def test_equal_figures_decide_without_an_interval(tmp_path):
     assert decide(tmp_path, [2.0] * SEEDS, [1.0] * SEEDS).holds is True
 
@@ -80,13 +119,13 @@ def test_equal_figures_decide_without_an_interval(tmp_path):
 def test_missing_runs_are_counted_and_timed(tmp_path):
     verdict = decide(tmp_path, [1.0] * 4, [1.0] * 3)
     assert verdict.word == "not decided"
-    assert verdict.missing == "3 more runs would decide, 3 minutes"
+    assert verdict.missing == "3 runs are missing, 3 minutes"
     assert verdict.seeds == 3
 
 
 def test_a_study_that_was_not_run_takes_as_long_as_was_timed(tmp_path):
     verdict = decide(tmp_path, [], [])
-    assert verdict.missing == "10 more runs would decide, 20 minutes"
+    assert verdict.missing == "10 runs are missing, 20 minutes"
     assert verdict.figure == ""
 
 
@@ -133,7 +172,7 @@ def test_trials_and_whole_runs_take_as_long_as_others_of_their_kind(tmp_path):
     ledger.add(Run(study.arm("line", "BN"), 1e-3, 0), made.entry(1.0, seconds=50.0))
     assert deciding.seconds_left(study, ledger.entries) == 2 * 20 + 50
     verdict = deciding.decide(study, size, ledger, made.QUESTION)
-    assert verdict.missing == "3 more runs would decide, 2 minutes"
+    assert verdict.missing == "3 runs are missing, 2 minutes"
 
 
 def test_the_worst_of_the_rates_counts_where_it_is_asked_for(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import keras_norm
 from experiments.harness import samples, trainer
 from experiments.harness.study import Drawings, Run
-from experiments.harness.trainer import Trainer, rounds_to, values
+from experiments.harness.trainer import Trainer, values
 from tests.experiments import made
 
 BN = made.STUDY.arm("line", "BN")
@@ -152,28 +152,9 @@ def test_samples_that_are_learned_in_order_are(tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.concatenate(seen), made.X[:64])
 
 
-@pytest.mark.parametrize("level", [3.5, {RUN.arm.task: 3.5, "another task": 1.0}])
-def test_epochs_to_a_level_are_those_of_the_rounds(tmp_path, level):
-    """Two rounds are an epoch."""
-    work = dataclasses.replace(made.STUDY.work, level=level)
-    one, given = train(tmp_path, work=work), iter([4.0, 3.0, 3.1, 3.2])
-    one._scores = lambda part: {"error": next(given) if part == "validation" else 0.0}
-    assert one.run(RUN)["test"]["epochs"] == 0.75
-
-
-@pytest.mark.parametrize(
-    ("level", "scores", "rounds"),
-    [
-        (3.5, [4.0, 3.0, 3.8], 1.5),  # between two rounds by a straight line
-        (3.5, [3.0, 2.0], 1.0),  # what was before the first is not known
-        (3.5, [np.nan, 3.0], 2.0),
-        (3.5, [np.inf, 3.0], 2.0),
-        (0.1, [4.0, np.nan, 3.0], 3.0),  # never: all
-    ],
-)
-def test_rounds_to_a_level(level, scores, rounds):
-    assert rounds_to(level, scores, higher=False) == rounds
-    assert rounds_to(-level, [-score for score in scores], higher=True) == rounds
+def test_updates_of_a_round_and_of_an_epoch_are_kept(tmp_path):
+    kept = train(tmp_path).run(RUN)
+    assert (kept["updates"], kept["epoch"]) == (2, 4.0)
 
 
 def test_what_is_measured_on_the_way_is_kept_with_its_round(tmp_path):
