@@ -64,7 +64,8 @@ def measure(arm: Arm, seed: int, data: pathlib.Path | None) -> Scores:
     """Train for UPDATES, and look at what enters the second activation every EVERY updates.
 
     The shift between two looks is by how much the percentiles of a unit moved, over the distance
-    between its outer ones; the mean over units, percentiles and looks.
+    between its outer ones; the mean over units, percentiles and looks. What is looked at runs as in
+    training, and its statistics join the moving ones: so it is of the training digits.
     """
     parts = digits(data, (784,), None)
     inputs = keras.Input((784,), name="pixels")
@@ -82,7 +83,7 @@ def measure(arm: Arm, seed: int, data: pathlib.Path | None) -> Scores:
     for look in range(UPDATES // EVERY):
         rows = np.take(order, range(look * EVERY * BATCH, (look + 1) * EVERY * BATCH), mode="wrap")
         model.fit(x[rows], y[rows], BATCH, shuffle=False, verbose=0)
-        found = looked_at(parts["test"][0][:LOOKED_AT], training=True)
+        found = looked_at(x[:LOOKED_AT], training=True)
         looks.append(np.percentile(np.array(found), PERCENTILES, axis=0))
     _, accuracy = model.evaluate(*parts["test"], batch_size=500, verbose=0)
     return {"shift": shift(np.array(looks)), "accuracy": accuracy}
