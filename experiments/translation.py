@@ -92,6 +92,7 @@ def measure(model: keras.Model, parts: Parts) -> Scores:
 
 
 LN = "LN-LSTM"
+_better = functools.partial(Question, score="bleu", above=0.5, unit="BLEU")
 
 STUDY = Study(
     name="translation",
@@ -125,24 +126,18 @@ STUDY = Study(
             )
             for task in (CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM)
         ),
-        Question(
+        _better(
             12,
             f"{LN} is better than LSTM (BPE)",
-            "bleu",
-            ((BYTE_PAIRS, LN),),
-            ((BYTE_PAIRS, "LSTM"),),
-            above=0.5,
-            unit="BLEU",
+            plus=((BYTE_PAIRS, LN),),
+            minus=((BYTE_PAIRS, "LSTM"),),
         ),
         *(
-            Question(
+            _better(
                 13,
                 f"{subwords} subwords are better than {other}",
-                "bleu",
-                ((subwords, LN),),
-                ((other, LN),),
-                above=0.5,
-                unit="BLEU",
+                plus=((subwords, LN),),
+                minus=((other, LN),),
             )
             for subwords in (BYTE_PAIRS, UNIGRAM)
             for other in (CHARACTERS, WORDS)

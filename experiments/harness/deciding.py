@@ -101,9 +101,9 @@ def _lagging(study: Study, question: Question, runs: Mapping[Arm, Sequence[Entry
     """Which models did not get to what a question is about in all of their runs; "" if none."""
 
     def there(entry: Entry) -> bool:
-        if question.score == EPOCHS:
-            return score_of(study.work, entry, EPOCHS) is not None
         score = score_of(study.work, entry, question.score)
+        if question.score == EPOCHS:
+            return score is not None
         return has_learned(study.work, entry) and (score is None or math.isfinite(score))
 
     counts = {arm: sum(map(there, entries)) for arm, entries in runs.items()}
@@ -212,7 +212,7 @@ def needed(values: np.ndarray, above: float) -> int:
 
 
 def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> str:
-    """How long the runs take that a question lacks.
+    """How long the runs take that a question lacks; "" if it lacks none.
 
     A run takes as long as those of the study that have ended, or as the study says.
     """

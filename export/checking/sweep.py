@@ -10,7 +10,7 @@ from keras_norm.export.checking.running import Opened
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.data import Part
-from keras_norm.export.comparing.depth import timesteps_run
+from keras_norm.export.comparing.depth import timesteps_of
 from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.merging import merge
@@ -49,6 +49,7 @@ class Sweep:
         self.gap = GapMeter(model)
         self.worst: dict[str, tuple[Case, Arrays]] = {}
         self._off: dict[str, float] = {}
+        self._timesteps = timesteps_of(model)
 
     def __call__(self, part: Part) -> Partial:
         """Run one part in batches, and in training mode as one, unless the model takes one size."""
@@ -63,7 +64,7 @@ class Sweep:
             found.append(
                 Partial(
                     samples=batch.count,
-                    timesteps=timesteps_run(self.model, [case.inputs]),
+                    timesteps=self._timesteps(case.inputs),
                     scales=tuple((name, magnitude(y)) for name, y in expected.items()),
                     spreads=spreads({n: y[: batch.count] for n, y in batch.with_rows.items()}),
                     tallies=batch.tally(expected),

@@ -1,6 +1,6 @@
 """How far values travel through a model: the layers in a row, and the timesteps."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import keras
@@ -32,23 +32,31 @@ def _own_depth(operation: Any) -> int:
 
 
 def timesteps_run(model: Any, cases: Iterable[Arrays]) -> int:
-    """The most timesteps that a recurrent layer runs; 1 where no layer is recurrent.
+    """The most timesteps that a recurrent layer runs in any call; see `timesteps_of`.
+
+    Args:
+        model: a functional or Sequential model.
+        cases: the inputs of each call, by name.
+    """
+    return max(map(timesteps_of(model), cases))
+
+
+def timesteps_of(model: Any) -> Callable[[Arrays], int]:
+    """The most timesteps that a recurrent layer runs, from inputs; 1 where no layer is recurrent.
 
     Where the model leaves them open, they are those of the longest input whose second axis it
     leaves open too, or has at all, if there is none.
 
     Args:
         model: a functional or Sequential model; layers count however nested.
-        cases: the inputs of each call, by name.
     """
     lengths = set(_lengths(model))
-    fixed = [length for length in lengths if length is not None]
-    if None not in lengths:
-        return max(fixed, default=1)
-    specs = input_specs(model)
-    timed = [name for name, spec in specs.items() if len(spec.shape) > 1 and spec.shape[1] is None]
-    names = timed or [name for name, spec in specs.items() if len(spec.shape) > 1]
-    return max(1, *fixed, *(case[name].shape[1] for case in cases for name in names))
+    fixed = max((length for length in lengths if length is not None), default=1)
+    names: list[str] = []
+    if None in lengths:
+        wide = {name: spec.shape[1] for name, spec in input_specs(model).items() if spec.shape[1:]}
+        names = [name for name, length in wide.items() if length is None] or list(wide)
+    return lambda inputs: max([fixed, *(inputs[name].shape[1] for name in names)])
 
 
 def _lengths(model: Any) -> Iterator[int | None]:

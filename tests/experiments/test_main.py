@@ -34,7 +34,10 @@ def test_every_claim_is_asked_and_has_an_answer_or_what_would_give_one():
     verdicts = [verdict for section in sections for verdict in section.verdicts]
     assert {verdict.question.claim for verdict in verdicts} == set(page.CLAIMS)
     for verdict in verdicts:
-        assert (verdict.holds is None) == bool(verdict.missing)
+        told = re.search(
+            r"(seeds|\d .*|longer runs) would decide|\d+ .* missing, \d", verdict.missing
+        )
+        assert (verdict.holds is None) == bool(told)
 
 
 @pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)

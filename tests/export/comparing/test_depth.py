@@ -70,6 +70,14 @@ def test_timesteps_that_the_model_fixes_are_its_own():
     assert timesteps_run(model, [{"pixels": np.zeros((2, 784))}]) == 28
 
 
+def test_timesteps_that_no_input_has_are_one():
+    tokens = keras.layers.TextVectorization(vocabulary=["a", "b"])
+    text = keras.Input((), dtype="string", name="text")
+    words = keras.layers.Embedding(5, 3)(tokens(text))
+    model = keras.Model(text, keras.layers.SimpleRNN(2)(words))
+    assert timesteps_run(model, [{"text": np.array(["a b", "b"], object)}]) == 1
+
+
 @pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])
 def test_timesteps_that_cannot_be_told_are_those_of_the_longest_input(time):
     rows = keras.layers.TimeDistributed(keras.layers.SimpleRNN(2))
