@@ -38,8 +38,8 @@ CLAIMS = {
     11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
     "before it learn; and BatchNorm stands for whitening.",
     12: "A norm in a recurrence speeds up its training, and it ends better.",
-    13: "A text is best read and written by subwords, and an exported translator writes what Keras "
-    "writes.",
+    13: "A text is best read and written by subwords, and an exported model reads and writes it, "
+    "token by token, as Keras does.",
 }
 
 

@@ -46,7 +46,7 @@ def test_bits_are_logarithms_to_the_base_two():
 
 def test_a_block_is_read_in_pieces_that_each_begin_anew(monkeypatch):
     monkeypatch.setattr(characters, "text", made)
-    monkeypatch.setattr(characters, "stream", lambda model, ids: 0.0)
+    monkeypatch.setattr(characters, "stream", lambda model, ids: np.zeros(1))
     parts = characters.load("made", None, None)
     model = characters.build(Arm("made", "LSTM"), parts)
     kinds.randomize(model)
