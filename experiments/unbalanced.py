@@ -12,28 +12,41 @@ from experiments.harness.study import Arm, Parts, Question, Size, Study, Trainin
 
 EVEN, RARE, RARE_SMALL = "half are nines", "1 in 100 is a nine", "1 in 100, batch 8"
 SHARES = {EVEN: 0.5, RARE: 0.01, RARE_SMALL: 0.01}
-NINE = 9
+FOUR, NINE = 4, 9
 
 
 def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
     """Fours and nines, so many of them nines in training and validation; the test is even."""
     parts = digits(data, (784,), None)
     return {
-        name: share_of_nines(x, y, 0.5 if name == "test" else SHARES[task], samples)
-        for name, (x, y) in parts.items()
+        name: share_of(NINE, FOUR, part, 0.5 if name == "test" else SHARES[task], samples)
+        for name, part in parts.items()
     }
 
 
-def share_of_nines(
-    x: np.ndarray, classes: np.ndarray, share: float, samples: int | None
+def share_of(
+    rare: int,
+    other: int,
+    part: tuple[np.ndarray, np.ndarray],
+    share: float,
+    samples: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As many fours and nines as there are, in this proportion, one after another at random."""
-    nines, fours = np.flatnonzero(classes == NINE), np.flatnonzero(classes == 4)
-    count = int(min(len(nines) / share, len(fours) / (1 - share), samples or np.inf))
-    few = max(round(count * share), 2)
-    rows = np.concatenate([nines[:few], fours[: count - few]])
+    """As many samples of two classes as there are, in this proportion, in a random order.
+
+    Args:
+        rare: the class whose samples are the share; its label is 1.
+        other: the class of the rest.
+        part: inputs and classes.
+        share: of the samples.
+        samples: how many at most; None for all.
+    """
+    x, classes = part
+    few, many = np.flatnonzero(classes == rare), np.flatnonzero(classes == other)
+    count = int(min(len(few) / share, len(many) / (1 - share), samples or np.inf))
+    there = max(round(count * share), 2)
+    rows = np.concatenate([few[:there], many[: count - there]])
     rows = np.random.default_rng(0).permutation(rows)
-    return x[rows], (classes[rows] == NINE).astype("int32")
+    return x[rows], (classes[rows] == rare).astype("int32")
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:

@@ -38,6 +38,7 @@ ARMS = {
     "covariate_shift": ("MNIST, two hidden layers", "whitening"),
     "first_batch": ("in order", "BN-LSTM from noise"),
     "unbalanced": ("1 in 100, batch 8", "BN"),
+    "rare_questions": ("1 in 50, batch 8", "GRU"),
     "online": ("TREC, batch 1, one pass", "GRU"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "movielens": ("MovieLens", "LN; embeddings and hidden"),
@@ -73,8 +74,8 @@ def folder(monkeypatch, tmp_path):
         for k in range(60)
     ]
     monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
-    texts = np.array([f"what is number {k % 9} ?".encode() for k in range(60)], object)
-    questions = {"text": texts, "label-coarse": np.arange(60) % 6}
+    texts = np.array([f"what is number {k % 9} ?".encode() for k in range(300)], object)
+    questions = {"text": texts, "label-coarse": np.arange(300) % 6}
     play = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(300))
     texts = {"trec": questions, "tiny_shakespeare": {"text": np.array([play.encode()])}}
     monkeypatch.setattr(data, "from_tfds", lambda name, *_: texts[name])
@@ -163,10 +164,10 @@ def test_a_constant_leaves_the_whole_variance_untold():
 
 
 @pytest.mark.parametrize(("share", "samples", "nines"), [(0.5, None, 100), (0.01, 200, 2)])
-def test_a_share_of_the_digits_are_nines(share, samples, nines):
+def test_a_share_of_the_samples_are_of_the_rare_class(share, samples, nines):
     classes = np.array([9] * 100 + [4] * 300)
     x = np.arange(400)
-    rows, labels = unbalanced.share_of_nines(x, classes, share, samples)
+    rows, labels = unbalanced.share_of(9, 4, (x, classes), share, samples)
     assert labels.sum() == nines
     assert len(rows) == (nines / share)
     np.testing.assert_array_equal(classes[rows] == 9, labels == 1)
