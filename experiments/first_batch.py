@@ -103,5 +103,5 @@ STUDY = Study(
     full=Size(None, 0, 0, patience=0, seeds=5, rates=()),
     smoke=Size(None, 0, 0, patience=0, seeds=1, rates=()),
     minutes=0.3,
-    scores={"gradient": ("largest gradient, powers of ten", 1, 1)},
+    scores={"gradient": (f"largest gradient, powers of ten ({MOST:.0f}: no number)", 1, 1)},
 )

@@ -132,9 +132,9 @@ STUDY = Study(
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=6.0,
     scores={
-        "unexplained": ("100 steps, variance not told", 1, 3),
+        "unexplained": ("variance not told, 100 steps", 1, 3),
         "unexplained_200": ("200 steps", 1, 3),
         "unexplained_400": ("400 steps", 1, 3),
-        "beyond": ("400 less 100", 1, 3),
+        "beyond": ("variance not told, 400 steps less 100", 1, 3),
     },
 )

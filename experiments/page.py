@@ -8,39 +8,28 @@ from collections.abc import Iterable, Mapping, Sequence
 import jinja2
 import numpy as np
 
-from experiments import convolutional, online, permutation_invariant, scales
+from experiments import click_through_rate as clicks
+from experiments import (
+    convolutional,
+    covariate_shift,
+    lengths,
+    online,
+    order_embeddings,
+    permutation_invariant,
+    recurrences,
+    scales,
+    translation,
+    unbalanced,
+)
 from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.levels import EPOCHS, score_of
+from experiments.harness.pairs import BYTE_PAIRS, CHARACTERS, UNIGRAM, WORDS
 from experiments.harness.running import compared
 from experiments.harness.study import Study, Training
 
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
-
-CLAIMS = {
-    1: "LayerNorm computes the same in training and inference; BatchNorm does not.",
-    2: "BatchNorm depends on the batch size and suffers at small ones; LayerNorm works at batch "
-    "size 1.",
-    3: "Recurrent BatchNorm lacks statistics for test sequences longer than any in training; "
-    "LayerNorm needs none.",
-    4: "Without normalization the summed input of a recurrence grows or shrinks over the steps, "
-    "and gradients with it; LayerNorm holds them.",
-    5: "BatchNorm speeds up the training of static networks more than LayerNorm; its noise "
-    "regularises.",
-    6: "Dividing by the deviation matters more than subtracting the mean.",
-    7: "Normalising embeddings helps click-through-rate models; LayerNorm and its variants are the "
-    "most stable there.",
-    8: "BatchNorm belongs before the activation.",
-    9: "BatchNorm erases differences of scale between features and keeps those between samples; "
-    "LayerNorm the reverse.",
-    10: "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
-    11: "What normalization is said to be for: the inputs of a layer shift less while the layers "
-    "before it learn; and BatchNorm stands for whitening.",
-    12: "A norm in a recurrence speeds up its training, and it ends better.",
-    13: "A text is best read and written by subwords, and an exported model reads and writes it, "
-    "token by token, as Keras does.",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +51,102 @@ class Cell:
 
 LARGE, SMALL = permutation_invariant.LARGE, permutation_invariant.SMALL
 MNIST, ONE = convolutional.MNIST, online.TASK
+
+# The claims of what normalization does, as papers and documents have them.
+CLAIMS = {
+    1: Cell(
+        "LayerNorm computes the same in training and inference; BatchNorm does not.",
+        "scales",
+        "gap",
+        ((scales.MODES, "BN-LSTM"), (scales.MODES, "LN-LSTM")),
+    ),
+    2: Cell(
+        "BatchNorm depends on the batch size and suffers at small ones; LayerNorm works at batch "
+        "size 1.",
+        "permutation_invariant",
+        "epochs",
+        ((SMALL, "BN"), (SMALL, "LN")),
+    ),
+    3: Cell(
+        "Recurrent BatchNorm lacks statistics for test sequences longer than any in training; "
+        "LayerNorm needs none.",
+        "lengths",
+        "beyond",
+        ((lengths.ADDITION, "LSTM"), (lengths.ADDITION, "BN-LSTM"), (lengths.ADDITION, "LN-LSTM")),
+    ),
+    4: Cell(
+        "Without normalization the summed input of a recurrence grows or shrinks over the steps, "
+        "and gradients with it; LayerNorm holds them.",
+        "recurrences",
+        "gradients",
+        tuple((recurrences.ORDINARY, model) for model in ("RNN", "LN-RNN", "LSTM", "LN-LSTM")),
+    ),
+    5: Cell(
+        "BatchNorm speeds up the training of static networks more than LayerNorm; its noise "
+        "regularises.",
+        "convolutional",
+        "epochs",
+        ((MNIST, "BN"), (MNIST, "LN")),
+    ),
+    6: Cell(
+        "Dividing by the deviation matters more than subtracting the mean.",
+        "click_through_rate",
+        "auc",
+        tuple(
+            (clicks.TASK, f"{norm}; {clicks.BOTH}")
+            for norm in ("LN without affine", "variance only", "centred only")
+        ),
+    ),
+    7: Cell(
+        "Normalising embeddings helps click-through-rate models; LayerNorm and its variants are "
+        "the most stable there.",
+        "click_through_rate",
+        "auc",
+        (
+            (clicks.TASK, "none"),
+            *((clicks.TASK, f"{n}; {clicks.EMBEDDINGS}") for n in ("BN", "LN", "variance only")),
+        ),
+    ),
+    8: Cell(
+        "BatchNorm belongs before the activation.",
+        "convolutional",
+        "accuracy",
+        ((MNIST, "BN"), (MNIST, f"BN{convolutional.AFTER}")),
+    ),
+    9: Cell(
+        "BatchNorm erases differences of scale between features and keeps those between samples; "
+        "LayerNorm the reverse.",
+        "scales",
+        "features",
+        ((scales.SCALES, "BN"), (scales.SCALES, "LN")),
+    ),
+    10: Cell(
+        "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
+        "unbalanced",
+        "auc",
+        ((unbalanced.RARE, "none"), (unbalanced.RARE, "BN"), (unbalanced.RARE, "LN")),
+    ),
+    11: Cell(
+        "What normalization is said to be for: the inputs of a layer shift less while the layers "
+        "before it learn; and BatchNorm stands for whitening.",
+        "covariate_shift",
+        "shift",
+        tuple((covariate_shift.TASK, norm) for norm in ("none", "BN", "LN")),
+    ),
+    12: Cell(
+        "A norm in a recurrence speeds up its training, and it ends better.",
+        "order_embeddings",
+        "epochs",
+        tuple((order_embeddings.PAIRS, model) for model in ("GRU", "LN-GRU")),
+    ),
+    13: Cell(
+        "A text is best read and written by subwords, and an exported model reads and writes it, "
+        "token by token, as Keras does.",
+        "translation",
+        "bleu",
+        tuple((task, translation.LN) for task in (CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM)),
+    ),
+}
 
 # BatchNorm beside LayerNorm, as it is usually told.
 BESIDE = {
@@ -122,18 +207,18 @@ class Claim:
     """A row of the first table.
 
     Attributes:
-        text: what is claimed.
+        cell: what is claimed, and the figures that say most of it.
         asked: the verdicts on its questions, by the section that has them.
     """
 
-    text: str
+    cell: Cell
     asked: tuple[tuple["Section", tuple[Verdict, ...]], ...]
 
     @property
     def verdict(self) -> str:
         """Of the questions that are decided, and how many are not."""
         verdicts = [verdict for _, found in self.asked for verdict in found]
-        words = {verdict.word for verdict in verdicts if verdict.holds is not None}
+        words = {"yes" if v.holds else "no" for v in verdicts if v.holds is not None}
         said = f"**{' and '.join(sorted(words, reverse=True)) or 'not decided'}**"
         left = sum(verdict.holds is None for verdict in verdicts)
         return said + f", {left} open" * bool(words and left)
@@ -183,7 +268,7 @@ class Section:
 
     def said(self, verdicts: Sequence[Verdict]) -> str:
         """How many are decided, what would decide the others, and whether a bound ended runs."""
-        words = collections.Counter(verdict.word for verdict in verdicts)
+        words = collections.Counter(verdict.word.partition(",")[0] for verdict in verdicts)
         counts = [f"{words[word]} {word}" for word in ("yes", "no", "not decided") if words[word]]
         open_ones = [verdict for verdict in verdicts if verdict.holds is None]
         said = ", ".join(counts) + (f" ({self._missing(open_ones)})" if open_ones else "")
@@ -196,7 +281,8 @@ class Section:
         seeds = [f"{n:,}" for n in needed if n <= deciding.MOST]
         seeds += [f"more than {deciding.MOST:,}"] * bool(needed and needed[-1] > deciding.MOST)
         said = [f"{', '.join(seeds)} seeds"] * bool(seeds)
-        said += ["longer runs"] * any(verdict.longer for verdict in verdicts)
+        longer = len(frozenset().union(*(verdict.longer for verdict in verdicts)))
+        said += [f"longer runs, at most {longer} hours"] * bool(longer)
         return "; ".join(said)
 
     def mean(self, arm: tuple[str, str], score: str) -> str:
@@ -216,11 +302,17 @@ class Section:
     def figures(self, cell: Cell) -> str:
         """The figures of a cell of BESIDE."""
         heading = self.study.scores[cell.score][0]
+        if not self.found:
+            return f"{heading}: not run yet"
+        tasks = dict.fromkeys(task for task, _ in cell.arms)
+        others = {task for task, model in self.found if self.mean((task, model), cell.score)}
+        shared = f" ({next(iter(tasks))})" * (len(tasks) == 1 and len(others) > 1)
         means = [
-            f"{model}, {task}: {self.mean((task, model), cell.score) or 'not run yet'}"
+            f"{model}{f' ({task})' * (len(tasks) > 1)} "
+            f"{self.mean((task, model), cell.score) or 'not run yet'}"
             for task, model in cell.arms
         ]
-        return f"{heading}: {'; '.join(means)}" if self.found else f"{heading}: not run yet"
+        return f"{heading}{shared}: {'; '.join(means)}"
 
 
 def section(study: Study, committed: pathlib.Path) -> Section:
@@ -316,7 +408,7 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
         _environment()
         .get_template("page")
         .render(
-            claims={n: Claim(text, _asked(n, sections.values())) for n, text in CLAIMS.items()},
+            claims={n: Claim(cell, _asked(n, sections.values())) for n, cell in CLAIMS.items()},
             beside=BESIDE,
             sections=sections,
             asked=len(verdicts),

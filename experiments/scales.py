@@ -142,6 +142,6 @@ STUDY = Study(
         "moved": ("moved by", 1, 3),
         "features": ("scales of features kept, correlation", 1, 2),
         "samples": ("scales of samples kept, correlation", 1, 2),
-        "gap": ("training from inference, at most", 1, 3),
+        "gap": ("states in training from those in inference, at most", 1, 3),
     },
 )

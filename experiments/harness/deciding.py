@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
@@ -34,7 +34,7 @@ class Verdict:
         needed: how many seeds would, where no run is missing.
         runs: how many are behind it.
         cut: how many of them a bound ended, before validation stopped improving.
-        longer: whether longer ones would decide, where it is not decided.
+        longer: those that must be longer to decide it, by task, model, rate and seed.
     """
 
     question: Question
@@ -47,12 +47,19 @@ class Verdict:
     needed: int = 0
     runs: int = 0
     cut: int = 0
-    longer: bool = False
+    longer: frozenset[tuple[str, str, float, int]] = frozenset()
 
     @property
     def word(self) -> str:
-        """For the page."""
-        return {True: "yes", False: "no", None: "not decided"}[self.holds]
+        """For the page; where a difference was asked for, "no" says what there is of it."""
+        if self.holds is not False:
+            return "yes" if self.holds else "not decided"
+        bound = self.question.above
+        if bound <= 0 or not (self.question.plus and self.question.minus):
+            return "no"
+        if self.mean + self.half < -bound:
+            return "no, the other way"
+        return "no, by less" if self.mean - self.half > 0 else "no"
 
     @property
     def figure(self) -> str:
@@ -89,29 +96,44 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
     found = dataclasses.replace(found, runs=len(every), cut=cut)
     if found.seeds < size.seeds and found.missing:
         return found
-    if lagging := _lagging(study, question, runs):
-        return Verdict(question, None, math.nan, math.inf, 0, 0, lagging, longer=True)
-    if question.score != EPOCHS and any(entry.get("ended") == "rounds" for entry in every):
-        missing = "longer runs would decide"
-        return dataclasses.replace(found, holds=None, missing=missing, longer=True)
+    if behind := [entry for entry in every if not _there(study, question, entry)]:
+        what = "got there" if question.score == EPOCHS else "learned"
+        counts = {
+            arm.model: (len([e for e in found if e not in behind]), len(found))
+            for arm, found in runs.items()
+        }
+        said = ", ".join(
+            f"{model} {what} in {n} of {all_} runs" for model, (n, all_) in counts.items()
+        )
+        missing = f"{said}: other learning rates, or {longer_runs(len(behind))}"
+        return Verdict(question, None, math.nan, math.inf, 0, 0, missing, longer=_names(behind))
+    short = [entry for entry in every if entry.get("ended") == "rounds"]
+    if question.score != EPOCHS and short:
+        missing = longer_runs(len(short))
+        return dataclasses.replace(found, holds=None, missing=missing, longer=_names(short))
     return found
 
 
-def _lagging(study: Study, question: Question, runs: Mapping[Arm, Sequence[Entry]]) -> str:
-    """Which models did not get to what a question is about in all of their runs; "" if none."""
+def _there(study: Study, question: Question, entry: Entry) -> bool:
+    """Whether a run got to what a question is about."""
+    score = score_of(study.work, entry, question.score)
+    if question.score == EPOCHS:
+        return score is not None
+    return has_learned(study.work, entry) and (score is None or math.isfinite(score))
 
-    def there(entry: Entry) -> bool:
-        score = score_of(study.work, entry, question.score)
-        if question.score == EPOCHS:
-            return score is not None
-        return has_learned(study.work, entry) and (score is None or math.isfinite(score))
 
-    counts = {arm: sum(map(there, entries)) for arm, entries in runs.items()}
-    if all(count == len(runs[arm]) for arm, count in counts.items()):
-        return ""
-    what = "got there" if question.score == EPOCHS else "learned"
-    said = ", ".join(f"{a.model} {what} in {n} of {len(runs[a])} runs" for a, n in counts.items())
-    return f"{said}: longer ones, or other learning rates, would decide"
+def _names(entries: Sequence[Entry]) -> frozenset[tuple[str, str, float, int]]:
+    return frozenset((e["task"], e["model"], e["rate"], e["seed"]) for e in entries)
+
+
+def longer_runs(count: int) -> str:
+    """What would decide, and what it takes at most.
+
+    >>> longer_runs(12)
+    '12 longer runs would decide, in at most an hour of two cores each'
+    """
+    runs = "1 longer run" if count == 1 else f"{count} longer runs"
+    return f"{runs} would decide, in at most an hour of two cores{' each' * (count > 1)}"
 
 
 def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:

@@ -1,21 +1,27 @@
 """The pictures of a study.
 
-Its curves: over the updates, a colour a model. A panel is the validation of a task; or, where a
-study measures on the way, a score of those. What its models drew, a panel a model.
+Its curves: over the epochs where the study tells those, else over the updates; a colour a model. A
+thin line is a seed, a thick one their mean as long as all go on. A panel is the validation of a
+task; or, where a study measures on the way, a score of those. What its models drew, a panel a
+model.
 """
 
+import itertools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import matplotlib.axes
 import matplotlib.figure
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.levels import EPOCHS
 from experiments.harness.running import compared
 from experiments.harness.study import Study, Training
 
 MOST = 6  # models that a panel can show
+ACROSS = 4  # panels in a row
 
 
 def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
@@ -39,12 +45,12 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     for axes, task in zip(panels, tasks, strict=True):
         for colour, model in enumerate(models):
             runs = found.get((task, model), {}).values()
-            for number, run in enumerate(runs):
+            lines = []
+            for run in runs:
                 values = scale * np.array(run["history"][name])
-                label = model if number == 0 else None
-                updates = run["updates"] * np.arange(1, len(values) + 1)
-                axes.plot(updates, values, color=f"C{colour}", alpha=0.7, lw=1, label=label)
-        axes.set(xlabel="updates", ylabel=f"validation {heading.removeprefix('test ')}")
+                lines.append((unit(study, run) * np.arange(1, len(values) + 1), values))
+            _lines(axes, lines, model, f"C{colour}")
+        axes.set(xlabel=along(study), ylabel=f"validation {heading.removeprefix('test ')}")
         axes.xaxis.set_major_locator(MaxNLocator(5))
         if not study.work.higher and axes.dataLim.y0 > 0:
             axes.set_yscale("log")
@@ -57,6 +63,36 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].legend(frameon=False)  # the colours are the same in all
     figure.savefig(path, dpi=120)
+
+
+def along(study: Study) -> str:
+    """What curves are drawn over, as the study tells how long a level took."""
+    heading, *_ = study.scores.get(EPOCHS, ("",))
+    return "epochs" if heading.startswith("epochs") else "updates"
+
+
+def unit(study: Study, run: Entry) -> float:
+    """How much of that a round has."""
+    return run["updates"] / (run["epoch"] if along(study) == "epochs" else 1.0)
+
+
+def _lines(
+    axes: matplotlib.axes.Axes,
+    lines: Sequence[tuple[np.ndarray, np.ndarray]],
+    model: str,
+    colour: str,
+    marker: str = "",
+) -> None:
+    """A model's seeds, and their mean where there are several."""
+    thin = {"alpha": 0.35, "lw": 0.7} if len(lines) > 1 else {"lw": 1.2, "label": model}
+    for x, y in lines:
+        axes.plot(x, y, color=colour, marker=marker, ms=3, **thin)
+    if len(lines) > 1:
+        shared = min(len(x) for x, _ in lines)
+        mean = np.mean([y[:shared] for _, y in lines], axis=0)
+        axes.plot(
+            lines[0][0][:shared], mean, color=colour, marker=marker, ms=3, lw=1.6, label=model
+        )
 
 
 def draw_drawings(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
@@ -86,19 +122,24 @@ def _measured(
         for name in study.scores
         if any(name in run["measured"][0][1] for runs in found.values() for run in runs.values())
     ]
-    figure = matplotlib.figure.Figure(figsize=(1 + 2.6 * len(names), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(names), squeeze=False)[0]
-    for axes, name in zip(panels, names, strict=True):
+    down, across = -(-len(names) // ACROSS), min(len(names), ACROSS)
+    size = (1 + 2.6 * across, 0.8 + 2.6 * down)
+    figure = matplotlib.figure.Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).flat
+    for axes, name in itertools.zip_longest(panels, names):
+        if name is None:
+            axes.set_axis_off()
+            continue
         heading, scale, _ = study.scores[name]
         for colour, ((_, model), runs) in enumerate(found.items()):
-            for number, run in enumerate(runs.values()):
+            lines = []
+            for run in runs.values():
                 rounds, scores = zip(*run["measured"], strict=True)
-                updates = run["updates"] * np.array(rounds)
-                values = [scale * score[name] for score in scores]
-                label = model if number == 0 else None
-                axes.plot(updates, values, "o-", color=f"C{colour}", alpha=0.7, lw=1, label=label)
-        axes.set(xlabel="updates")
+                values = scale * np.array([score[name] for score in scores])
+                lines.append((unit(study, run) * np.array(rounds), values))
+            _lines(axes, lines, model, f"C{colour}", marker="o")
+        axes.set(xlabel=along(study))
         axes.set_title(heading, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(frameon=False)
+    figure.axes[0].legend(frameon=False)
     figure.savefig(path, dpi=120)

@@ -34,9 +34,7 @@ def test_every_claim_is_asked_and_has_an_answer_or_what_would_give_one():
     verdicts = [verdict for section in sections for verdict in section.verdicts]
     assert {verdict.question.claim for verdict in verdicts} == set(page.CLAIMS)
     for verdict in verdicts:
-        told = re.search(
-            r"(seeds|\d .*|longer runs) would decide|\d+ .* missing, \d", verdict.missing
-        )
+        told = re.search(r"(seeds|\d .*) would decide|\d+ .* missing, \d", verdict.missing)
         assert (verdict.holds is None) == bool(told)
 
 
@@ -99,7 +97,7 @@ def verdict(holds, needed=0):
 )
 def test_a_claim_is_answered_by_what_is_decided_of_it(answers, word):
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
-    claim = page.Claim("it is so", ((section, tuple(map(verdict, answers))),))
+    claim = page.Claim(page.CLAIMS[1], ((section, tuple(map(verdict, answers))),))
     assert claim.verdict == word
 
 
@@ -107,8 +105,12 @@ def test_a_claim_says_how_many_of_its_questions_are_decided_and_what_would_decid
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
     seeds = [verdict(True), verdict(None, 33), verdict(None, 12), verdict(None, 2000)]
     assert section.said(seeds) == "1 yes, 3 not decided (12, 33, more than 1,000 seeds)"
-    longer = dataclasses.replace(verdict(None), longer=True)
-    assert section.said([*seeds[:2], longer]) == "1 yes, 2 not decided (33 seeds; longer runs)"
+    runs = [("line", "BN", 1e-3, seed) for seed in range(3)]
+    longer = [
+        dataclasses.replace(verdict(None), longer=frozenset(some)) for some in (runs, runs[:2])
+    ]
+    expected = "1 yes, 3 not decided (33 seeds; longer runs, at most 3 hours)"
+    assert section.said([*seeds[:2], *longer]) == expected
     section = dataclasses.replace(section, left="2.0 hours")
     assert section.said([verdict(False), verdict(None)]) == "1 no, 1 not decided (2.0 hours more)"
 
@@ -131,3 +133,22 @@ def test_the_mean_of_a_level_is_that_of_the_runs_that_had_it():
     section = dataclasses.replace(section, study=study, found=found)
     assert section.mean(("line", "none"), "epochs") == "0.75, 2 of 3 runs"
     assert section.mean(("line", "BN"), "epochs") == "none, 0 of 1 runs"
+
+
+def test_figures_of_a_cell_name_what_differs_between_them():
+    section = page.section(experiments.STUDIES["recurrences"], experiments.RESULTS)
+    cell = dataclasses.replace(page.CLAIMS[4], arms=(("gain 1", "RNN"), ("gain 1", "LN-RNN")))
+    heading = "change of the gradient, powers of ten"
+    assert re.fullmatch(rf"{heading} \(gain 1\): RNN \d.*; LN-RNN \d.*", section.figures(cell))
+    cell = dataclasses.replace(cell, arms=(("gain 1", "RNN"), ("gain 2", "RNN")))
+    assert re.fullmatch(
+        rf"{heading}: RNN \(gain 1\) \d.*; RNN \(gain 2\) \d.*", section.figures(cell)
+    )
+
+
+def test_every_claim_and_every_cell_beside_it_names_figures_that_there_are():
+    cells = [*page.CLAIMS.values(), *(cell for pair in page.BESIDE.values() for cell in pair)]
+    for cell in cells:
+        study = experiments.STUDIES[cell.study]
+        assert cell.score in study.scores
+        assert set(cell.arms) <= {(arm.task, arm.model) for arm in study.arms}

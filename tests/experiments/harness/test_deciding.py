@@ -81,7 +81,8 @@ def test_the_end_of_runs_that_the_bound_on_rounds_ended_decides_nothing(tmp_path
             run = Run(made.STUDY.arm("line", model), 1e-3, seed)
             ledger.add(run, made.entry(error) | {"ended": bound})
     verdict = deciding.decide(made.STUDY, SIZE, ledger, made.QUESTION)
-    assert (verdict.holds, verdict.longer) == (holds, holds is None)
+    cut = {(a.task, a.model, 1e-3, seed) for a in made.STUDY.arms for seed in range(SEEDS)}
+    assert (verdict.holds, verdict.longer) == (holds, cut if holds is None else frozenset())
     speed = dataclasses.replace(made.QUESTION, score="epochs", above=-0.1)
     work = dataclasses.replace(made.STUDY.work, level=2.0)  # which both have at once
     assert deciding.decide(dataclasses.replace(made.STUDY, work=work), SIZE, ledger, speed).holds
@@ -91,8 +92,12 @@ def test_a_level_that_a_run_never_reached_decides_nothing_and_says_whose(tmp_pat
     study = dataclasses.replace(made.STUDY, work=dataclasses.replace(made.STUDY.work, level=1.5))
     asked = dataclasses.replace(made.QUESTION, score="epochs")
     verdict = decide(tmp_path, [1.9, 1.9, 1.0, 1.0, 1.0], [1.0] * SEEDS, asked, study)
-    assert (verdict.word, verdict.figure, verdict.longer) == ("not decided", "", True)
-    assert verdict.missing.startswith("none got there in 3 of 5 runs, BN got there in 5 of 5 runs:")
+    assert (verdict.word, verdict.figure) == ("not decided", "")
+    assert verdict.longer == {("line", "none", 1e-3, seed) for seed in (0, 1)}
+    assert verdict.missing == (
+        "none got there in 3 of 5 runs, BN got there in 5 of 5 runs: other learning rates, or "
+        "2 longer runs would decide, in at most an hour of two cores each"
+    )
 
 
 def test_runs_that_have_not_learned_decide_nothing(tmp_path):
@@ -110,6 +115,28 @@ def test_of_one_model_yes_is_at_most_so_much(tmp_path):
     asked = dataclasses.replace(made.QUESTION, plus=(), above=-1.5, unit="points", digits=1)
     verdict = decide(tmp_path, [1.0] * SEEDS, [1.0] * SEEDS, asked)
     assert (verdict.word, verdict.figure) == ("yes", "1.0 ± 0.0 points, at most 1.5; 5 seeds")
+
+
+@pytest.mark.parametrize(
+    ("shift", "word"),
+    [
+        (1.0, "no, by less"),
+        (0.0, "no"),
+        (-1.0, "no"),
+        (-3.0, "no, the other way"),
+    ],
+)
+def test_no_says_what_there_is_of_a_difference_that_was_asked_for(tmp_path, shift, word):
+    asked = dataclasses.replace(made.QUESTION, above=2.0)
+    own = np.array([0.1, -0.2, 0.0, 0.2, -0.1])
+    assert decide(tmp_path, 20 + NOISE + shift + own, 20 + NOISE, asked).word == word
+
+
+def test_no_is_no_where_it_was_asked_whether_something_is_at_most_as_large(tmp_path):
+    asked = dataclasses.replace(made.QUESTION, above=-1.0)
+    assert decide(tmp_path, NOISE, NOISE + 3.0, asked).word == "no"
+    alone = dataclasses.replace(made.QUESTION, minus=(), above=30.0)
+    assert decide(tmp_path, [20.0] * SEEDS, [1.0] * SEEDS, alone).word == "no"
 
 
 def test_equal_figures_decide_without_an_interval(tmp_path):

@@ -58,6 +58,32 @@ def test_what_is_measured_on_the_way_is_drawn_in_a_panel_each(ledger, tmp_path, 
     np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[6, 50], [12, 70]])
 
 
+@pytest.mark.parametrize(
+    ("heading", "axis", "first"),
+    [("epochs to 1.5", "epochs", 0.5), ("updates to 1.5", "updates", 3.0)],
+)
+def test_curves_are_over_what_the_study_tells(ledger, tmp_path, monkeypatch, heading, axis, first):
+    scores = {"error": ("error", 1, 3), "epochs": (heading, 1, 2)}
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
+    pictures.draw(dataclasses.replace(made.STUDY, scores=scores), ledger, tmp_path / "made.png")
+    (axes,) = drawn[0].axes
+    assert axes.get_xlabel() == axis
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [first, 2 * first])
+
+
+def test_the_mean_of_the_seeds_goes_as_far_as_all_of_them(ledger, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
+    for entry in ledger.entries:
+        entry["history"] = {"error": [2.0, 1.0, 0.5] if entry["seed"] else [4.0, 3.0]}
+    pictures.draw(made.STUDY, ledger, tmp_path / "made.png")
+    *seeds, mean = drawn[0].axes[0].lines[:3]
+    assert [len(line.get_xdata()) for line in seeds] == [2, 3]
+    np.testing.assert_allclose(mean.get_xydata(), [[3, 3.0], [6, 2.0]])
+    assert mean.get_label() == "none"
+
+
 def test_a_measurement_has_no_curves(ledger, tmp_path):
     work = Measurement(lambda arm, seed, data: {})
     pictures.draw(dataclasses.replace(made.STUDY, work=work), ledger, tmp_path / "made.png")
