@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 import keras_norm
-from experiments.harness import data
+from experiments.harness import data, penn
 from experiments.harness.study import Arm, Figures, Parts, Question, Size, Study, Training, arms
 from keras_norm.export import Step, export_saved_model, export_tflite, open_runner
 
@@ -18,9 +18,6 @@ LONGER, BLOCK = (200, 400), 1600  # a block of the test text is read in pieces, 
 TRIED = 2  # rounds that choose the learning rate
 STREAM, SAME = 120, 1e-5  # characters that the exported files read, one by one; what is the same
 TINY = 1e-12
-
-# Characters of each file of the Penn Treebank, where it is whole.
-COUNTS = {"train": 5_017_482, "valid": 393_042, "test": 442_423}
 
 LAYERS = {
     "LSTM": lambda **options: keras_norm.NormLSTM(UNITS, **options),
@@ -34,13 +31,7 @@ def text(task: str, part: str, folder: pathlib.Path | None) -> str:
     if task == SHAKESPEARE:
         split = {"training": "train"}.get(part, part)
         return data.from_tfds("tiny_shakespeare", split, folder)["text"][0].decode()
-    name = {"training": "train", "validation": "valid"}.get(part, part)
-    path = data.file("ptb", f"ptb.{name}.txt", folder)
-    with data.whole("ptb", path):
-        characters = character_form(path.read_text(encoding="utf-8"))
-        if len(characters) != COUNTS[name]:
-            raise ValueError(f"{len(characters):,} characters, not {COUNTS[name]:,}")
-        return characters
+    return character_form(penn.text(part, folder))
 
 
 def character_form(words: str) -> str:

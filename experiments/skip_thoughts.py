@@ -21,7 +21,7 @@ import numpy as np
 from keras import ops
 
 import keras_norm
-from experiments.harness import data, linear, sentences
+from experiments.harness import data, linear, penn, sentences
 from experiments.harness.study import Arm, Parts, Question, Scores, Size, Study, Training, arms
 
 TEXT = "Penn Treebank"
@@ -59,8 +59,8 @@ def read_pairs(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Ids of sentences and their neighbours, and how many words these are; and what is asked."""
     read = {}
-    for part, name in (("training", "train"), ("validation", "valid"), ("test", "test")):
-        text = data.file("ptb", f"ptb.{name}.txt", folder).read_text(encoding="utf-8")
+    for part in penn.FILES:
+        text = penn.text(part, folder)
         lines = text.replace("<unk>", "[UNK]").splitlines()[: samples and samples + 2]
         read[part] = [ended(line.split(), LONGEST) for line in lines]
     tokenizer = sentences.tokenizer_of(read["training"], "words", WORDS)

@@ -80,6 +80,11 @@ def _loaded(name: str, split: str, data: pathlib.Path | None, **options: Any) ->
             _reach(name)
         return tfds.load(name, split=split, download=not prepared, **where, **options)
     except Exception as error:  # TFDS has many, of no common kind
+        if prepared:
+            raise DataMissingError(
+                f"{where['data_dir'] / name} is cut off or of another version "
+                f'({type(error).__name__}): fill it anew by tfds.load("{name}", data_dir=...)'
+            ) from error
         raise DataMissingError(
             f"{name} could not be loaded ({type(error).__name__}). Where there is no network, give "
             f'by --data or KERAS_NORM_DATA a folder whose tfds/ was filled by tfds.load("{name}", '

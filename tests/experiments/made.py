@@ -5,7 +5,7 @@ import numpy as np
 
 import keras_norm
 from experiments import skip_thoughts
-from experiments.harness import sentences
+from experiments.harness import penn, sentences
 from experiments.harness.study import Question, Size, Study, Training, arms
 
 RNG = np.random.default_rng(0)
@@ -67,13 +67,14 @@ SICK = (
 )
 
 
-def texts(folder):
+def texts(folder, monkeypatch):
     """A text of numbered sentences, and a few that skip-thoughts are asked about."""
     for name in ("ptb", "sick", "sentence_classification"):
         (folder / name).mkdir()
-    for name in ("train", "valid", "test"):
-        lines = "".join(f" number {k} is <unk> \n" for k in range(20))
-        (folder / f"ptb/ptb.{name}.txt").write_text(lines)
+    lines = "".join(f" number {k} is <unk> \n" for k in range(20))
+    for part, (name, _) in penn.FILES.items():
+        (folder / "ptb" / name).write_text(lines)
+        monkeypatch.setitem(penn.FILES, part, (name, len(lines)))
     for name in skip_thoughts.SICK.values():
         (folder / "sick" / name).write_text(SICK)
     for name in sentences.FILES.values():

@@ -46,9 +46,9 @@ def test_pairs_that_are_cut_off_or_of_another_form_are_one_line(kept, tmp_path):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     """The files that are read."""
-    made.texts(tmp_path)
+    made.texts(tmp_path, monkeypatch)
     return tmp_path
 
 

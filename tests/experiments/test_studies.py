@@ -91,7 +91,7 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(pairs, "read", lambda folder: letters)
     monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})
     monkeypatch.setattr(characters, "text", lambda *_: "".join(RNG.choice(list("abc\n"), 3000)))
-    made_up.texts(tmp_path)
+    made_up.texts(tmp_path, monkeypatch)
     monkeypatch.setattr(data, "file", lambda name, file, folder: folder / name / file)
     return tmp_path
 

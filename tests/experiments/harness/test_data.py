@@ -50,6 +50,13 @@ def test_what_is_in_the_folder_is_not_downloaded(tmp_path, monkeypatch):
     assert data.from_tfds("mnist", "test", tmp_path) == {}
 
 
+def test_what_was_prepared_and_is_damaged_is_to_be_prepared_anew(tmp_path):
+    (tmp_path / "tfds" / "mnist").mkdir(parents=True)
+    expected = r'mnist is cut off or of another version .*: fill it anew by tfds.load\("mnist"'
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.from_tfds("mnist", "test", tmp_path)
+
+
 @pytest.mark.parametrize("given", [None, "empty"])
 def test_missing_files_say_where_to_find_them(given, tmp_path):
     expected = r"ptb.train.txt.*KERAS_NORM_DATA name a folder.*wojzaremba"
