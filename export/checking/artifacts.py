@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -100,8 +100,17 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         dataclasses.replace(source, open=functools.partial(Streamed, model, source.open))
         if source.alone
         else source
-        for source in found
+        for source in _numbered(found)
     )
+
+
+def _numbered(found: Sequence[Source]) -> Iterator[Source]:
+    """Results are kept by name: of those that share one, the second has a number, and so on."""
+    seen: dict[str, int] = {}
+    for source in found:
+        seen[source.name] = seen.get(source.name, 0) + 1
+        number = f" ({seen[source.name]})" if seen[source.name] > 1 else ""
+        yield dataclasses.replace(source, name=source.name + number)
 
 
 def _short(path: pathlib.Path) -> str:

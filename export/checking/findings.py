@@ -53,13 +53,15 @@ def findings(
         samples: number of samples in the data.
         length: timesteps of the data, None without or with several.
     """
-    found = [f for result in (*artifacts, own) for f in _of_result(result, own)]
+    found = [(r.path or r.name, f) for r in (*artifacts, own) for f in _of_result(r, own)]
     causes = [*_of_statistics(gap, samples, length), *_of_gap(gap)]
-    found += causes
     if not gap.passed and not causes:
-        found.append(_of_max_gap(gap))
-    # A file that fails in two runners is one finding.
-    return tuple({(f.seen, f.advice): f for f in reversed(found)}.values())[::-1]
+        causes.append(_of_max_gap(gap))
+    found += [("", cause) for cause in causes]
+    told: dict[tuple[str, str, str], Finding] = {}
+    for file, finding in found:  # a file that fails in two runners is one finding
+        told.setdefault((file, finding.seen, finding.advice), finding)
+    return tuple(told.values())
 
 
 def _of_result(result: ArtifactResult, own: ArtifactResult) -> Iterator[Finding]:

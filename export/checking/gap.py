@@ -58,7 +58,8 @@ class GapMeter:
 
         Args:
             inputs: arrays (batch, ...) by input name.
-            labels: by output name (`keras_norm.export.comparing.metrics.read_labels`), or None.
+            labels: by output name (`keras_norm.export.comparing.metrics.read_labels`), or None; of
+                a batch that was filled to the one size that a model takes, those of its first rows.
 
         Returns:
             What was measured. Of a model that cannot be rebuilt from its config, or that raises in
@@ -78,12 +79,16 @@ class GapMeter:
             self.error = one_line(error)
             return PartialGap(error=self.error)
         inference, training = (dict(zip(self.outputs, values, strict=True)) for values in both)
-        rows = len(ordered[0])
+        rows, labels = len(ordered[0]), labels or {}
+        known, trained = (
+            {name: values[name][: len(y)] for name, y in labels.items()}
+            for values in (inference, training)
+        )
         return PartialGap(
             tuple(_mode_difference(n, rows, inference[n], training[n]) for n in self.outputs),
             tuple(_statistics(place, *norm) for place, norm in enumerate(self.norms)),
-            tally(labels or {}, inference, inference),
-            tally(labels or {}, training, inference),
+            tally(labels, known, known),
+            tally(labels, trained, known),
         )
 
 

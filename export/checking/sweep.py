@@ -1,6 +1,7 @@
 """All data, a part at a time, through the Keras model and the artefacts."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,9 +72,8 @@ class Sweep:
                     artifacts=tuple(self._measured(artifact, batch) for artifact in self.artifacts),
                 )
             )
-        for _, case in part.samples.batches(part.samples.count):
-            places = [row - part.samples.first for row in case.rows]
-            given = {name: y[places] for name, y in labels.items()}
+        for rows, case in part.samples.batches(part.samples.count):
+            given = {name: y[rows] for name, y in labels.items()}
             found.append(Partial(gap=self.gap(case.inputs, given)))
         return merge(found)
 
@@ -93,7 +93,7 @@ class Sweep:
             rtol = TOLERANCES[coarsest([artifact.source.precision, own])]
         outputs = measure(batch.expected, actual, rtol, batch.case.rows, batch.source)
         off = max((_share(found) for found in outputs), default=-1.0)
-        if off > self._off.get(name, 0.0):
+        if off > self._off.get(name, -math.inf):
             self._off[name], self.worst[name] = off, (batch.case, batch.expected)
         return Measured(name, outputs, batch.tally(actual))
 

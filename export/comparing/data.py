@@ -106,9 +106,12 @@ class Data:
     def _read(self) -> Iterator[tuple[str, Any, Any]]:
         if self.files is not None:
             several = self.by_file or len(self.files) > 1
+            names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
                 y = None if self.of_files is None else read_npz(self.of_files[k])
-                yield file.name if several else "", read_npz(file), y
+                # Namesakes in two folders need the whole path.
+                name = file.name if names.count(file.name) == 1 else str(file)
+                yield name if several else "", read_npz(file), y
         elif _is_batched(self.data):
             for batch in _batches(self.data):
                 x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)

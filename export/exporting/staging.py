@@ -48,8 +48,8 @@ def staged(
             _require_free(target, overwrite, is_folder)
             if overwrite:
                 _take_place(work / target.name, target)
-            else:  # of two that end at once the later one fails
-                (work / target.name).rename(target)
+            else:
+                _move(work / target.name, target)
             if beside is not None:
                 _take_along(work / beside, target.with_name(beside))
         finally:
@@ -94,6 +94,19 @@ def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
         if old.exists() and not target.exists():
             old.rename(target)
         raise
+
+
+def _move(new: pathlib.Path, target: pathlib.Path) -> None:
+    """Give a file or folder a name that is free: of two that end at once the later one fails."""
+    if new.is_dir():  # no folder takes the place of one that holds something
+        new.rename(target)
+        return
+    try:
+        target.hardlink_to(new)  # a file that is renamed takes the place of another one
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        new.rename(target)
 
 
 def _take_along(new: pathlib.Path, old: pathlib.Path) -> None:

@@ -147,6 +147,8 @@ def colours(level: np.ndarray) -> np.ndarray:
 
 
 def _axis(name: str, cells: int, width: int, place: int | None) -> Axis:
+    if name == "sample":  # a row of its batch: not the number that the user knows
+        return Axis(name, (), width, None)
     ticks = sorted({0, (cells - 1) // 2, cells - 1})
     mark = None if place is None else 100 * (place // width + 0.5) / cells
     return Axis(name, tuple(width * tick for tick in ticks), width, mark)

@@ -8,8 +8,8 @@ from keras_norm.export.runners.worker_runner import WorkerRunner
 
 # Bytes of the first arena that is tried, and of the last; each is twice the one before.
 SMALLEST, LARGEST = 2**12, 2**24
-# What the worker says where no arena helps.
-HOPELESS = ("it has no operation", "not supported")
+# What is said of an arena that is too small; of all else a larger one is no cure.
+TOO_SMALL = ("it does not fit", "was killed by")
 
 
 class MicroRunner(WorkerRunner):
@@ -43,7 +43,7 @@ class MicroRunner(WorkerRunner):
                 self._load_file(request | {"arena": self.arena})
                 return
             except RunnerError as error:
-                if any(reason in str(error) for reason in HOPELESS):
+                if not any(reason in str(error) for reason in TOO_SMALL):
                     raise
                 if self.arena >= LARGEST:
                     said = str(error).removeprefix(f"{self._subject}: ")

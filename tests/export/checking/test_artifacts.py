@@ -47,6 +47,15 @@ def test_a_function_is_called_by_its_name():
     assert (source.name, source.path) == ("my_server", "")
 
 
+def test_functions_of_one_name_and_a_file_given_twice_are_numbered(saved_model):
+    def run(inputs):
+        return inputs
+
+    names = [source.name for source in sources([run, run, saved_model, saved_model])]
+    assert names[:2] == ["run", "run (2)"]
+    assert len(set(names)) == 6
+
+
 def test_a_damaged_saved_model_is_refused(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
     with pytest.raises(ValueError, match="damaged"):

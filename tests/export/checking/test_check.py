@@ -346,6 +346,16 @@ def test_a_model_with_a_static_batch_is_checked():
     assert report.gap.verdict == "ok"
 
 
+def test_rows_that_fill_a_static_batch_count_in_no_metric():
+    x = np.random.default_rng(1).normal(size=(5, 3)).astype("float32")
+    layers = [keras.layers.BatchNormalization(), keras.layers.Dense(1, name="y")]
+    model = keras.Sequential([keras.Input((3,), batch_size=4), *layers])
+    report = check(model, [KerasRunner(model)], x, labels=np.zeros((5, 1)))
+    (metric,), (own,) = report.gap.metrics, report.keras.metrics
+    squared = [np.mean(np.square(model.predict(x[[k] * 4], verbose=0)[0])) for k in range(5)]
+    assert metric.inference == own.value == pytest.approx(np.mean(squared), rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

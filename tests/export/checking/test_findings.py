@@ -195,3 +195,9 @@ def test_a_file_that_fails_in_two_runners_is_one_finding():
     files = [dataclasses.replace(FILE, name=n, first_difference=first) for n in ("a", "a (C API)")]
     (finding,) = found(*files)
     assert finding.subject == "a"
+
+
+def test_two_files_that_fail_alike_are_two_findings():
+    first = FirstDifference("lstm", "old", stale=True)
+    files = [dataclasses.replace(FILE, name=n, path=n, first_difference=first) for n in "ab"]
+    assert [finding.subject for finding in found(*files)] == ["a", "b"]

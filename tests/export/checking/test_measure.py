@@ -8,7 +8,12 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export import Measure, Partial, check, export_tflite, merge
+from keras_norm.export.checking.artifacts import Source
+from keras_norm.export.checking.running import Opened
+from keras_norm.export.checking.sweep import Sweep
+from keras_norm.export.comparing.data import Data
 from keras_norm.export.runners import KerasRunner
+from keras_norm.export.signature import input_specs
 
 X = np.random.default_rng(0).normal(size=(90, 6, 3)).astype("float32")
 Y = (X.sum(axis=(1, 2)) > 0).astype("int64")
@@ -168,3 +173,12 @@ def test_where_the_batch_that_differs_was_elsewhere_its_first_layer_is_not_known
     report = check(model, wrong, X[:30], measured=found, lengths=[6])
     assert [failure.check for failure in report.failures] == ["values"]
     assert "measured elsewhere" in report.artifacts[0].first_difference.reason
+
+
+def test_the_furthest_batch_is_known_where_every_value_is_within_its_tolerance(model):
+    own = KerasRunner(model)
+    sweep = Sweep(model, own, [Opened(Source("run", "", "float32", None), own)], None, 32)
+    for part in Data(input_specs(model), X):
+        sweep(part)
+    case, expected = sweep.worst["run"]
+    np.testing.assert_array_equal(own(case.inputs)["y"], expected["y"])

@@ -86,6 +86,14 @@ def test_samples_are_counted_in_their_file(files):
     np.testing.assert_array_equal(parts[1].labels["y"], Y[6:])
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    paths = [tmp_path / folder / "rows.npz" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        np.savez(path, x=X)
+    assert [part.source for part in Data(SPECS, paths)] == list(map(str, paths))
+
+
 def test_one_file_is_all_data(files):
     (part,) = Data(SPECS, files[0][0])
     assert (part.source, part.samples.count) == ("", 6)

@@ -1,7 +1,9 @@
+import errno
 import pathlib
 
 import pytest
 
+from keras_norm.export.exporting import staging
 from keras_norm.export.exporting.staging import replace_text, staged
 
 
@@ -50,6 +52,38 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
         build()
     assert target.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_target_that_appears_at_the_last_moment_is_kept(tmp_path, monkeypatch, kind):
+    target = tmp_path / "target"
+    free = staging._require_free
+
+    def then_theirs(*arguments):
+        free(*arguments)
+        if list(tmp_path.glob(".target.*/target")):
+            write(target, kind, "theirs")
+
+    monkeypatch.setattr(staging, "_require_free", then_theirs)
+
+    def build():
+        with staged(target, is_folder=kind == "folder") as path:
+            write(path, kind, "ours")
+
+    with pytest.raises(OSError, match=r"exists|not empty"):
+        build()
+    assert read(target) == "theirs"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_file_is_moved_where_there_are_no_links(tmp_path, monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(pathlib.Path, "hardlink_to", unsupported)
+    with staged(tmp_path / "file") as path:
+        path.write_text("ours")
+    assert (tmp_path / "file").read_text() == "ours"
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

@@ -60,6 +60,14 @@ def test_an_output_without_time_is_a_strip_of_its_units():
     assert (found.across.name, found.down.name) == ("unit", "")
 
 
+def test_of_an_output_with_samples_alone_no_place_is_told():
+    """Cells are rows of a batch, while a failure is told by the number of the sample."""
+    actual = np.zeros(32)
+    actual[3] = 1.0
+    axis = drawn(actual).across
+    assert (axis.name, axis.ticks, axis.mark) == ("sample", (), None)
+
+
 def test_ticks_and_the_mark_count_indices_where_cells_are_wide():
     actual = np.zeros((1, 512, 1))
     actual[0, 300] = 1.0

@@ -5,10 +5,12 @@ import json
 import re
 import sys
 
+import keras
 import numpy as np
 import pytest
 import rich.console
 
+from keras_norm.export import check, export_saved_model
 from keras_norm.export.comparing.difference_profile import CELLS, profile
 from keras_norm.export.report import Report
 from keras_norm.export.report.page import percent, render, value_rows
@@ -27,6 +29,7 @@ from keras_norm.export.results import (
 )
 from tests.export.compared import compare
 
+RNG = np.random.default_rng(0)
 EXPECTED = np.zeros((2, 3, 4))
 
 
@@ -365,6 +368,13 @@ def test_a_report_in_which_nothing_ran_has_a_page():
         gap=TrainInferenceGap("not measured", "no config"),
     )
     assert "gone" in render(report)
+
+
+def test_the_page_of_a_model_without_weights_has_no_share_of_them(tmp_path):
+    model = keras.Sequential([keras.Input((None, 3)), keras.layers.GlobalAveragePooling1D()])
+    path = export_saved_model(model, tmp_path / "m", version=1)
+    page = render(check(model, path, RNG.normal(size=(4, 5, 3)).astype("float32")))
+    assert "the weights</small>" not in page
 
 
 @pytest.mark.parametrize(("package", "module"), [("jinja2", "jinja2"), ("pillow", "PIL")])

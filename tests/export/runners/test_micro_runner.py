@@ -45,6 +45,19 @@ def test_the_time_limit_holds_in_every_arena_that_is_tried(step_alone):
         assert run.worker.timeout == 70.0
 
 
+def test_what_no_arena_cures_is_tried_once(step_alone, monkeypatch):
+    tried = []
+
+    def fail(self, request):
+        tried.append(request["arena"])
+        raise RunnerError("m.tflite: no answer within 300 s")
+
+    monkeypatch.setattr(MicroRunner, "_load_file", fail)
+    with pytest.raises(RunnerError, match="no answer within 300 s"):
+        MicroRunner(step_alone[1], "step")
+    assert len(tried) == 1
+
+
 def file_of(operation):
     """A TFLite file whose step is one operation without options."""
     model, graph, entry = schema.ModelT(), schema.SubGraphT(), schema.SignatureDefT()
