@@ -1,15 +1,34 @@
 """What all tests share."""
 
 import gc
-import pathlib
 
 import keras
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.checking import artifacts
+from keras_norm.export.checking import artifacts, running
 from keras_norm.export.runners import worker_process
-from tests import forked_workers
+from tests import forked_workers, without_xla
+
+# What is trained and compared there is what users have.
+AS_USERS = (
+    "tests.benchmarks",
+    "tests.examples.test_digits",
+    "tests.export.checking.test_training_form",
+    "tests.export.comparing.test_reference",
+    "tests.export.exporting.test_saved_model",
+    "tests.fuzz",
+    "tests.test_docs",
+    "tests.test_keras_internals",
+)
+
+# These take longest in one piece, and begin first: none is left to one process at the end.
+LONG = ("test_strategies", "test_docs", "test_all_runtimes", "test_backends", "test_interrupted")
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: item.path.stem not in LONG)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,16 +56,26 @@ def settled():
 
 @pytest.fixture(scope="module", autouse=True)
 def graphs_as_traced(request):
-    """Graphs that test maths run as they are traced: to optimize them takes a fifth of the time.
+    """Graphs run as they are traced: to optimize them takes a fifth of the time.
 
-    Exports, examples and the demo have them optimized, as users do.
+    Exported files have them optimized, in processes of their own.
     """
-    folder = request.path.relative_to(pathlib.Path(__file__).parent).parts[0]
-    options = {"disable_meta_optimizer": folder in ("experiments", "layers", "ops", "rnn")}
-    tf.config.optimizer.set_experimental_options(options)
+    optimized = request.module.__name__.startswith(AS_USERS)
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimized})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loops_as_traced(request):
+    """Nor does XLA compile; the tests of the recurrences choose for themselves."""
+    if request.module.__name__.startswith(("tests.rnn", *AS_USERS)):
+        yield
+    else:
+        with without_xla.traced():
+            yield
 
 
 @pytest.fixture(autouse=True)
 def second_opinion(monkeypatch):
     """Keep checks fast, and the same whether or not OpenVINO is installed."""
     monkeypatch.setattr(artifacts, "openvino_is_installed", lambda: False)
+    monkeypatch.setattr(running, "SECONDS", 0.0)  # each thread calls once
