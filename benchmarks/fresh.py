@@ -12,11 +12,13 @@ from benchmarks.timing import in_turn
 
 Found = TypeVar("Found")
 
+PRELOADED = ["benchmarks.models"]  # what the server imports
+
 
 def run(function: Callable[..., Found], *arguments: object) -> Found:
     """What the function returns, or raises, in a process of its own."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.models"])
+    context.set_forkserver_preload(PRELOADED)
     with context.Pool(1) as pool:
         return pool.apply(function, arguments)
 

@@ -67,7 +67,8 @@ def test_a_cold_suite_has_every_variant_in_every_round(suite, modes, variants, m
         assert all(len(times) == 1 and times[0] > 0 for times in m.values.values())
 
 
-def test_a_fresh_process_is_another_one_each_time():
+def test_a_fresh_process_is_another_one_each_time(monkeypatch):
+    monkeypatch.setattr(fresh, "PRELOADED", [])
     assert len({os.getpid(), fresh.run(os.getpid), fresh.run(os.getpid)}) == 3
 
 

@@ -1,16 +1,12 @@
 """Binarised once; the bound is the likelihood and the KL; drawings come back from their text."""
 
-import functools
-
 import matplotlib.figure
 import numpy as np
 import pytest
 import scipy.stats
 
 from experiments import draw
-from experiments.harness import digits, trainer
-from experiments.harness.study import Run, Size
-from experiments.harness.trainer import Trainer, values
+from experiments.harness import digits
 
 RNG = np.random.default_rng(0)
 
@@ -44,32 +40,6 @@ def test_the_bound_is_the_likelihood_of_scipy_and_the_kl():
     found = draw.score(outputs, targets)
     assert found["bound"] == pytest.approx(expected.mean(), rel=1e-5)
     assert found["kl"] == pytest.approx(outputs[:, -1].mean(), rel=1e-5)
-
-
-def test_stopped_and_resumed_equals_not_stopped(small, tmp_path, monkeypatch):
-    """The seed of the layer's noise goes on too."""
-    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
-    arm = draw.STUDY.arm(draw.TASK, "LSTM")
-    size = Size(None, 20, 3, patience=3, seeds=1, rates=(1e-2,))
-    build = functools.partial(draw.build, arm, small)
-    one = Trainer(draw.STUDY.work, size, small, build, tmp_path)
-    run = Run(arm, 1e-2, 1)
-    expected = one.run(run)
-    weights, train, rounds = values(one.model), one._train, []
-
-    def interrupted(run, index):
-        rounds.append(index)
-        if len(rounds) == 3:
-            raise KeyboardInterrupt
-        train(run, index)
-
-    one._train = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        one.run(run)
-    assert one.run(run) | {"seconds": 0} == expected | {"seconds": 0}
-    assert rounds == [0, 1, 2, 2]
-    for value, other in zip(values(one.model), weights, strict=True):
-        np.testing.assert_array_equal(value, other)
 
 
 def test_digits_are_shades_that_come_back(small):

@@ -16,17 +16,18 @@ MADE = [
     for a in "abcdefgh"
     for b in "12345678"
 ]
-ARM = Arm(pairs.WORDS, "LN-LSTM")
+ARM = Arm(pairs.WORDS, "LSTM")  # the norm makes tracing slow, and nothing else here
 
 
-@pytest.fixture
-def parts(monkeypatch):
-    monkeypatch.setattr(pairs, "read", lambda folder: MADE)
-    monkeypatch.setattr(translators, "UNITS", 8)
-    return translation.load(ARM.task, None, None)
+@pytest.fixture(scope="module")
+def parts():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairs, "read", lambda folder: MADE)
+        patch.setattr(translators, "UNITS", 8)
+        yield translation.load(ARM.task, None, None)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(parts):
     """Its weights are not small, so that its states matter."""
     model = translation.build(ARM, parts)

@@ -122,6 +122,7 @@ def test_check_measures_the_accuracy_on_labels(run, tmp_path):
     assert report["artifacts"][0]["metrics"] == report["keras"]["metrics"]
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_check_fails_another_model_with_status_1(run):
     status, out, _ = run("check", "{}/model.keras", "{}/wrong", "--data", "{}/data.npz")
     assert status == 1

@@ -83,6 +83,7 @@ def test_a_wrong_weight_changes_values_only(model, tmp_path):
     assert finding.advice.startswith("Export the model again")
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_a_row_that_leaks_into_another_is_no_longer_independent(model, tmp_path):
     def answer(inputs):
         (y,) = signature.call(model, inputs).values()
@@ -107,6 +108,7 @@ def test_a_batch_norm_in_training_mode_leaks_and_drifts(model, tmp_path):
         np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.usefixtures("unexplained")
 @pytest.mark.parametrize("size", [1e-6, 1e4], ids=["tiny outputs", "large outputs"])
 def test_the_tolerance_follows_the_size_of_the_outputs(tmp_path, size):
     def scaled(seed):

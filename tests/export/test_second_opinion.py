@@ -53,6 +53,7 @@ def test_an_equal_model_passes_with_its_step(model, saved_model):
     assert "openvino" in dict(report.versions)
 
 
+@pytest.mark.usefixtures("unexplained")
 def test_a_wrong_weight_is_found(model, saved_model):
     wrong = keras.models.clone_model(model)
     weights = model.get_weights()

@@ -304,7 +304,7 @@ def test_stack_in_a_sequential_model_learns():
     model = keras.Sequential(
         [
             keras_norm.LayerNormSimpleRNN(8, return_sequences=True),
-            keras_norm.BatchNormGRU(8, max_timesteps=TIME),
+            keras_norm.BatchNormSimpleRNN(8, max_timesteps=TIME),
             keras.layers.Dense(1),
         ]
     )

@@ -1,5 +1,6 @@
 """A training ends where validation says so, and a stopped one as if it had not been."""
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -54,14 +55,29 @@ def test_stopped_and_resumed_equals_not_stopped(tmp_path, monkeypatch):
 
 
 def test_the_same_seed_is_the_same_run_whatever_ran_before(tmp_path):
-    one = train(tmp_path)
+    one = train(tmp_path, dataclasses.replace(made.SIZE, rounds=2))
     first = [one.run(run) for run in (RUN, dataclasses.replace(RUN, seed=2), RUN)]
     assert first[0]["history"] == first[2]["history"] != first[1]["history"]
 
 
-def scripted(tmp_path, errors, size):
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A trainer, and what a run of it gave."""
+    one = train(tmp_path_factory.mktemp("trained"))
+    return one, one.run(RUN), values(one.model)
+
+
+@pytest.fixture
+def traced(trained, tmp_path):
+    """The same trainer, elsewhere: what it has traced serves other sizes too."""
+    one = copy.copy(trained[0])
+    one.folder = tmp_path
+    return one
+
+
+def scripted(one, errors, size):
     """A trainer whose validation has these errors, and whose test has none."""
-    one, given = train(tmp_path, size), iter(errors)
+    one.size, given = size, iter(errors)
     one._scores = lambda part: {"error": next(given) if part == "validation" else 0.0}
     return one.run(RUN)
 
@@ -74,30 +90,30 @@ def scripted(tmp_path, errors, size):
         ([4.0, 3.0, 2.0, 1.0], "rounds", 4),
     ],
 )
-def test_a_run_ends_when_validation_stops_improving(tmp_path, errors, ended, best):
-    found = scripted(tmp_path, errors, made.SIZE)
+def test_a_run_ends_when_validation_stops_improving(traced, errors, ended, best):
+    found = scripted(traced, errors, made.SIZE)
     assert (found["ended"], found["best_round"]) == (ended, best)
 
 
-def test_a_run_ends_after_an_hour(tmp_path, monkeypatch):
+def test_a_run_ends_after_an_hour(traced, monkeypatch):
     monkeypatch.setattr(trainer, "HOUR", 0.0)
-    assert scripted(tmp_path, [4.0, 3.0], made.SIZE)["ended"] == "hour"
+    assert scripted(traced, [4.0, 3.0], made.SIZE)["ended"] == "hour"
 
 
-def test_the_hour_is_one_of_processors_and_not_of_the_clock(tmp_path, monkeypatch):
+def test_the_hour_is_one_of_processors_and_not_of_the_clock(traced, monkeypatch):
     monkeypatch.setattr(trainer, "HOUR", 3.5)
     seconds, used = itertools.count(0, 1000), itertools.count(0)
     monkeypatch.setattr(trainer.time, "monotonic", lambda: next(seconds))
     monkeypatch.setattr(trainer.time, "process_time", lambda: next(used))
-    found = scripted(tmp_path, [4.0, 3.0, 2.0, 1.0, 0.5], dataclasses.replace(made.SIZE, rounds=9))
+    found = scripted(traced, [4.0, 3.0, 2.0, 1.0, 0.5], dataclasses.replace(made.SIZE, rounds=9))
     assert (found["ended"], found["best_round"]) == ("hour", 4)
     assert found["seconds"] >= 4000
 
 
-def test_a_run_that_was_tried_goes_on_from_its_trial(tmp_path, monkeypatch):
-    expected = train(tmp_path / "whole").run(RUN)
-    size = dataclasses.replace(made.SIZE, trial=2)
-    tried = train(tmp_path, size)
+def test_a_run_that_was_tried_goes_on_from_its_trial(trained, traced, tmp_path, monkeypatch):
+    _, expected, _ = trained
+    tried = traced
+    tried.size = dataclasses.replace(made.SIZE, trial=2)
     trial = tried.run(dataclasses.replace(RUN, trial=True))
     assert (trial["ended"], trial["test"], "samples" in trial) == ("trial", {}, False)
     assert trial["history"]["error"] == expected["history"]["error"][:2]
@@ -110,12 +126,12 @@ def test_a_run_that_was_tried_goes_on_from_its_trial(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_scores_of_test_samples_are_kept_where_there_is_one_seed(tmp_path, seeds):
-    work = dataclasses.replace(
+def test_scores_of_test_samples_are_kept_where_there_is_one_seed(trained, traced, seeds):
+    traced.work = dataclasses.replace(
         made.STUDY.work, score=lambda outputs, y: {"error": np.square(outputs - y)[:, 0]}
     )
-    found = train(tmp_path, dataclasses.replace(made.SIZE, seeds=seeds), work).run(RUN)
-    whole = train(tmp_path).run(RUN)
+    traced.size = dataclasses.replace(made.SIZE, seeds=seeds)
+    found, (_, whole, _) = traced.run(RUN), trained
     assert found["test"] == pytest.approx(whole["test"])
     assert found["history"]["error"] == pytest.approx(whole["history"]["error"], abs=1e-4)
     assert ("samples" in found) == (seeds == 1)
@@ -125,16 +141,16 @@ def test_scores_of_test_samples_are_kept_where_there_is_one_seed(tmp_path, seeds
         assert each.mean() == pytest.approx(found["test"]["error"])
 
 
-def test_the_weights_of_the_best_round_are_tested(tmp_path):
-    one = train(tmp_path)
-    found = one.run(RUN)
+def test_the_weights_of_the_best_round_are_tested(trained, traced):
+    one, (_, found, weights) = traced, trained
+    one._restore(weights)
     assert found["validation"]["error"] == pytest.approx(min(found["history"]["error"]), abs=1e-5)
     outputs = one.model.predict(made.PARTS["test"][0], verbose=0)
     assert found["test"] == pytest.approx(made.score(outputs, made.PARTS["test"][1]))
 
 
-def test_an_epoch_has_every_sample_once_and_the_next_another_order(tmp_path, monkeypatch):
-    one, seen = train(tmp_path), []
+def test_an_epoch_has_every_sample_once_and_the_next_another_order(traced, monkeypatch):
+    one, seen = traced, []
     monkeypatch.setattr(one.model, "fit", lambda x, *_, **options: seen.append(x))
     for index in range(4):
         one._train(RUN, index)
@@ -144,29 +160,30 @@ def test_an_epoch_has_every_sample_once_and_the_next_another_order(tmp_path, mon
     assert not np.array_equal(seen[0], seen[2])
 
 
-def test_samples_that_are_learned_in_order_are(tmp_path, monkeypatch):
-    one, seen = train(tmp_path, work=dataclasses.replace(made.STUDY.work, in_order=True)), []
+def test_samples_that_are_learned_in_order_are(traced, monkeypatch):
+    one, seen = traced, []
+    one.work = dataclasses.replace(made.STUDY.work, in_order=True)
     monkeypatch.setattr(one.model, "fit", lambda x, *_, **options: seen.append(x))
     for index in range(2):
         one._train(RUN, index)
     np.testing.assert_array_equal(np.concatenate(seen), made.X[:64])
 
 
-def test_updates_of_a_round_and_of_an_epoch_are_kept(tmp_path):
-    kept = train(tmp_path).run(RUN)
+def test_updates_of_a_round_and_of_an_epoch_are_kept(trained):
+    _, kept, _ = trained
     assert (kept["updates"], kept["epoch"]) == (2, 4.0)
 
 
-def test_what_is_measured_on_the_way_is_kept_with_its_round(tmp_path):
+def test_what_is_measured_on_the_way_is_kept_with_its_round(trained, traced):
     """And so is what was measured of the best round, as a score of the test."""
-    work = dataclasses.replace(made.STUDY.work, measure=weighed, every=2)
-    found = train(tmp_path, work=work).run(RUN)
+    traced.work = dataclasses.replace(made.STUDY.work, measure=weighed, every=2)
+    found = traced.run(RUN)
     assert [number for number, _ in found["measured"]] == [2, 4]
     weights = [scores["weight"] for _, scores in found["measured"]]
     assert weights[0] != weights[1]
     assert found["best_round"] == 4
     assert found["test"]["weight"] == weights[1]
-    assert "measured" not in train(tmp_path).run(RUN)
+    assert "measured" not in trained[1]
 
 
 def test_batch_statistics_are_computed_anew_before_each_validation(tmp_path, monkeypatch):
@@ -185,7 +202,8 @@ def test_noise_that_batch_statistics_are_computed_with_follows_from_the_run(tmp_
         return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
 
     work = dataclasses.replace(made.STUDY.work, recalibrated=True)
-    one, other = (Trainer(work, made.SIZE, made.PARTS, noisy, tmp_path) for _ in range(2))
+    size = dataclasses.replace(made.SIZE, rounds=2)
+    one, other = (Trainer(work, size, made.PARTS, noisy, tmp_path) for _ in range(2))
     found = [trained.run(RUN)["history"] for trained in (one, one, other)]
     assert found[0] == found[1] == found[2]
 
@@ -198,15 +216,15 @@ def test_a_model_without_batch_statistics_needs_none(tmp_path):
 
 
 @pytest.mark.parametrize(("seed", "kept"), [(0, [64, 5]), (1, None)])
-def test_the_model_of_seed_0_draws_as_it_is_at_its_best_round(tmp_path, seed, kept):
+def test_the_model_of_seed_0_draws_as_it_is_at_its_best_round(traced, seed, kept):
     drawings = Drawings(lambda model, parts: [len(parts["training"][1]), 5], print, "Numbers")
-    one = train(tmp_path, work=dataclasses.replace(made.STUDY.work, drawings=drawings))
-    assert one.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == kept
+    traced.work = dataclasses.replace(made.STUDY.work, drawings=drawings)
+    assert traced.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == kept
 
 
-def test_a_loss_may_be_a_function(tmp_path):
+def test_a_loss_may_be_a_function(trained, tmp_path):
     def loss(targets, outputs):
         return keras.ops.mean(keras.ops.square(targets - outputs), axis=-1)
 
     found = train(tmp_path, work=dataclasses.replace(made.STUDY.work, loss=loss)).run(RUN)
-    assert found["history"] == train(tmp_path).run(RUN)["history"]
+    assert found["history"] == trained[1]["history"]

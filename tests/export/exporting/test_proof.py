@@ -96,7 +96,7 @@ def test_another_word_is_refused(tmp_path):
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
 def test_every_precision_is_proven(policy, tmp_path):
     inputs = keras.Input((None, 3), name="x", dtype="bfloat16" if "bfloat" in policy else None)
-    layer = keras.layers.Bidirectional(keras_norm.LayerNormGRU(3, dtype=policy))
+    layer = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(3, dtype=policy))
     path = export_saved_model(keras.Model(inputs, layer(inputs)), tmp_path / "saved")
     assert len(read_proof(path).cases) == 2
     assert verify(path) == []

@@ -16,6 +16,7 @@ from keras_norm.export import (
     check,
     export_tflite,
 )
+from keras_norm.export.checking import plan
 from keras_norm.export.exporting import quantization, tflite
 from keras_norm.export.runners import TFLiteRunner
 from tests.export import models
@@ -69,8 +70,9 @@ def test_an_unrolled_recurrence_in_8_bits_keeps_its_accuracy(tmp_path, trained, 
     ("quantize", "lost", "off"), [("int8", 0.02, 0.05), ("int16x8", 0.01, 0.01)]
 )
 def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
-    tmp_path, streaming, data, quantize, lost, off
+    tmp_path, streaming, data, quantize, lost, off, monkeypatch
 ):
+    monkeypatch.setattr(plan, "TIMESTEPS", 400)
     x, x_test, _, y_test = data
     path = tmp_path / "m.tflite"
     export_tflite(streaming, path, signature="step", quantize=quantize, samples=x[:100])
