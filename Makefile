@@ -16,7 +16,7 @@ demo: $(DEMO)
 	$(BIN)/python -m examples.digits
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
