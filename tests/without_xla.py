@@ -1,22 +1,24 @@
 """The gradient by hand without XLA, for tests of anything else."""
 
-import contextlib
 import functools
 
-import pytest
 import tensorflow as tf
 
 from keras_norm.rnn.gradient import backward, forward, programs, recurrence
 
 
-@contextlib.contextmanager
-def traced():
-    """The two loops run as they are traced; their compiles would take most of the time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(programs, "array", array)
-        for name, program in {**PROGRAMS, **FUNCTIONS}.items():
-            patch.setattr(recurrence, name, program)
-        yield
+def trace(patch):
+    """The two loops run as they are traced; their compiles would take most of the time.
+
+    Args:
+        patch: the MonkeyPatch that the test's own patches are made with: two would not be undone in
+            the order in which they were made.
+    """
+    patch.setattr(programs, "array", array)
+    patch.setattr(forward, "compiled", graph)
+    patch.setattr(backward, "compiled", graph)
+    for name, program in {**PROGRAMS, **FUNCTIONS}.items():
+        patch.setattr(recurrence, name, program)
 
 
 def array(dtype, time, *shape):
@@ -31,14 +33,9 @@ def graph(function, *signature):
         return traced.get_concrete_function()
 
 
-def without_xla(module, function, program):
+def without_xla(function, program):
     """A program as it is traced, once for all tests; an eager caller's runs step by step."""
-
-    @functools.cache
-    def graph_of(*spec):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(module, "compiled", graph)
-            return program.__wrapped__(*spec)
+    graph_of = functools.cache(program.__wrapped__)
 
     def run(*spec):
         return functools.partial(function, *spec) if tf.executing_eagerly() else graph_of(*spec)
@@ -60,7 +57,7 @@ def around(name):
 
 
 PROGRAMS = {
-    "forward_program": without_xla(forward, forward.forward, forward.forward_program),
-    "backward_program": without_xla(backward, backward.backward, backward.backward_program),
+    "forward_program": without_xla(forward.forward, forward.forward_program),
+    "backward_program": without_xla(backward.backward, backward.backward_program),
 }
 FUNCTIONS = {name: around(name) for name in ("_forward_function", "_gradient_function")}

@@ -2,19 +2,18 @@
 
 import pytest
 
+from keras_norm.rnn.gradient import forward, recurrence
 from tests import without_xla
 
 
 @pytest.fixture
 def xla():
     """For tests of the programs as users have them."""
+    assert recurrence.forward_program is forward.forward_program
 
 
 @pytest.fixture(autouse=True)
-def loops(request):
+def loops(request, monkeypatch):
     """The two loops run without XLA, but for tests that ask for `xla`."""
-    if "xla" in request.fixturenames:
-        yield
-    else:
-        with without_xla.traced():
-            yield
+    if "xla" not in request.fixturenames:
+        without_xla.trace(monkeypatch)
