@@ -144,7 +144,9 @@ STUDY = Study(
     "answers 53 %, the last speaker but one 78 % of the questions who speaks. Adam, gradients "
     "clipped at norm 1. That the same code reads CNN's files is shown by a test alone. Five seeds "
     "left open what seven were to decide beside the LSTM: there are seven. A reader that stays at "
-    "a validation error of 42 % has learned that name alone.",
+    "a validation error of 42 % has learned that name alone. On that plateau errors are noise: the "
+    "rate is the one with the least nll, and a run ends only after it. At first errors chose it, "
+    "and ended 10 of 28 runs there; the LSTM and the BN-LSTM were run anew.",
     work=Training(
         load,
         build,
@@ -155,6 +157,7 @@ STUDY = Study(
         recalibrated=True,
         level=LEVEL,
         learned=LEARNED,
+        chosen="nll",
     ),
     arms=arms({SHAKESPEARE: 64}, tuple(LAYERS)),
     questions=(

@@ -338,7 +338,7 @@ def section(study: Study, committed: pathlib.Path) -> Section:
     for arm, runs in result.found.items():
         cells = [*arm, *(result.mean(arm, score) for score in study.scores)]
         cells += [study.figures.get(arm, "")] * paper + [str(len(runs))]
-        rows.append((*cells, *[f"{runs[0]['rate']:g}"] * bool(study.full.rates)))
+        rows.append((*cells, *[f"{next(iter(runs.values()))['rate']:g}"] * bool(study.full.rates)))
     return dataclasses.replace(result, rows=tuple(rows))
 
 
@@ -371,8 +371,10 @@ def progress(study: Study, ledger: Ledger) -> str:
         if count and study.full.rounds > 1:
             said += f"; {count} ended by {bound}, before validation stopped improving"
     if study.full.trial:
+        assert isinstance(study.work, Training)
+        by = f"least {study.work.chosen}" if study.work.chosen else "best validation"
         said += (
-            f". The learning rate with the best validation after {study.full.trial} rounds "
+            f". The learning rate with the {by} after {study.full.trial} rounds "
             "alone goes on; trials count among the runs"
         )
     said += _at_the_edge(study, ledger)

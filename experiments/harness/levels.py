@@ -22,9 +22,12 @@ def score_of(work: Training | Measurement, entry: Entry, name: str) -> float | N
 
 def has_learned(work: Training | Measurement, entry: Entry) -> bool:
     """Whether the validation of a run got to what its study takes for learning."""
-    if not isinstance(work, Training) or work.learned is None:
-        return True
-    return rounds_to(work.learned, entry["history"][work.monitor], work.higher) is not None
+    return not isinstance(work, Training) or learned(work, entry["history"][work.monitor])
+
+
+def learned(work: Training, scores: Sequence[float]) -> bool:
+    """Whether scores of validations got to what the study takes for learning."""
+    return work.learned is None or rounds_to(work.learned, scores, work.higher) is not None
 
 
 def rounds_to(level: float, scores: Sequence[float], higher: bool) -> float | None:

@@ -95,13 +95,17 @@ def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
     if not isinstance(study.work, Training):
         return 0.0
     work = study.work
-    choose = max if work.higher else min
+    higher = work.higher and work.chosen is None
+    choose = max if higher else min
 
     def score(run: Run) -> float:
         entry = ledger.find(run)
         assert entry is not None, f"{run.name} has not ended"
-        value = entry["validation"][work.monitor]
-        worst = float("-inf") if work.higher else float("inf")
+        if work.chosen is None:
+            value = entry["validation"][work.monitor]
+        else:
+            value = min(entry["history"][work.chosen])
+        worst = float("-inf") if higher else float("inf")
         return value if value == value else worst
 
     return choose(first_runs(arm, size), key=score).rate

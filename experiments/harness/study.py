@@ -122,6 +122,9 @@ class Training:
         level: of the score `monitor`, of all tasks or of each; how many `epochs` a run took to
             reach it is then a score too, between two validations by a straight line.
         learned: of the same score; a run that never had it has not learned, and decides nothing.
+            Nor does patience end a run before: it would end on a plateau.
+        chosen: a score, the less the better, by which the learning rate is chosen in place of
+            `monitor`: on a plateau, that one is noise.
         drawings: what the models draw, if they do.
     """
 
@@ -138,6 +141,7 @@ class Training:
     every: int = 0
     level: float | Mapping[str, float] | None = None
     learned: float | None = None
+    chosen: str | None = None
     drawings: Drawings | None = None
 
     def level_of(self, task: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from experiments.harness import samples
+from experiments.harness import levels, samples
 from experiments.harness.study import Figures, Parts, Run, Scores, Size, Training
 from keras_norm.recalibrate import Recalibrator
 from keras_norm.walk import batch_norms
@@ -98,7 +98,7 @@ class Trainer:
         return model
 
     def run(self, run: Run) -> dict[str, Any]:
-        """Train until validation has not improved for `patience` rounds.
+        """Train until validation has not improved for `patience` rounds, once it has learned.
 
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
@@ -208,7 +208,9 @@ class Trainer:
 
     def _ended(self, state: State, run: Run) -> str:
         rounds = len(state.history)
-        if rounds and rounds - 1 - self._best_round(state.history) >= self.size.patience:
+        scores = [scores[self.work.monitor] for scores in state.history]
+        waited = rounds and rounds - 1 - self._best_round(state.history) >= self.size.patience
+        if waited and levels.learned(self.work, scores):
             return "validation"
         if run.trial and rounds >= (self.size.trial or 0):
             return "trial"

@@ -115,6 +115,16 @@ def test_a_rate_whose_validation_is_no_number_is_not_chosen(ran, tmp_path):
     assert running.chosen_rate(made.STUDY, arm, made.SIZE, ledger) == 3e-2
 
 
+def test_a_loss_chooses_the_rate_where_the_study_says_so(ran, tmp_path):
+    work = dataclasses.replace(made.STUDY.work, higher=True, chosen="nll")
+    study = dataclasses.replace(made.STUDY, work=work)
+    ledger = Ledger(tmp_path / "made.json", study, made.SIZE)
+    arm = study.arms[0]
+    for run, nll in zip(running.first_runs(arm, made.SIZE), ([3.0, 1.0], [2.0, 2.0]), strict=True):
+        ledger.add(run, made.entry(run.rate) | {"history": {"error": [1.0, 1.0], "nll": nll}})
+    assert running.chosen_rate(study, arm, made.SIZE, ledger) == 1e-3
+
+
 def test_measurements_have_no_rate(ran):
     work = Measurement(lambda arm, seed, data: {"error": float(seed)})
     size = dataclasses.replace(made.SIZE, rates=())

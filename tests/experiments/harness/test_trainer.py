@@ -95,6 +95,13 @@ def test_a_run_ends_when_validation_stops_improving(traced, errors, ended, best)
     assert (found["ended"], found["best_round"]) == (ended, best)
 
 
+def test_patience_waits_until_a_run_has_learned(traced):
+    traced.work = dataclasses.replace(traced.work, learned=3.5)
+    size = dataclasses.replace(made.SIZE, rounds=9)
+    found = scripted(traced, [4.0, 4.1, 4.1, 4.1, 3.0, 3.1, 3.1], size)
+    assert (found["ended"], found["best_round"]) == ("validation", 5)
+
+
 def test_a_run_ends_after_an_hour(traced, monkeypatch):
     monkeypatch.setattr(trainer, "HOUR", 0.0)
     assert scripted(traced, [4.0, 3.0], made.SIZE)["ended"] == "hour"
