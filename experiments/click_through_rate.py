@@ -136,13 +136,14 @@ STUDY = Study(
     "Criteo and .7869 on Avazu.",
     otherwise="Smaller: the 57,722 and 28,860 rows of Frappe that are to be had, for 45 million of "
     "Criteo. Three hidden layers of 128 units, embeddings of 10, Adam, gradients clipped at norm "
-    "1. A tenth of a point of AUC counts, as it does in the paper. The worst of the three rates is "
-    "the smallest for every net: it tells which is slow, and not which is unstable. That "
-    "the same code reads Criteo's and Avazu's rows is shown by a test alone.",
+    "1. A tenth of a point of AUC counts, as it does in the paper. Rates were 3e-4 to 3e-3 "
+    "at first, of which the largest was the best in 20 of 25 rows. The worst of these is the "
+    "largest for the three norms of samples that are asked about, and the smallest for BatchNorm. "
+    "That the same code reads Criteo's and Avazu's rows is shown by a test alone.",
     work=Training(load, build, "binary_crossentropy", scores.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
     questions=questions(TASK),
-    full=Size(None, 46_080, 50, patience=3, seeds=5, rates=(3e-4, 1e-3, 3e-3)),
+    full=Size(None, 46_080, 50, patience=3, seeds=5, rates=(1e-3, 3e-3, 1e-2)),
     smoke=Size(512, 512, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=0.2,
     scores={

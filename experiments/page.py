@@ -218,7 +218,7 @@ class Claim:
     def verdict(self) -> str:
         """Of the questions that are decided, and how many are not."""
         verdicts = [verdict for _, found in self.asked for verdict in found]
-        words = {"yes" if v.holds else "no" for v in verdicts if v.holds is not None}
+        words = {v.answer for v in verdicts if v.holds is not None}
         said = f"**{' and '.join(sorted(words, reverse=True)) or 'not decided'}**"
         left = sum(verdict.holds is None for verdict in verdicts)
         return said + f", {left} open" * bool(words and left)
@@ -268,7 +268,7 @@ class Section:
 
     def said(self, verdicts: Sequence[Verdict]) -> str:
         """How many are decided, what would decide the others, and whether a bound ended runs."""
-        words = collections.Counter(verdict.word.partition(",")[0] for verdict in verdicts)
+        words = collections.Counter(verdict.answer for verdict in verdicts)
         counts = [f"{words[word]} {word}" for word in ("yes", "no", "not decided") if words[word]]
         open_ones = [verdict for verdict in verdicts if verdict.holds is None]
         said = ", ".join(counts) + (f" ({self._missing(open_ones)})" if open_ones else "")
@@ -300,7 +300,7 @@ class Section:
         return said
 
     def figures(self, cell: Cell) -> str:
-        """The figures of a cell of BESIDE."""
+        """The figures of a cell of CLAIMS or BESIDE."""
         heading = self.study.scores[cell.score][0]
         if not self.found:
             return f"{heading}: not run yet"

@@ -6,8 +6,8 @@ import keras
 
 import keras_norm
 from experiments.harness import scores, sentences
-from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
-from experiments.unbalanced import share_of
+from experiments.harness.study import Arm, Parts, Size, Study, Training, arms
+from experiments.unbalanced import lost, share_of
 
 EVEN, RARE, RARE_SMALL = "half are of things", "1 in 50 is of a thing", "1 in 50, batch 8"
 SHARES = {EVEN: 0.5, RARE: 0.02, RARE_SMALL: 0.02}
@@ -19,6 +19,7 @@ LAYERS = {
     "LN-GRU": lambda: keras_norm.LayerNormGRU(UNITS),
     "BN-GRU": lambda: keras_norm.BatchNormGRU(UNITS, LONGEST),
 }
+COMPARED = ("BN-GRU", "LN-GRU")
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
@@ -47,19 +48,6 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
     return keras.Model(inputs, outputs)
 
 
-def _lost(part: str, task: str) -> Question:
-    return Question(
-        10,
-        part,
-        "auc",
-        plus=((EVEN, "BN-GRU"), (task, "LN-GRU")),
-        minus=((task, "BN-GRU"), (EVEN, "LN-GRU")),
-        above=0.5,
-        scale=100,
-        unit="points of AUC",
-    )
-
-
 STUDY = Study(
     name="rare_questions",
     title="A rare kind of question, and small batches",
@@ -74,8 +62,8 @@ STUDY = Study(
     ),
     arms=arms({EVEN: 128, RARE: 128, RARE_SMALL: 8}, tuple(LAYERS)),
     questions=(
-        _lost("a rare class misleads recurrent BatchNorm (batch 128)", RARE),
-        _lost("a rare class and batches of 8 together mislead it", RARE_SMALL),
+        lost("a rare class misleads recurrent BatchNorm (batch 128)", EVEN, RARE, 0.5, *COMPARED),
+        lost("a rare class and batches of 8 together mislead it", EVEN, RARE_SMALL, 0.5, *COMPARED),
     ),
     full=Size(None, 5376, 100, patience=5, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=5),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),

@@ -1,10 +1,10 @@
-"""Characters of a small text, from five seeds: Cooijmans et al. 2016, section 5.2: claims 3, 12."""
+"""Characters of a small text, five seeds: Cooijmans et al. 2016, section 5.2: claims 3, 12, 13."""
 
 import dataclasses
 
 from experiments import characters
 from experiments.characters import LAYERS, SHAKESPEARE
-from experiments.harness.study import Size, arms
+from experiments.harness.study import arms
 
 STUDY = dataclasses.replace(
     characters.STUDY,
@@ -15,7 +15,7 @@ STUDY = dataclasses.replace(
     "an epoch. All else is as above.",
     arms=arms({SHAKESPEARE: 64}, tuple(LAYERS)),
     questions=characters.questions(SHAKESPEARE),
-    full=Size(None, 24_960, 60, patience=4, seeds=5, rates=(1e-3, 3e-3, 1e-2), trial=2),
+    full=dataclasses.replace(characters.STUDY.full, rounds=60, seeds=5),
     minutes=5.0,
     figures={},
 )

@@ -50,10 +50,15 @@ class Verdict:
     longer: frozenset[tuple[str, str, float, int]] = frozenset()
 
     @property
+    def answer(self) -> str:
+        """In a word."""
+        return "not decided" if self.holds is None else "yes" if self.holds else "no"
+
+    @property
     def word(self) -> str:
         """For the page; where a difference was asked for, "no" says what there is of it."""
         if self.holds is not False:
-            return "yes" if self.holds else "not decided"
+            return self.answer
         bound = self.question.above
         if bound <= 0 or not (self.question.plus and self.question.minus):
             return "no"
@@ -98,14 +103,11 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
         return found
     if behind := [entry for entry in every if not _there(study, question, entry)]:
         what = "got there" if question.score == EPOCHS else "learned"
-        counts = {
-            arm.model: (len([e for e in found if e not in behind]), len(found))
-            for arm, found in runs.items()
-        }
-        said = ", ".join(
-            f"{model} {what} in {n} of {all_} runs" for model, (n, all_) in counts.items()
-        )
-        missing = f"{said}: other learning rates, or {longer_runs(len(behind))}"
+        counts = [
+            f"{arm.model} {what} in {sum(e not in behind for e in of_arm)} of {len(of_arm)} runs"
+            for arm, of_arm in runs.items()
+        ]
+        missing = f"{', '.join(counts)}: other learning rates, or {longer_runs(len(behind))}"
         return Verdict(question, None, math.nan, math.inf, 0, 0, missing, longer=_names(behind))
     short = [entry for entry in every if entry.get("ended") == "rounds"]
     if question.score != EPOCHS and short:

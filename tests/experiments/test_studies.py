@@ -85,7 +85,9 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
     views = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
     monkeypatch.setattr(order_embeddings, "translations", lambda path: views)
-    rated = (RNG.integers(0, 9, (90, 4)).astype(str), RNG.integers(0, 2, 90), np.arange(90))
+    times = np.arange(90)  # of every user the last rating is tested: by turns 1 and 0
+    fields = np.column_stack([times % 9, RNG.integers(0, 9, (90, 3))]).astype(str)
+    rated = (fields, times % 2, times)
     monkeypatch.setattr(clicks, "movielens", lambda path: rated)
     letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
     monkeypatch.setattr(pairs, "read", lambda folder: letters)
