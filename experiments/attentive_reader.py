@@ -146,7 +146,7 @@ STUDY = Study(
     "left open what seven were to decide beside the LSTM: there are seven. A reader that stays at "
     "a validation error of 42 % has learned that name alone. On that plateau errors are noise: the "
     "rate is the one with the least nll, and a run ends only after it. At first errors chose it, "
-    "and ended 10 of 28 runs there; the LSTM and the BN-LSTM were run anew.",
+    "and ended 10 of 28 runs there; the LSTM and the BN-LSTM are run anew.",
     work=Training(
         load,
         build,
