@@ -27,13 +27,13 @@ ACROSS = 4  # panels in a row
 def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     """Draw the runs that count: a line for every seed, until its validation stopped improving.
 
-    Nothing is drawn of a study that trains nothing, has too many models or has not ended.
+    Nothing is drawn of a study that trains nothing, has too many models or one without a run.
     """
     found = compared(study, study.full, ledger)
     tasks = list(dict.fromkeys(task for task, _ in found))
     models = list(dict.fromkeys(model for _, model in found))
     drawn = isinstance(study.work, Training) and study.full.rounds > 1 and len(models) <= MOST
-    if not drawn or len(ledger.entries) < study.runs:
+    if not drawn or len([runs for runs in found.values() if runs]) < len(study.arms):
         return
     if study.work.every:
         _measured(study, found, path)
@@ -61,7 +61,9 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
         axes.set_title(task, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(frameon=False)  # the colours are the same in all
+    both = [axes.get_legend_handles_labels() for axes in panels]  # colours are the same in all
+    legend = {label: line for pair in both for line, label in zip(*pair, strict=True)}
+    panels[0].legend(legend.values(), legend.keys(), frameon=False)
     figure.savefig(path, dpi=120)
 
 
