@@ -139,7 +139,8 @@ STUDY = Study(
     "1. A tenth of a point of AUC counts, as it does in the paper. Rates were 3e-4 to 3e-3 "
     "at first, of which the largest was the best in 20 of 25 rows. The worst of the present "
     "three is the largest for the three norms of samples that are asked about, and the "
-    "smallest for BatchNorm. That the same code reads Criteo's and Avazu's rows is shown by a test alone.",
+    "smallest for BatchNorm. That the same code reads Criteo's and Avazu's rows is shown by a test "
+    "alone.",
     work=Training(load, build, "binary_crossentropy", scores.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
     questions=questions(TASK),

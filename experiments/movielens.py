@@ -68,7 +68,8 @@ STUDY = Study(
     "them; a value that is there once or never is unknown. Of each user the last tenth of the "
     "ratings is tested and the tenth before it validates, so that others' later ratings are "
     "learned. The net is that of Frappe. Rates were 3e-4 to 3e-3 at first; the worst of the "
-    "present three is the smallest for every net: it tells which is slow, and not which is unstable.",
+    "present three is the smallest for every net: it tells which is slow, and not which is "
+    "unstable.",
     work=Training(load, click_through_rate.build, "binary_crossentropy", scores.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
     questions=click_through_rate.questions(TASK),
