@@ -146,7 +146,8 @@ STUDY = Study(
     "left open what seven were to decide beside the LSTM: there are seven. A reader that stays at "
     "a validation error of 42 % has learned that name alone. On that plateau errors are noise: the "
     "rate is the one with the least nll, and a run ends only after it. At first errors chose it, "
-    "and ended 10 of 28 runs there; the LSTM and the BN-LSTM are run anew.",
+    "and ended 10 of 28 runs there; the LSTM and the BN-LSTM were run anew. Then five rounds chose "
+    "it, by which a BN-LSTM learned in 1 of 7 runs: now whole runs choose it.",
     work=Training(
         load,
         build,
@@ -180,7 +181,7 @@ STUDY = Study(
         ),
         _points("the BN-LSTM ends better than the LSTM", "LSTM", "BN-LSTM"),
     ),
-    full=Size(None, 6400, 40, patience=8, seeds=7, rates=(1e-3, 3e-3, 1e-2), trial=5),
+    full=Size(None, 6400, 40, patience=8, seeds=7, rates=(1e-3, 3e-3, 1e-2)),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=1.7,
     scores={
