@@ -29,8 +29,7 @@ LONGEST = {"passage": 40, "question": 10}  # tokens; statistics of every timeste
 SPEECHES, SPOKEN, BLOCK = 4, 8, 100  # of a passage; words of each; in a row that no part divides
 ENTITIES, TIMES = 8, 8  # numbers of a play's names; how often a question is there to learn from
 SENTENCES = 4  # that are kept of a passage of CNN
-LEVEL = 0.36  # of the validation error
-LEARNED = 0.41  # the name that a passage has most often gives 0.42
+LEARNED = 0.41  # of the validation error: the name that a passage has most often gives 0.42
 
 EVERYWHERE = "BN everywhere"
 LAYERS: dict[str, Callable[..., keras.layers.Layer]] = {
@@ -147,7 +146,9 @@ STUDY = Study(
     "a validation error of 42 % has learned that name alone. On that plateau errors are noise: the "
     "rate is the one with the least nll, and a run ends only after it. At first errors chose it, "
     "and ended 10 of 28 runs there; the LSTM and the BN-LSTM were run anew. Then five rounds chose "
-    "it, by which a BN-LSTM learned in 1 of 7 runs: now whole runs choose it.",
+    "it, by which a BN-LSTM learned in 1 of 7 runs: now whole runs choose it. Speed was read off "
+    "at 36 %, where 3 of 7 LSTM never came: now at 41 %, below that plateau. At every level "
+    "between the two the LN-LSTM is first, in each of the seven seeds.",
     work=Training(
         load,
         build,
@@ -156,7 +157,7 @@ STUDY = Study(
         "error",
         higher=False,
         recalibrated=True,
-        level=LEVEL,
+        level=LEARNED,
         learned=LEARNED,
         chosen="nll",
     ),
@@ -165,7 +166,7 @@ STUDY = Study(
         *(
             Question(
                 12,
-                f"the LN-LSTM needs fewer epochs than {other} to an error of {100 * LEVEL:.0f} % "
+                f"the LN-LSTM needs fewer epochs than {other} to an error of {100 * LEARNED:.0f} % "
                 "(Figure 2)",
                 "epochs",
                 ((SHAKESPEARE, other),),
@@ -187,6 +188,6 @@ STUDY = Study(
     scores={
         "error": ("test error, %", 100, 1),
         "nll": ("nll, nats", 1, 3),
-        "epochs": (f"epochs to {100 * LEVEL:.0f} %", 1, 1),
+        "epochs": (f"epochs to {100 * LEARNED:.0f} %", 1, 1),
     },
 )
