@@ -21,10 +21,10 @@ from keras_norm.export.errors import UsageError
 from keras_norm.export.exporting.saved_model import export_saved_model, require_replaceable
 from keras_norm.export.exporting.staging import replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.exporting.warmup import require_serving_api
+from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_signatures
 from keras_norm.export.formats.tflite import tflite_signatures
-from keras_norm.export.report.page import render, require_report_extra
+from keras_norm.export.report.page import render
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
 from keras_norm.recalibrate import recalibrate as recalibrate_model
@@ -63,7 +63,7 @@ def export(args: argparse.Namespace) -> bool:
     if target.exists():
         require_replaceable(target, args.version)
     if args.warmup:
-        require_serving_api()
+        require("serving")
     samples = read_npz(args.samples) if args.samples else None
     model = _load_model(args.model)
     is_new, replaces = not folder.exists(), tflite.exists()
@@ -127,7 +127,7 @@ def check(args: argparse.Namespace) -> bool:
         ValueError, OSError, ImportError: as `keras_norm.export.check`.
     """
     if args.html:
-        require_report_extra()
+        require("report")
     _require_reports(args, args.artifacts)
     model = _load_model(args.model)
     report = check_model(

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # The floors of export, the lowest first; what stands in none of these folders is under or above.
 FLOORS = ["formats", "runners", "comparing", "exporting", "report", "checking"]
-UNDER = {"errors", "signature", "results", "versions"}
+UNDER = {"errors", "extras", "signature", "results", "versions"}
 
 # What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]

@@ -12,6 +12,7 @@ import keras
 
 from keras_norm.export.checking.streamed import Streamed
 from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
+from keras_norm.export.extras import is_installed, require
 from keras_norm.export.formats.saved_model import saved_model_folder, saved_model_signature
 from keras_norm.export.formats.tflite import computes_in_integers, is_step_alone, is_tflite
 from keras_norm.export.runners import (
@@ -23,10 +24,6 @@ from keras_norm.export.runners import (
     SavedModelRunner,
     TFLiteRunner,
     WorkerRunner,
-    micro_is_installed,
-    openvino_is_installed,
-    require_litert,
-    require_onnx,
 )
 from keras_norm.export.runners.worker_process import WorkerProcess
 
@@ -137,11 +134,11 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
             *_second_opinion(name, folder, "float32"),
         )
     if path.suffix == ".onnx":
-        require_onnx()
+        require("onnx")
         return (_in(ONNXRunner, path, name, onnx_precision(path)),)
     if not is_tflite(path):
         raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
-    require_litert()
+    require("tflite")
     precision, alone = tflite_precision(path), is_step_alone(path)
     found = (
         _in(TFLiteRunner, path, name, precision),
@@ -154,14 +151,14 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 def _second_opinion(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
     """The same file in a runtime that shares no code with TensorFlow."""
-    if not openvino_is_installed():
+    if not is_installed("openvino"):
         return ()
     return (_in(OpenVINORunner, path, f"{name} (OpenVINO)", precision, optional=True),)
 
 
 def _in_micro(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
     """The same file in the runtime of microcontrollers, which has fewer operations."""
-    if not micro_is_installed():
+    if not is_installed("micro"):
         return ()
     return (_in(MicroRunner, path, f"{name} (TFLite Micro)", precision, optional=True),)
 

@@ -13,7 +13,7 @@ from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_t
 from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import with_twins
-from keras_norm.export.runners import require_onnx
+from keras_norm.export.extras import require
 from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.ops.scan import exported_loops
 
@@ -60,7 +60,7 @@ def export_onnx(
     target = pathlib.Path(path)
     if target.suffix != ".onnx":
         raise ValueError(f'the file name must end in ".onnx"; received {target}')
-    require_onnx("tf2onnx")
+    require("onnx", "tf2onnx")
     refuse_text(model, "ONNX Runtime")
     refuse_stateful(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.

@@ -19,7 +19,8 @@ from keras_norm.export.exporting.proof import find_reference, make_proof, write_
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
-from keras_norm.export.exporting.warmup import require_serving_api, write_warmup
+from keras_norm.export.exporting.warmup import write_warmup
+from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import unservable_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
@@ -103,7 +104,7 @@ def export_saved_model(
     if overwrite and target.exists():
         require_replaceable(target, version)
     if warmup:
-        require_serving_api()
+        require("serving")
     reference = find_reference(model, samples)
     if warmup and not reference:
         raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")

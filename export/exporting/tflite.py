@@ -27,8 +27,8 @@ from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
+from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_ops
-from keras_norm.export.runners import require_litert
 from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, call
 from keras_norm.export.workers import protocol
@@ -134,7 +134,7 @@ def export_tflite(
     target = pathlib.Path(path)
     if target.suffix != ".tflite":
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
-    require_litert()
+    require("tflite")
     refuse_text(model, "TFLite")
     refuse_stateful(model)
     _refuse_half_precision(model)

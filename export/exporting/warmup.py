@@ -1,6 +1,5 @@
 """Requests that TensorFlow Serving runs when it loads a model, before anybody waits for it."""
 
-import importlib.util
 import pathlib
 from collections.abc import Iterable
 from typing import Any
@@ -12,15 +11,6 @@ from keras_norm_verify import ProvenCase
 
 # Where the server looks for them in a SavedModel.
 WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
-
-
-def require_serving_api() -> None:
-    """Raise ImportError unless tensorflow-serving-api is installed, which writes requests."""
-    if importlib.util.find_spec("tensorflow_serving") is None:
-        raise ImportError(
-            "warmup needs tensorflow-serving-api, which is not installed: "
-            'pip install ".[serving]" in a clone of keras_norm'
-        )
 
 
 def write_warmup(folder: pathlib.Path, cases: Iterable[ProvenCase]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.comparing.cost import readable_size
+from keras_norm.export.extras import require
 from keras_norm.export.report.terminal import (
     number,
     place,
@@ -18,11 +19,6 @@ from keras_norm.export.report.terminal import (
     updates,
 )
 from keras_norm.export.results import Outcome, OutputComparison, OutputResult, Property
-
-MISSING = (
-    "The HTML report needs {}, which is not installed: "
-    'pip install ".[report]" in a clone of keras_norm'
-)
 
 # What a failed check means, for somebody who has never seen one.
 MEANING = {
@@ -87,7 +83,7 @@ def render(report: Outcome) -> str:
     Raises:
         ImportError: jinja2 or pillow is missing.
     """
-    require_report_extra()
+    require("report")
     import jinja2
 
     from keras_norm.export.report.plots import difference_map, strip, used
@@ -192,15 +188,6 @@ def percent(share: float | None) -> str:
     if 0 < share < 1e-3:
         return "under 0.1%"
     return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
-
-
-def require_report_extra() -> None:
-    """Raise ImportError if jinja2 or pillow is not installed."""
-    for package, module in (("jinja2", "jinja2"), ("pillow", "PIL")):
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise ImportError(MISSING.format(package)) from error
 
 
 def _with_breaks(text: str) -> Any:

@@ -2,13 +2,13 @@
 
 from keras_norm.export.runners.c_api_runner import CApiRunner
 from keras_norm.export.runners.keras_runner import KerasRunner
-from keras_norm.export.runners.micro_runner import MicroRunner, micro_is_installed
-from keras_norm.export.runners.onnx_runner import ONNXRunner, require_onnx
+from keras_norm.export.runners.micro_runner import MicroRunner
+from keras_norm.export.runners.onnx_runner import ONNXRunner
 from keras_norm.export.runners.open import open_runner
-from keras_norm.export.runners.openvino_runner import OpenVINORunner, openvino_is_installed
+from keras_norm.export.runners.openvino_runner import OpenVINORunner
 from keras_norm.export.runners.runner import Arrays, Run, Runner
 from keras_norm.export.runners.saved_model_runner import SavedModelRunner, fixed_specs
-from keras_norm.export.runners.tflite_runner import TFLiteRunner, require_litert
+from keras_norm.export.runners.tflite_runner import TFLiteRunner
 from keras_norm.export.runners.worker_runner import TIMEOUT, WorkerRunner
 
 __all__ = [
@@ -25,9 +25,5 @@ __all__ = [
     "TFLiteRunner",
     "WorkerRunner",
     "fixed_specs",
-    "micro_is_installed",
     "open_runner",
-    "openvino_is_installed",
-    "require_litert",
-    "require_onnx",
 ]

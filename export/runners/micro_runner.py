@@ -1,8 +1,7 @@
 """TFLite files in TensorFlow Lite Micro, the runtime of microcontrollers."""
 
-import importlib.util
-
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.extras import require
 from keras_norm.export.formats.tflite import tflite_places
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
@@ -30,7 +29,7 @@ class MicroRunner(WorkerRunner):
     arena: int
 
     def _load(self) -> None:
-        require_micro()
+        require("micro")
         try:
             inputs, outputs = tflite_places(self.path, self.signature_name)
         except (OSError, ValueError) as error:
@@ -56,16 +55,3 @@ class MicroRunner(WorkerRunner):
     def signatures(self) -> list[str]:
         """The one that it runs."""
         return [self.signature_name]
-
-
-def require_micro() -> None:
-    """Raise ImportError if TensorFlow Lite Micro is not installed."""
-    if not micro_is_installed():
-        raise ImportError(
-            'tflite-micro is not installed: pip install ".[micro]" in a clone of keras_norm'
-        )
-
-
-def micro_is_installed() -> bool:
-    """Whether files can be run in TensorFlow Lite Micro here."""
-    return importlib.util.find_spec("tflite_micro") is not None

@@ -1,8 +1,7 @@
 """ONNX files in ONNX Runtime."""
 
-import importlib.util
-
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.extras import require
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import SERVING_DEFAULT
 
@@ -18,7 +17,7 @@ class ONNXRunner(WorkerRunner):
     script = "run_onnx.py"
 
     def _load(self) -> None:
-        require_onnx()
+        require("onnx")
         if self.signature_name != SERVING_DEFAULT:
             raise RunnerError(f"{self._subject}: an ONNX file has no signatures to choose from")
         self._info = self._load_file({"path": str(self.path)})
@@ -30,12 +29,3 @@ class ONNXRunner(WorkerRunner):
     def signatures(self) -> list[str]:
         """The one that there is."""
         return [SERVING_DEFAULT]
-
-
-def require_onnx(*more: str) -> None:
-    """Raise ImportError if onnx, onnxruntime or one of `more` packages is not installed."""
-    missing = [p for p in ("onnx", "onnxruntime", *more) if importlib.util.find_spec(p) is None]
-    if missing:
-        raise ImportError(
-            f'ONNX files need {", ".join(missing)}: pip install ".[onnx]" in a clone of keras_norm'
-        )

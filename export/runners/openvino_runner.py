@@ -1,13 +1,13 @@
 """SavedModels and TFLite files in OpenVINO."""
 
 import contextlib
-import importlib.util
 import pathlib
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_signatures, write_numbered
 from keras_norm.export.formats.tflite import tflite_signature
 from keras_norm.export.runners.worker_runner import WorkerRunner
@@ -28,7 +28,7 @@ class OpenVINORunner(WorkerRunner):
     script = "run_openvino.py"
 
     def _load(self) -> None:
-        require_openvino()
+        require("openvino")
         try:
             with self._readable() as request:
                 self._load_reporting(request)
@@ -51,16 +51,3 @@ class OpenVINORunner(WorkerRunner):
         if not self.path.is_dir():
             return [self.signature_name]
         return saved_model_signatures(self.path)
-
-
-def require_openvino() -> None:
-    """Raise ImportError if OpenVINO is not installed."""
-    if not openvino_is_installed():
-        raise ImportError(
-            'OpenVINO is not installed: pip install ".[openvino]" in a clone of keras_norm'
-        )
-
-
-def openvino_is_installed() -> bool:
-    """Whether models can be run in OpenVINO here."""
-    return importlib.util.find_spec("openvino") is not None

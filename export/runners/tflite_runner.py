@@ -1,7 +1,6 @@
 """TFLite files in LiteRT."""
 
-import importlib.util
-
+from keras_norm.export.extras import require
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
 
@@ -16,7 +15,7 @@ class TFLiteRunner(WorkerRunner):
     script = "run_tflite.py"
 
     def _load(self) -> None:
-        require_litert()
+        require("tflite")
         self._info = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
@@ -26,12 +25,3 @@ class TFLiteRunner(WorkerRunner):
     def signatures(self) -> list[str]:
         """Names of the signatures in the file."""
         return list(self._info["signatures"])
-
-
-def require_litert() -> None:
-    """Raise ImportError if LiteRT, which runs TFLite files, is not installed."""
-    if importlib.util.find_spec("ai_edge_litert") is None:
-        raise ImportError(
-            "TFLite files are run by LiteRT, which is not installed: "
-            'pip install ".[tflite]" in a clone of keras_norm'
-        )

@@ -377,12 +377,12 @@ def test_the_page_of_a_model_without_weights_has_no_share_of_them(tmp_path):
     assert "the weights</small>" not in page
 
 
-@pytest.mark.parametrize(("package", "module"), [("jinja2", "jinja2"), ("pillow", "PIL")])
+@pytest.mark.parametrize("module", ["jinja2", "PIL"])
 def test_a_missing_package_names_the_extra_and_writes_nothing(
-    passing, tmp_path, monkeypatch, package, module
+    passing, tmp_path, monkeypatch, module
 ):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"{package}.*\.\[report\]"):
+    with pytest.raises(ImportError, match=rf"{module}.*\.\[report\]"):
         passing.to_html(tmp_path / "report.html")
     assert list(tmp_path.iterdir()) == []
 
