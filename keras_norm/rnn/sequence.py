@@ -77,6 +77,8 @@ class NormRNN(ReplaceableRNN):
             )
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
         mask = _time_mask(mask, sequences)
+        sizes = zip(initial_state, self.state_size, strict=True)
+        initial_state = [_of_batch(state, sequences, size) for state, size in sizes]
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
@@ -127,6 +129,23 @@ class NormRNN(ReplaceableRNN):
         keras.layers.RNN draws them at inference too, so that a served model would write to the
         variable that holds their seed.
         """
+
+
+def _of_batch(state: Any, sequences: Any, units: int) -> Any:
+    """An initial state as (batch, units); one row starts every sequence.
+
+    Raises:
+        ValueError: it has another shape.
+    """
+    batch, (rows, *width) = sequences.shape[0], state.shape
+    if width != [units] or (None not in (rows, batch) and rows not in (1, batch)):
+        raise ValueError(
+            f"An initial state is (batch, units), or (1, units) for all sequences, here "
+            f"({batch}, {units}). Received shape {tuple(state.shape)}."
+        )
+    if rows == 1 and batch != 1:
+        return ops.broadcast_to(state, (ops.shape(sequences)[0], units))
+    return state
 
 
 def _time_mask(mask: Any, sequences: Any) -> Any:

@@ -143,6 +143,62 @@ def test_initial_state_defaults_to_zeros(kind):
 
 
 @every_kind
+@pytest.mark.parametrize("batch", [BATCH, None], ids=["known batch", "open batch"])
+@pytest.mark.parametrize("training", [False, True])
+def test_one_row_of_states_starts_every_sequence(kind, batch, training):
+    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+    rows = [state[:1] for state in kinds.initial_states(kind)]
+
+    @tf.function(input_signature=[tf.TensorSpec((batch, TIME, FEATURES), "float64")])
+    def graph(x):
+        return layer(x, initial_state=kinds.cast(rows), training=training)
+
+    expected = layer(x, initial_state=kinds.cast([row.repeat(BATCH, 0) for row in rows]))
+    kinds.assert_close(graph(x), expected)
+    kinds.assert_close(layer(x, initial_state=kinds.cast(rows), training=training), expected)
+
+
+def test_the_gradient_of_one_row_of_states_is_the_sum_of_all():
+    layer, x = build(kinds.GRU, kinds.ROW_NORMS["layer"]), kinds.inputs()
+    one = tf.constant(kinds.initial_states(kinds.GRU)[0][:1])
+    found = []
+    for state in (one, tf.repeat(one, BATCH, axis=0)):
+        with tf.GradientTape() as tape:
+            tape.watch(state)
+            outputs, _ = layer(x, initial_state=state, training=True)
+        found.append(tf.reduce_sum(tape.gradient(outputs, state), axis=0))
+    kinds.assert_close(*found)
+
+
+@pytest.mark.parametrize("shape", [(BATCH - 1, UNITS), (BATCH, UNITS + 1)], ids=str)
+def test_states_of_another_shape_are_refused(shape):
+    layer = build(kinds.GRU, None)
+    assert_refused(
+        lambda: layer(kinds.inputs(), initial_state=tf.zeros(shape, "float64")),
+        f"({BATCH}, {UNITS})",
+        str(shape),
+    )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_rows_that_only_the_run_shows_to_be_too_few_are_refused(training):
+    layer = build(kinds.GRU, None)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, TIME, FEATURES), "float64"),
+            tf.TensorSpec((None, UNITS), "float64"),
+        ]
+    )
+    def graph(x, state):
+        return layer(x, initial_state=state, training=training)
+
+    few = tf.zeros((BATCH - 1, UNITS), "float64")
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        graph(kinds.inputs(), few)
+
+
+@every_kind
 @pytest.mark.parametrize("norm", PER_ROW.values(), ids=PER_ROW)
 def test_final_states_continue_a_sequence(kind, norm):
     layer, x = build(kind, norm), kinds.inputs()
