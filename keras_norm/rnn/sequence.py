@@ -113,11 +113,10 @@ class NormRNN(ReplaceableRNN):
         if wanted and keras.backend.backend() == "tensorflow" and not loops_are_exported():
             from keras_norm.rnn.gradient import of_cell
 
-            spec = of_cell.spec_of(
-                self.cell, sequences, mask, training, dropout_masks, self.return_sequences
-            )
+            spec = of_cell.spec_of(self.cell, sequences, mask, training, dropout_masks)
             if spec is not None and not self.unroll:
-                return of_cell.run(self.cell, spec, *arguments)
+                returned = self.return_sequences
+                return of_cell.run(self.cell, spec, *arguments, return_sequences=returned)
             if self.compiled is True:
                 raise ValueError(UNCOVERED.format(type(self).__name__, self.name))
         options = {"return_sequences": self.return_sequences, "unroll": self.unroll}

@@ -47,7 +47,7 @@ class Backward(NamedTuple):
 def backward(
     spec: Spec,
     steps: Any,
-    d_outputs: list[Any],
+    d_outputs: Any,
     d_states: list[Any],
     path: list[Any],
     kept: dict[str, list[Any]],
@@ -65,7 +65,7 @@ def backward(
     Args:
         spec: which recurrence.
         steps: number of timesteps.
-        d_outputs: [], or [gradients of h at every timestep (time, batch, units)].
+        d_outputs: gradients of h at every timestep (time, batch, units).
         d_states: gradients of the last states.
         path: of `Forward`.
         kept: of `Forward`.
@@ -91,14 +91,12 @@ def backward(
     def body(k: Any, d_states: Any, groups: Any, terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
         old, new = read(path_arrays, t), read(path_arrays, t + 1)
-        d_outputs, kept, grams, statistics, alive = read(arrays, t)
+        d_output, kept, grams, statistics, alive = read(arrays, t)
         row_statistics = kept["row_statistics"]
         batch_norms = batch_norms_at(spec, vectors, alive, statistics=statistics)
         of_state = row_statistics[state_start:]
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), of_state)
-        d = list(d_states)
-        for d_output in d_outputs:
-            d[0] = d[0] + d_output
+        d = [d_states[0] + d_output, *d_states[1:]]
         if alive:
             zero = tf.zeros([], dtype)
             held = [tf.where(alive[0], zero, x) for x in d]
@@ -148,7 +146,7 @@ def backward_program(spec: Spec) -> Callable[..., Backward]:
     return compiled(
         functools.partial(backward, spec),
         tf.TensorSpec([], "int32"),
-        [over_time(spec, units)] * spec.return_sequences,
+        over_time(spec, units),
         [rows(spec)] * cell.STATES,
         [over_time(spec, units)] * cell.STATES,
         tf.nest.map_structure(functools.partial(over_time, spec), spec.kept),

@@ -79,7 +79,7 @@ def forward(
     cell, units, dtype = CELLS[spec.cell], spec.units, projected.dtype
     time = tf.shape(projected)[0]
     given = unstack((projected, moving, mask))
-    paths = len(states) if training else int(spec.return_sequences)
+    paths = len(states) if training else 1
     path = [array(dtype, time + 1, None, units).write(0, state) for state in states[:paths]]
     widths = spec.kept if training else {}
     kept = tf.nest.map_structure(lambda width: array(dtype, time, None, width), widths)

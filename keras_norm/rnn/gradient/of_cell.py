@@ -27,7 +27,6 @@ def spec_of(
     mask: Any,
     training: bool,
     dropout_masks: tuple[Any, Any],
-    return_sequences: bool,
 ) -> Spec | None:
     """The cell's recurrence, or None where the gradient by hand does not cover it.
 
@@ -51,7 +50,6 @@ def spec_of(
         tuple(norms[slot] for slot in layout.recurrent_slots),
         norms[layout.state_slot],
         statistics_dtype(cell.compute_dtype),
-        return_sequences,
         # Rows that fill a batch up must not count in its statistics.
         mask is not None or (learning and _is_open(sequences.shape[0])),
         *(len(_listed(masks)) for masks in dropout_masks),
@@ -66,6 +64,8 @@ def run(
     mask: Any,
     training: bool,
     dropout_masks: tuple[Any, Any],
+    *,
+    return_sequences: bool,
 ) -> tuple[Any, list[Any], dict[str, BatchStatistics]]:
     """Run a cell over sequences. Arguments and results are those of `loop.run`.
 
@@ -77,11 +77,12 @@ def run(
         mask: bool (batch, time), or None.
         training: whether to keep what the gradient needs, which is else computed again.
         dropout_masks: of the inputs and of h, each None, a tensor, or a list of one for each gate.
+        return_sequences: whether to give the first state at every timestep.
     """
     open_sizes = [_is_open(size) for size in sequences.shape[:2]]
     # What is normalized over the batch cannot be split, nor is there a second core within XLA.
     whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or _has_gpu()
-    plan = Plan(sequences.shape[-1], 1 if whole else PARTS, *open_sizes)
+    plan = Plan(sequences.shape[-1], 1 if whole else PARTS, *open_sizes, return_sequences)
     # What has fewer rows, where the graph could not see it, would be filled up as if it were whole.
     states = [_of_size(state, sequences, 1) for state in states]
     if mask is not None:

@@ -30,6 +30,7 @@ ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
 class Plan(NamedTuple):
     """How the batch is run: in how many parts, side by side; whether batch and time are open.
 
+    Layers that return sequences have the programs of those that do not: a stack compiles once.
     Inputs of another width, `features`, are another plan: a trace for all widths knows none.
     """
 
@@ -37,6 +38,7 @@ class Plan(NamedTuple):
     parts: int
     open_batch: bool
     open_time: bool
+    return_sequences: bool
 
 
 class Arguments(NamedTuple):
@@ -111,7 +113,7 @@ def recurrence(
         return [*outcome.results, *tf.nest.flatten(outcome.statistics)], gradient
 
     results = tf.nest.flatten(run(*given.values()))
-    outputs = int(spec.return_sequences)
+    outputs = int(plan.return_sequences)
     states = outputs + CELLS[spec.cell].STATES
     left = iter([tf.stop_gradient(s) for s in results[states:]])
     return results[:outputs], results[outputs:states], list(zip(left, left, strict=True))
@@ -140,7 +142,7 @@ def _outcome(
     lefts = [left for _, left in kept]
     states = zip(*(left.states for left in lefts), strict=True)
     results = [tf.concat(of_parts, axis=0)[:batch] for of_parts in states]
-    if spec.return_sequences:
+    if plan.return_sequences:
         path = tf.concat([left.path[0][1:] for left in lefts], axis=1)
         results.insert(0, _time_major(path)[:batch, :time])
     statistics = [
@@ -165,14 +167,17 @@ def _gradient_of_outcome(
         parts = _parts(spec, plan, given, setting)
     rows = tf.shape(parts[0][0].states[0])[0]
     time = tf.shape(parts[0][0].xs[0])[0]
-    d_path, d_states = d_results[: spec.return_sequences], d_results[spec.return_sequences :]
-    d_path = [_time_major(_filled(d, [plan.parts * rows, time])) for d in d_path]
+    if plan.return_sequences:
+        d_path = _time_major(_filled(d_results[0], [plan.parts * rows, time]))
+    else:
+        d_path = tf.zeros([time, plan.parts * rows, spec.units], spec.dtype)
+    d_states = d_results[plan.return_sequences :]
     d_states = [_filled(d, [plan.parts * rows]) for d in d_states]
     gradients = []
     for k, (part, of_part) in enumerate(zip(parts, kept, strict=True)):
         here = slice(k * rows, (k + 1) * rows)
-        d_here = [*(d[:, here] for d in d_path), *(d[here] for d in d_states)]
-        gradients.append(_gradients(spec, *part, *of_part, d_here))
+        d_here = d_path[:, here], [d[here] for d in d_states]
+        gradients.append(_gradients(spec, *part, *of_part, *d_here))
     arguments = [part for part, _ in parts]
     return tape.gradient(arguments, flat, gradients, unconnected_gradients="zero")
 
@@ -347,7 +352,8 @@ def _gradients(
     setting: Setting,
     projected: Any,
     left: Forward,
-    d_results: list[Any],
+    d_path: Any,
+    d_states: list[Any],
 ) -> Arguments:
     """The gradients of all arguments."""
     vectors = given.vectors
@@ -361,13 +367,12 @@ def _gradients(
         if product.norm is not None
         for (mask, _), u in zip(product.blocks, product.kernels, strict=True)
     ]
-    outputs = int(spec.return_sequences)
     learned = dict(zip(spec.learning, left.statistics, strict=True))
     moving = dict(zip(spec.batch_norms, setting.moving, strict=True))
     back = backward_program(spec)(
         setting.steps,
-        list(d_results[:outputs]),
-        list(d_results[outputs:]),
+        d_path,
+        d_states,
         left.path,
         left.kept,
         [projected] * spec.keeps_projected,

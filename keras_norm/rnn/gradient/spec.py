@@ -37,7 +37,6 @@ class Spec(NamedTuple):
     recurrent: tuple[Norm, ...]
     state: Norm
     dtype: str
-    return_sequences: bool
     masked: bool
     kernel_masks: int
     recurrent_masks: int

@@ -42,7 +42,7 @@ UNCOVERED = [
 def spec_of(layer, training=True):
     x = tf.ones([2, 3, kinds.FEATURES])
     dropout_masks = layer.cell.dropout_masks(x[:, 0], tf.ones([2, UNITS]), training)
-    return of_cell.spec_of(layer.cell, x, None, training, dropout_masks, True)
+    return of_cell.spec_of(layer.cell, x, None, training, dropout_masks)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm.rnn.gradient.backward import backward_program
 from keras_norm.rnn.gradient.forward import forward_program
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, KINDS, LSTM, MASK, SIMPLE_RNN, TIME
@@ -73,9 +74,11 @@ def test_compiled_with_all_around_it():
     )
 
 
-def test_layers_of_one_configuration_share_their_programs():
-    x = kinds.cast(kinds.inputs())
-    kinds.build(SIMPLE_RNN, LAYER_NORM)(x, training=True)
-    before = forward_program.cache_info().currsize
-    kinds.build(SIMPLE_RNN, LAYER_NORM)(x, training=True)
-    assert forward_program.cache_info().currsize == before
+def test_layers_of_a_stack_share_their_programs():
+    programs, x = (forward_program, backward_program), kinds.cast(kinds.inputs())
+    found = []
+    for return_sequences in (True, True, False):
+        layer = kinds.build(SIMPLE_RNN, LAYER_NORM, return_sequences=return_sequences)
+        kinds.train(layer, x)
+        found.append([program.cache_info().currsize for program in programs])
+    assert found[0] == found[1] == found[2]
