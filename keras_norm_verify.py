@@ -28,6 +28,8 @@ PASSED, FAILED, WRONG_USE = 0, 1, 2
 # Where a proof stands: in a SavedModel; beside a TFLite file, added to its name; at its end.
 IN_FOLDER = pathlib.PurePath("assets.extra", "proof.npz")
 BESIDE = ".proof.npz"
+# What takes part in computing, of a SavedModel's folder: others may leave files of theirs there.
+COMPUTING = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 INSIDE = "proof.npz"
 
 Arrays = dict[str, np.ndarray]
@@ -207,7 +209,7 @@ def hashes(path: pathlib.Path) -> dict[str, str]:
         return {
             file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
             for file in sorted(path.rglob("*"))
-            if file.is_file() and file.relative_to(path).parts[0] != IN_FOLDER.parts[0]
+            if file.is_file() and file.relative_to(path).parts[0] in COMPUTING
         }
     inside = _inside(path)
     return {"": hashlib.sha256(path.read_bytes()[: inside and inside[0]]).hexdigest()}

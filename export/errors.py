@@ -6,6 +6,10 @@ import re
 NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
 
 
+# What a layer raised, in bold, within what Keras makes of it.
+RAISED = re.compile(r".*\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
+
+
 class UnsupportedOpError(ValueError):
     """The model needs an operation that the format's runtimes do not have.
 
@@ -44,13 +48,21 @@ class RunnerError(RuntimeError):
         self.detail = detail or message
 
 
+class TextError(ValueError):
+    """An input or an output is text, and numbers alone are passed on and compared."""
+
+
 class UsageError(ValueError):
     """What the command line was asked for cannot be done."""
 
 
 def one_line(error: Exception) -> str:
-    """The first line of what an error says, or its kind where it says nothing."""
-    return first_line(str(error)) or type(error).__name__
+    """The first line of what an error says, or its kind where it says nothing.
+
+    Of what Keras makes of an error in a layer's call it is what the layer raised.
+    """
+    raised = RAISED.match(str(error))
+    return first_line(raised[1] if raised else str(error)) or type(error).__name__
 
 
 def first_line(text: str) -> str:

@@ -135,6 +135,20 @@ def test_a_changed_file_is_told_from_one_that_computes_wrong(copied, tmp_path):
     assert not any("changed" in line for line in found)
 
 
+def test_what_others_leave_in_a_folder_is_no_change(tmp_path):
+    folder = tmp_path / "model"
+    for name in ("saved_model.pb", "variables/variables.index", "assets/words.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    before = keras_norm_verify.hashes(folder)
+    for name in (".DS_Store", "assets.extra/proof.npz", "notes/a.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(name)
+    assert keras_norm_verify.hashes(folder) == before
+    (folder / "variables/variables.index").write_text("other")
+    assert keras_norm_verify.hashes(folder) != before
+
+
 def test_another_models_file_was_changed_and_computes_something_else(copied):
     export_tflite(models.recurrent(), copied, step=False, proof="inside", overwrite=True)
     other = read_proof(copied)

@@ -123,8 +123,8 @@ def check(
     samples, first = parts.first()
     if samples.count < 2:
         raise ValueError(
-            "The check needs at least 2 samples, so that a row can be seen with other companions. "
-            "Received 1."
+            "The check needs at least 2 samples, so that a row can be seen with other companions: "
+            "in the first batch, if those after it have another length. Received 1."
         )
     found = _measured_sources(sources(artifacts, model), measured)
     with left_as_it_was(model):

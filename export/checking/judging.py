@@ -12,7 +12,7 @@ from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.difference_profile import merged
 from keras_norm.export.comparing.eight_bits import Useful, useful
-from keras_norm.export.comparing.tolerance import Tolerance, coarsest, default_tolerance
+from keras_norm.export.comparing.tolerance import TURNED, Tolerance, coarsest, default_tolerance
 from keras_norm.export.results import (
     ArtifactResult,
     DifferenceProfile,
@@ -70,8 +70,9 @@ class Judge:
         precision = coarsest([source.precision, self.plan.precision])
         tolerance = self.tolerance(precision)
         seen = next(m for m in self.measured.artifacts if m.name == source.name)
-        # In a file of float16 a rounded weight may turn an argmax: the exporter lets it.
-        tolerance = dataclasses.replace(tolerance, exact=source.precision != "float16")
+        if source.precision == "float16":
+            turned = 1.0 if self.measured.spreads else TURNED
+            tolerance = dataclasses.replace(tolerance, turned=turned)
         # What a file in eight bits gives is judged as its exporter does, what it repeats as any.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         rule = useful(self.measured.spreads) if by_rms else tolerance

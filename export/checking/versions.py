@@ -43,7 +43,8 @@ def compare_versions(
         old: the version to compare with: a functional or Sequential model, or an exported file.
         new: another version, as a model, a file, or a function from arrays by input name to arrays
             by output name; or several.
-        data: as `keras_norm.export.check`, read a part at a time.
+        data: as `keras_norm.export.check`, read a part at a time. Where `old` is a file, several
+            inputs are given by name.
         labels: as `check`: then it says which predictions became right and which wrong, with the
             metric of both.
         batch_size: most samples of a call.
@@ -68,8 +69,9 @@ def compare_versions(
     with contextlib.ExitStack() as stack:
         (old_name, before), *others = (_opened(version, stack) for version in (old, *several))
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
-        thresholds = _thresholds(before, Data(before.inputs, data, labels), batch_size)
-        for part in Data(before.inputs, data, labels):
+        parts = Data(before.inputs, data, labels, ordered=isinstance(old, keras.Model))
+        thresholds = _thresholds(before, parts, batch_size)
+        for part in parts:
             known: Arrays = {}
             for rows, case in part.samples.batches(batch_size):
                 count = rows.stop - rows.start

@@ -61,7 +61,8 @@ def _of_output(
     rows: Sequence[int],
     source: str,
 ) -> OutputChange:
-    difference = np.abs(wide(new) - wide(old))
+    finite = [np.isfinite(wide(y)) for y in (old, new)]
+    difference = np.where(finite[0] & finite[1], np.abs(wide(new) - wide(old)), 0.0)
     numbers = labels is not None and labels.dtype.kind == "f"
     predicted = [old, new]
     is_class = not numbers
@@ -101,6 +102,7 @@ def _of_output(
         flips=tuple(Flip(a, b, int(n)) for (a, b), n in zip(kinds.tolist(), times, strict=True)),
         before=tallies[0],
         after=tallies[1],
+        lost=int((finite[0] & ~finite[1]).sum()),
     )
 
 

@@ -165,7 +165,7 @@ def _measure_values(
         nan_expected=int(np.isnan(e).sum()),
         nan_actual=int(np.isnan(a).sum()),
         infinite=int(one_sided.sum()),
-        squared=0.0 if exact else float(np.square(difference).sum()),
+        squared=float((difference != 0 if exact else np.square(difference)).sum()),
         profile=spread,
     )
 

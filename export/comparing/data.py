@@ -49,6 +49,8 @@ class Data:
             batches x, (x, y) or (x, y, weights): the labels are y, and no weights are used.
         labels: of arrays: arrays by output name, or one for one output. Of files: as many files.
         by_file: whether samples are counted in their file where there is only one too.
+        ordered: whether inputs and outputs have an order, as a Keras model's have; else several are
+            given by name only.
 
     Raises:
         ValueError: labels beside batches, which have their own; another number of files; batches
@@ -56,9 +58,16 @@ class Data:
     """
 
     def __init__(
-        self, specs: Mapping[str, Any], data: Any, labels: Any = None, *, by_file: bool = False
+        self,
+        specs: Mapping[str, Any],
+        data: Any,
+        labels: Any = None,
+        *,
+        by_file: bool = False,
+        ordered: bool = True,
     ) -> None:
-        self.specs, self.data, self.labels, self.by_file = specs, data, labels, by_file
+        self.specs, self.data, self.labels = specs, data, labels
+        self.by_file, self.ordered = by_file, ordered
         self.files = _files(data)
         if self.files is not None:
             self.of_files = None if labels is None else _files(labels)
@@ -80,8 +89,13 @@ class Data:
         count = 0
         for source, x, y in self._read():
             first = 0 if source else count
+            if not self.ordered and len(self.specs) > 1:
+                _require_names("inputs", x)
             samples = read_samples(self.specs, x, first)
-            for part in _cut(samples, _with_rows(y, samples.count), source):
+            labels = _with_rows(y, samples.count)
+            if not self.ordered:
+                _require_names("outputs", labels)
+            for part in _cut(samples, labels, source):
                 count += part.samples.count
                 yield part
 
@@ -182,12 +196,22 @@ def _cut(samples: Samples, labels: Any, source: str) -> Iterator[Part]:
         yield Part(cut, _rows(labels, slice(start, end)), source)
 
 
+def _require_names(what: str, arrays: Any) -> None:
+    if isinstance(arrays, list | tuple):
+        raise ValueError(
+            f"A file has its {what} in no order. Give a dict of arrays by name. "
+            f"Received: {type(arrays).__name__}."
+        )
+
+
 def _with_rows(labels: Any, count: int) -> Any:
     """Labels as arrays, each with a row for each sample; None where there are none."""
     if labels is None:
         return None
     if isinstance(labels, Mapping):
         return {name: _with_rows(array, count) for name, array in labels.items()}
+    if _is_several(labels, count):
+        return tuple(_with_rows(array, count) for array in labels)
     array = np.asarray(labels)
     if array.shape[:1] != (count,):
         raise ValueError(
@@ -196,7 +220,18 @@ def _with_rows(labels: Any, count: int) -> Any:
     return array
 
 
+def _is_several(labels: Any, count: int) -> bool:
+    """Whether they are arrays of as many outputs, as `fit` takes them, and not rows of one."""
+    return (
+        isinstance(labels, list | tuple)
+        and len(labels) != count
+        and all(np.ndim(array) > 0 and len(array) == count for array in labels)
+    )
+
+
 def _rows(labels: Any, rows: slice) -> Any:
+    if isinstance(labels, tuple):
+        return tuple(array[rows] for array in labels)
     if isinstance(labels, Mapping):
         return {name: array[rows] for name, array in labels.items()}
     return None if labels is None else labels[rows]

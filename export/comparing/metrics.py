@@ -18,7 +18,8 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
     outputs between 0 and 1 and 0 for others. Float labels give the mean squared error.
 
     Args:
-        labels: arrays (samples, ...) by output name, or one array for a model with one output.
+        labels: arrays (samples, ...) by output name, a tuple of them in the outputs' order, or one
+            array for a model with one output.
         outputs: those of the model's outputs that have a row for each sample, by name.
         count: number of samples.
 
@@ -34,6 +35,8 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
             "Give no labels."
         )
     names = ", ".join(repr(name) for name in outputs)
+    if isinstance(labels, tuple) and len(labels) == len(outputs):
+        labels = dict(zip(outputs, labels, strict=True))
     if not isinstance(labels, Mapping):
         if len(outputs) != 1:
             raise ValueError(

@@ -1,5 +1,7 @@
 """What an exporter runs a model and its file on: real samples, or random ones."""
 
+import contextlib
+import dataclasses
 import itertools
 from collections.abc import Iterable
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 
 from keras_norm.export.comparing.cases import Case, Samples, masked_cases, read_samples
 from keras_norm.export.comparing.masking import mask_fills
-from keras_norm.export.errors import one_line
+from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.runners import Arrays, KerasRunner
 from keras_norm.export.signature import TensorSpec, input_specs
 from keras_norm.walk import named_layers
@@ -20,6 +22,7 @@ Cases = list[tuple[Case, Arrays]]
 BATCH = 3
 # The first that the model accepts is used (a convolution can need more steps).
 LENGTHS = (7, 25, 90, 300)
+LONG = 300
 
 
 def verification_cases(model: keras.Model, data: Any = None) -> Cases:
@@ -35,6 +38,7 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
         has that. Without time there is one length.
 
     Raises:
+        TextError: an input or an output is text.
         ValueError: the data do not fit, or the model refuses them; or there are none, and the model
             runs at none of the lengths tried.
     """
@@ -43,6 +47,8 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
         samples = read_samples(run.inputs, data)
         try:
             return _answered(run, _cases_that_run(model, run, samples))
+        except TextError:
+            raise
         except Exception as error:
             raise ValueError(f"the model refuses the samples given: {one_line(error)}") from error
     refusal: Exception | None = None
@@ -50,6 +56,8 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
         # Whatever a layer raises at a length it cannot take, a longer one may suit it.
         try:
             cases = _answered(run, _cases(model, _random_samples(model, length)))
+        except TextError:
+            raise
         except Exception as error:
             refusal = error
             continue
@@ -59,6 +67,15 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
         f"the model gives no output for random inputs of the lengths {LENGTHS}, so a file made "
         "from it cannot be verified"
     ) from refusal
+
+
+def long_case(model: keras.Model) -> Cases:
+    """One random sequence of `LONG` timesteps, or none where the model takes none so long."""
+    samples = _random_samples(model, LONG)
+    try:
+        return _answered(KerasRunner(model), [samples.case(range(samples.batch or 1))])
+    except Exception:  # whatever a layer raises, that may know so many timesteps and no more
+        return []
 
 
 def _cases(model: keras.Model, samples: Samples) -> list[Case]:
@@ -95,7 +112,11 @@ def _holds_nan(array: np.ndarray) -> bool:
 def _random_samples(model: keras.Model, length: int) -> Samples:
     rng, ids = np.random.default_rng(0), _smallest_vocabulary(model)
     specs = input_specs(model)
-    return read_samples(specs, {n: _draw(spec, length, ids, rng) for n, spec in specs.items()})
+    drawn = {n: _draw(spec, length, ids, rng) for n, spec in specs.items()}
+    for name in _inputs_of_ids(model):  # which are numbers of any type
+        whole = dataclasses.replace(specs[name], dtype="int32")
+        drawn[name] = _draw(whole, length, ids, rng).astype(drawn[name].dtype)
+    return read_samples(specs, drawn)
 
 
 def _smallest_vocabulary(model: keras.Model) -> int:
@@ -106,6 +127,17 @@ def _smallest_vocabulary(model: keras.Model) -> int:
         if isinstance(layer, keras.layers.Embedding)
     ]
     return min(sizes, default=2)
+
+
+def _inputs_of_ids(model: keras.Model) -> list[str]:
+    """Names of the inputs that an embedding looks up as they are."""
+    read = []
+    for _, layer in named_layers(model):
+        if isinstance(layer, keras.layers.Embedding):
+            with contextlib.suppress(AttributeError, ValueError):  # called never, or twice
+                read.append(layer.input)
+    names = zip(input_specs(model), model.inputs, strict=True)
+    return [name for name, tensor in names if any(tensor is of_layer for of_layer in read)]
 
 
 def _draw(spec: TensorSpec, length: int, ids: int, rng: np.random.Generator) -> np.ndarray:

@@ -9,7 +9,7 @@ from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_onnx
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting.node_layers import layers_of
-from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text
+from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_nan, refuse_text
 from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import with_twins
@@ -47,8 +47,9 @@ def export_onnx(
         ConversionError: tf2onnx failed or died.
         RunnerError: the file was converted and does not run.
         ImportError: tf2onnx, onnx or onnxruntime is not installed.
-        ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
-            computes in float16 or bfloat16; `path` does not end in ".onnx".
+        ValueError: the model has no fixed inputs, a weight that is NaN, an input of text, a
+            stateful layer, or one that computes in float16 or bfloat16; `path` does not end in
+            ".onnx".
 
     Example:
     ```python
@@ -63,6 +64,7 @@ def export_onnx(
     require("onnx", "tf2onnx")
     refuse_text(model, "ONNX Runtime")
     refuse_stateful(model)
+    refuse_nan(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
     reference = make_reference(model)

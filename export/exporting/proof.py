@@ -13,6 +13,7 @@ from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.elements import largest
 from keras_norm.export.comparing.reference import Reference, make_reference
 from keras_norm.export.comparing.tolerance import TOLERANCES
+from keras_norm.export.errors import TextError
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.runners import Arrays
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
@@ -97,7 +98,7 @@ def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
     try:
         return make_reference(model, data)
     except ValueError as error:
-        if data is not None:
+        if data is not None and not isinstance(error, TextError):
             raise
         logger.info('the file of model "%s" is not run, and has no proof: %s', model.name, error)
         return None

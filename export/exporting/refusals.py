@@ -1,9 +1,22 @@
-"""What runtimes for devices do not take of a Keras model, told before the conversion."""
+"""What is not exported, and what runtimes for devices do not take, told before the conversion."""
 
 import keras
+import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.walk import named_layers
+
+
+def refuse_nan(model: keras.Model) -> None:
+    """Raise ValueError if a weight is NaN: all that such a model gives is."""
+    for path, layer in named_layers(model):
+        for weight in layer.weights:
+            if "float" in weight.dtype and np.isnan(np.asarray(weight, "float32")).any():
+                raise ValueError(
+                    f'layer "{path}" has NaN in its weight "{weight.name}": its training went '
+                    "wrong. Load weights from before that, or train again, with a smaller learning "
+                    "rate or gradients clipped"
+                )
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import numbers
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
+from keras_norm.export.exporting.refusals import refuse_nan
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
@@ -82,10 +84,11 @@ def export_saved_model(
         UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function, a custom op or one
             that no CPU has, which a server may not have.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
-        ValueError: the model has no fixed inputs, or a stateful layer, whose state all requests to
-            a server would share; `version` is no positive integer; `path` ends like a file; a name
-            of `signatures` is taken; the model does not take the `samples`, or a `warmup` has no
-            cases; what is written reads a table that no layer holds.
+        ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
+            state all requests to a server would share; `version` is no positive integer; `path`
+            ends like a file; a name of `signatures` is taken; the model does not take the
+            `samples`, or a `warmup` has no cases; what is written reads a table that no layer
+            holds.
 
     Example:
     ```python
@@ -94,6 +97,7 @@ def export_saved_model(
     """
     signature.input_specs(model)
     refuse_stateful(model)
+    refuse_nan(model)
     if not isinstance(proof, bool):
         raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
     signatures = signatures or {}
@@ -256,7 +260,7 @@ def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
         raise ValueError(f"a SavedModel is a folder; received the file name {folder}")
     if version is None:
         return folder
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+    if isinstance(version, bool) or not isinstance(version, numbers.Integral) or version < 1:
         raise ValueError(f"version must be an integer of at least 1; received {version!r}")
     if (folder / "saved_model.pb").exists():
         raise FileExistsError(

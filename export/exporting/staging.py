@@ -35,7 +35,7 @@ def staged(
 
     Raises:
         FileExistsError: `target` exists, before the block or by its end; or, to be overwritten, is
-            a folder where a file is made, or a file where a folder is.
+            a link, a folder where a file is made, or a file where a folder is.
         NotADirectoryError: a parent of `target` is a file.
     """
     _require_free(target, overwrite, is_folder)
@@ -83,7 +83,7 @@ def replace_text(path: pathlib.Path, text: str) -> None:
 
 def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
     """Rename a file or folder over another one, which is back in its place if that fails."""
-    if not target.is_dir() or target.is_symlink():
+    if not target.is_dir():
         new.replace(target)
         return
     old = new.with_name(f"{target.name}.old")
@@ -117,7 +117,11 @@ def _take_along(new: pathlib.Path, old: pathlib.Path) -> None:
 
 
 def _require_free(target: pathlib.Path, overwrite: bool, is_folder: bool) -> None:
-    if not target.exists() and not target.is_symlink():
+    if target.is_symlink():
+        raise FileExistsError(
+            f"{target} is a link to {target.readlink()}, and is not overwritten: name that itself"
+        )
+    if not target.exists():
         return
     if target.is_dir() != is_folder:
         kind = "folder" if target.is_dir() else "file"

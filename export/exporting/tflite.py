@@ -22,7 +22,7 @@ from keras_norm.export.exporting.quantization import (
     read_representative,
     verify_useful,
 )
-from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text
+from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_nan, refuse_text
 from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
@@ -106,12 +106,12 @@ def export_tflite(
         RunnerError: the file was converted and does not run.
         StreamingError: a step is asked for, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
-        ValueError: the model has no fixed inputs, an input of text, a stateful layer, or one that
-            computes in float16 or bfloat16; "dynamic" comes without `samples` for a model
-            with statistics of every timestep; `fused` is True, and a recurrent layer is none that
-            TFLite can fuse; "int8" or "int16x8" meets a loop, or has no `samples`; `signature`,
-            `quantize` or `proof` is unknown; two of `signature`, `quantize`, `fused` and `step` do
-            not go together; `path` does not end in ".tflite".
+        ValueError: the model has no fixed inputs, a weight that is NaN, an input of text, a
+            stateful layer, or one that computes in float16 or bfloat16; "dynamic" comes without
+            `samples` for a model with statistics of every timestep; `fused` is True, and a
+            recurrent layer is none that TFLite can fuse; "int8" or "int16x8" meets a loop, or has
+            no `samples`; `signature`, `quantize` or `proof` is unknown; two of `signature`,
+            `quantize`, `fused` and `step` do not go together; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -137,6 +137,7 @@ def export_tflite(
     require("tflite")
     refuse_text(model, "TFLite")
     refuse_stateful(model)
+    refuse_nan(model)
     _refuse_half_precision(model)
     _refuse_combination(signature, quantize, step, fused)
     representative = read_representative(model, quantize, samples)
@@ -281,6 +282,11 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
             raise ConversionError(str(error)) from error
         listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())
         advice = "Replace the layer"
+        if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
+            advice = (
+                "The model computes in float64: build it under the float32 policy and copy the "
+                "weights (set_weights)"
+            )
         if any(op.startswith(LOOP_OPS) for op in places):
             advice = (
                 "It runs a loop that cannot be replaced, which converts where time is fixed, "

@@ -51,7 +51,8 @@ class OutputChange:
         broken: those that were right and are wrong; 0 without labels.
         total: sum of |new - old| over all values.
         values: how many values that are.
-        largest: the largest |new - old|.
+        largest: the largest |new - old|, of finite values.
+        lost: how many finite values of the old version are NaN or infinite in the new one.
         listed: the predictions that changed most; of classes, those that are of another class.
         flips: how many changed from which class to which.
         before: what the old version's metric is a mean of; None without labels.
@@ -71,6 +72,7 @@ class OutputChange:
     flips: tuple[Flip, ...]
     before: Tally | None = None
     after: Tally | None = None
+    lost: int = 0
 
     @property
     def mean(self) -> float:
@@ -89,7 +91,7 @@ class OutputChange:
         for flip in (*self.flips, *other.flips):
             key = flip.before, flip.after
             flips[key] = flips.get(key, 0) + flip.count
-        names = ("predictions", "changed", "fixed", "broken", "total", "values")
+        names = ("predictions", "changed", "fixed", "broken", "total", "values", "lost")
         listed = heapq.nsmallest(
             LISTED, (*self.listed, *other.listed), lambda c: (-c.size, c.where)
         )
@@ -138,6 +140,8 @@ def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
             text += f" ({share:.2%})"
         if output.classes and output.before is not None:
             text += f", {output.fixed} become right and {output.broken} wrong"
+        if output.lost:
+            text += f", {output.lost} of {output.values} values are NaN or infinite"
         if output.metrics is not None:
             old, new = output.metrics
             text += f", {old.name} {old.value:.4g} -> {new.value:.4g}"

@@ -136,7 +136,7 @@ class Measurement:
         nan_expected: how often NaN was expected.
         nan_actual: how often NaN was found.
         infinite: how often one side alone was infinite.
-        squared: the sum of (actual - expected)^2, of real numbers.
+        squared: the sum of (actual - expected)^2; of whole numbers, how many are others.
         profile: the spread of the differences.
     """
 

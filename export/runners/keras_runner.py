@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export import signature
+from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.runners.runner import Arrays, Runner
 
 
@@ -31,11 +32,22 @@ class KerasRunner(Runner):
 
     def _run(self, inputs: Arrays) -> Arrays:
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
-        return {name: _as_numpy(tensor) for name, tensor in self._function(tensors).items()}
+        try:
+            outputs = self._function(tensors)
+        except tf.errors.OpError as error:  # an id beyond an embedding's, say
+            raise ValueError(
+                f"the Keras model does not take the data: {one_line(error)}"
+            ) from error
+        return {name: _as_numpy(name, tensor) for name, tensor in outputs.items()}
 
     def close(self) -> None:
         """Do nothing: the model stays the caller's."""
 
 
-def _as_numpy(tensor: Any) -> np.ndarray:
+def _as_numpy(name: str, tensor: Any) -> np.ndarray:
+    if tensor.dtype == tf.string:
+        raise TextError(
+            f'output "{name}" is text, and numbers alone are compared: leave it out of the model '
+            "that is checked, keras.Model(model.inputs, the other outputs)"
+        )
     return np.asarray(tf.cast(tensor, "float32") if tensor.dtype == tf.bfloat16 else tensor)

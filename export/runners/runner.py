@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from keras_norm.export import signature
+from keras_norm.export.errors import TextError
 from keras_norm.export.signature import TensorSpec
 
 Arrays = dict[str, np.ndarray]
@@ -89,7 +90,7 @@ def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str)
 def _fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
     """Check an array's shape, and convert its type where that loses no meaning."""
     if spec.dtype == "string":
-        raise ValueError(f'input "{spec.name}" takes text; the runners pass numbers only')
+        raise TextError(f'input "{spec.name}" takes text; the runners pass numbers only')
     wanted = spec.shape
     if array.ndim != len(wanted) or any(
         w not in (None, n) for w, n in zip(wanted, array.shape, strict=True)

@@ -149,6 +149,30 @@ def test_files_and_models_are_versions(tmp_path):
     assert (same.changed, same.largest) == (0, pytest.approx(0.0, abs=1e-6))
 
 
+def test_a_new_version_of_nan_is_said(old):
+    table = OLD.copy()
+    table[:4] = np.nan
+    report = compare_versions(old, gives(table), X)
+    assert "12 of 150 values are NaN or infinite" in report.verdict
+    assert of_one(report).largest == 0.0
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        ([X[:, 0], X[:, 1]], None, "its inputs in no order"),
+        ({"a": X[:, 0], "b": X[:, 1]}, (LABELS, LABELS, LABELS), "its outputs in no order"),
+    ],
+)
+def test_of_a_file_nothing_is_taken_by_its_order(data, labels, message):
+    def file(inputs):
+        return {"y": inputs["a"]}
+
+    file.inputs = {n: TensorSpec(n, (None, 3), "float32") for n in "ab"}
+    with pytest.raises(ValueError, match=message):
+        compare_versions(file, file, data, labels=labels)
+
+
 def test_numbers_that_begin_between_0_and_1_are_no_shares():
     """The first rows do not decide: what is a share has to be one in all data."""
     scores = np.linspace(0.0, 3.0, len(X))[:, None].astype("float32")

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_norm.export.comparing import data as data_module
 from keras_norm.export.comparing.data import Data, read_npz
+from keras_norm.export.comparing.metrics import read_labels
 from keras_norm.export.signature import TensorSpec
 
 SPECS = {"x": TensorSpec("x", (None, None, 3), "float32")}
@@ -104,6 +105,18 @@ def test_batches_of_several_inputs_are_by_name_or_in_their_order(x):
     dataset = tf.data.Dataset.from_tensor_slices((x, Y, np.ones(10))).batch(5)
     first, _ = Data(TWO, dataset)
     np.testing.assert_array_equal(first.samples.arrays["keep"], X[:5, :, 0] > 0)
+
+
+def test_labels_of_several_outputs_come_as_fit_takes_them():
+    numbers, flags = Y.astype(float), Y[:, None] > 0
+    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(5)
+    for data, labels in ((dataset, None), (X, [numbers, flags])):
+        part = next(iter(Data(SPECS, data, labels)))
+        count = part.samples.count
+        outputs = {"y": np.zeros((count, 1)), "flag": np.zeros((count, 1))}
+        found = read_labels(part.labels, outputs, count)
+        np.testing.assert_array_equal(found["flag"], flags[:count])
+        np.testing.assert_array_equal(found["y"], numbers[:count])
 
 
 def test_the_first_samples_are_of_one_shape_and_not_too_few():

@@ -62,9 +62,11 @@ def test_values_have_to_be_there_and_numbers(rule, actual, problem):
     assert problem in result.problem
 
 
-def test_integers_may_turn():
-    ids = {"y": np.array([1, 2])}
-    assert judged(useful(spreads(ids)), [2, 1], ids)
+@pytest.mark.parametrize(("others", "right"), [(10, True), (11, False)])
+def test_a_quarter_of_the_integers_may_turn(others, right):
+    ids = {"y": np.arange(40)}
+    turned = np.concatenate([ids["y"][:others] + 1, ids["y"][others:]])
+    assert bool(judged(useful(spreads(ids)), turned, ids)) == right
 
 
 def test_an_output_that_never_varies_has_to_be_exact():

@@ -5,6 +5,7 @@ import pytest
 
 from keras_norm.export.comparing.tolerance import (
     TOLERANCES,
+    TURNED,
     Tolerance,
     coarsest,
     default_share,
@@ -26,6 +27,15 @@ def test_the_tolerance_grows_with_layers_and_the_root_of_time(precision):
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", "int8"])
 def test_coarse_numbers_are_off_by_their_own_rounding_whatever_the_depth(precision):
     assert default_share(precision, layers=8, timesteps=400) == TOLERANCES[precision]
+
+
+def test_a_quarter_of_the_whole_numbers_may_be_others_where_weights_are_rounded():
+    ids = np.arange(40)
+    for others, right in ((0, True), (10, True), (11, False)):
+        found = {"y": np.where(ids < others, ids + 1, ids)}
+        failed = Tolerance(0.0, {}, turned=TURNED).failed({"y": ids}, found)
+        assert (failed is None) == right
+        assert (Tolerance(0.0, {}).failed({"y": ids}, found) is None) == (others == 0)
 
 
 @pytest.mark.parametrize(

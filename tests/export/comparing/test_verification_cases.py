@@ -6,6 +6,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.errors import TextError
 from keras_norm.export.runners import KerasRunner
 from tests.export import models
 
@@ -48,6 +49,22 @@ def test_real_samples_take_the_place_of_random_ones():
     assert names([one, three]) == ["batch 1, length 5", "batch 3, length 10"]
     np.testing.assert_array_equal(one[0].inputs["x"], x[:1, :5])
     np.testing.assert_array_equal(three[0].inputs["x"], x[[0, 1, 0]])
+
+
+def test_numbers_that_an_embedding_looks_up_are_ids():
+    inputs = keras.Input((None,), name="ids")  # of float32, as Keras has it where nobody says
+    model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
+    for case, _ in verification_cases(model):
+        assert set(np.unique(case.inputs["ids"])) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+        assert case.inputs["ids"].max() == 4.0
+
+
+def test_an_output_that_is_text_is_named():
+    inputs = keras.Input((3,), name="x")
+    names = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True, name="label")
+    model = keras.Model(inputs, {"label": names(keras.ops.argmax(inputs, axis=-1))})
+    with pytest.raises(TextError, match='output "label" is text'):
+        verification_cases(model)
 
 
 def test_a_fixed_batch_is_every_batch():

@@ -15,6 +15,8 @@ from keras_norm.export import (
     export_tflite,
     open_runner,
 )
+from keras_norm.export.comparing.reference import make_reference
+from keras_norm.export.comparing.verify import verify_saved_model
 from keras_norm.export.exporting import saved_model, tflite
 from keras_norm_verify import ProofError, read_proof, verify
 from tests.export import models
@@ -119,6 +121,19 @@ class Sampled(keras.layers.Layer):
         return x + keras.random.normal(keras.ops.shape(x))
 
 
+def test_beside_a_random_output_the_others_are_compared(tmp_path):
+    def build():
+        inputs = keras.Input((3,), name="x")
+        hidden = keras.layers.Dense(4)(inputs)
+        return keras.Model(inputs, {"y": keras.layers.Dense(2)(hidden), "z": Sampled()(hidden)})
+
+    model, other = build(), build()
+    path = export_saved_model(model, tmp_path / "saved")
+    assert not verify_saved_model(path, make_reference(model))
+    with pytest.raises(VerificationError, match="'y'"):
+        verify_saved_model(path, make_reference(other))
+
+
 def test_a_model_that_is_random_in_inference_has_no_proof(tmp_path, caplog):
     inputs = keras.Input((3,), name="x")
     with caplog.at_level(logging.INFO, "keras_norm.export"):
@@ -146,6 +161,21 @@ def test_an_interrupt_leaves_neither_file_nor_proof(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         export_tflite(models.dense(), tmp_path / "m.tflite")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("quantize", ["float16", "dynamic"])
+def test_of_classes_alone_three_quarters_have_to_be_the_models(quantize, tmp_path):
+    def build(seed):
+        keras.utils.set_random_seed(seed)
+        inputs = keras.Input((64,), name="x")
+        scores = keras.layers.Dense(17)(inputs)
+        label = keras.layers.Lambda(lambda s: tf.argmax(s, -1), output_shape=(), name="label")
+        return keras.Model(inputs, label(scores))
+
+    path = export_tflite(build(0), tmp_path / "m.tflite", quantize=quantize)
+    x = np.random.default_rng(0).normal(size=(64, 64)).astype("float32")
+    assert check(build(0), path, x)
+    assert not check(build(1), path, x)
 
 
 def test_an_argmax_that_float16_turns_is_the_files_own(tmp_path):

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_norm
-from keras_norm.export import UnsupportedOpError, export_saved_model
+from keras_norm.export import UnsupportedOpError, export_onnx, export_saved_model, export_tflite
 from keras_norm.export.exporting import saved_model
 from keras_norm.export.formats.saved_model import (
     saved_model_ops,
@@ -16,6 +16,20 @@ from keras_norm.export.formats.saved_model import (
 )
 from keras_norm.export.runners import KerasRunner
 from tests.export import models
+
+
+@pytest.mark.parametrize(
+    ("export", "name"),
+    [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
+)
+def test_weights_that_are_nan_are_refused(export, name, tmp_path):
+    model = models.recurrent()
+    weights = model.get_weights()
+    weights[-1][0] = np.nan
+    model.set_weights(weights)
+    with pytest.raises(ValueError, match=r'layer "y" has NaN in its weight "bias".*training went'):
+        export(model, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="module")

@@ -170,6 +170,18 @@ def test_neither_a_file_nor_a_folder_takes_the_others_place(tmp_path, kind, over
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+def test_a_link_is_not_overwritten(tmp_path, kind):
+    real, target = tmp_path / "real", tmp_path / "link"
+    if kind != "nothing":
+        write(real, kind, "old")
+    target.symlink_to(real)
+    refused = pytest.raises(FileExistsError, match=r"link is a link to .*real, and is not")
+    with refused, staged(target, overwrite=True, is_folder=kind == "folder"):
+        pytest.fail("nothing is made that has no place")
+    assert target.is_symlink()
+
+
 def test_what_belongs_to_it_is_moved_with_it_and_an_old_one_goes(tmp_path):
     target, beside = tmp_path / "model", tmp_path / "model.proof"
     with staged(target, beside=beside.name) as path:

@@ -16,6 +16,7 @@ from keras_norm.export import (
     export_tflite,
     open_runner,
 )
+from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.runners import CApiRunner, KerasRunner
 from tests.export import models
@@ -230,6 +231,26 @@ def test_what_cannot_be_streamed_is_refused_with_the_reason(reason, layer, tmp_p
     model = one_layer(layer)
     with pytest.raises(StreamingError, match=reason):
         export_saved_model(model, tmp_path / "model", step=True)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        keras.layers.Conv1D(4, 2, padding="causal", dilation_rate=20),
+        lambda x: x[:, -20:],
+        keras.Sequential([keras.layers.ZeroPadding1D((20, 0)), keras.layers.Cropping1D((0, 20))]),
+    ],
+    ids=["convolution", "slice", "nested"],
+)
+def test_layers_that_look_back_further_than_the_cases_are_long_are_found(before):
+    model = one_layer(lambda x: keras.layers.SimpleRNN(4)(before(x)))
+    with pytest.raises(StreamingError, match=r"\(1, 300, 3\).*mixes timesteps"):
+        find_step(model, True)
+
+
+def test_a_reason_that_a_layer_gives_is_said_without_what_keras_adds():
+    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, which a stream"):
+        find_step(one_layer(from_a_state), True)
 
 
 def test_a_fixed_length_is_refused():

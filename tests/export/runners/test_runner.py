@@ -68,6 +68,13 @@ def test_wrong_data_is_refused(in_keras, runners, kind, change, message):
         run(models.tagger_data(2, 3) | change)
 
 
+def test_data_that_the_keras_model_does_not_take_are_a_value_error():
+    inputs = keras.Input((None,), dtype="int32", name="ids")
+    model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
+    with pytest.raises(ValueError, match=r"does not take the data: indices\[1,0\] = 7 is not in"):
+        KerasRunner(model)({"ids": np.array([[1], [7]])})
+
+
 def test_text_is_refused():
     inputs = keras.Input((), name="words", dtype="string")
     run = KerasRunner(keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs)))
