@@ -79,10 +79,11 @@ def run(
         dropout_masks: of the inputs and of h, each None, a tensor, or a list of one for each gate.
         return_sequences: whether to give the first state at every timestep.
     """
-    open_sizes = [_is_open(size) for size in sequences.shape[:2]]
+    open_batch, open_time = (_is_open(size) for size in sequences.shape[:2])
     # What is normalized over the batch cannot be split, nor is there a second core within XLA.
     whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or _has_gpu()
-    plan = Plan(sequences.shape[-1], 1 if whole else PARTS, *open_sizes, return_sequences)
+    parts = 1 if whole else PARTS
+    plan = Plan(sequences.shape[-1], parts, open_batch, open_time, return_sequences)
     # What has fewer rows, where the graph could not see it, would be filled up as if it were whole.
     states = [_of_size(state, sequences, 1) for state in states]
     if mask is not None:

@@ -31,8 +31,8 @@ def found(model):
 def off_by_a_hundredth(monkeypatch):
     run = of_cell.run
 
-    def off(*arguments):
-        path, states, learned = run(*arguments)
+    def off(*arguments, **options):
+        path, states, learned = run(*arguments, **options)
         return path, [state + 1e-2 for state in states], learned
 
     monkeypatch.setattr(of_cell, "run", off)
