@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 
-from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.walk import is_batch_norm, named_layers
 
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
@@ -49,8 +48,7 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
     Raises:
         ValueError: the model cannot be rebuilt.
     """
-    custom_objects = {type(layer).__name__: type(layer) for _, layer in named_layers(model)}
-    custom_objects[type(model).__name__] = type(model)
+    custom_objects = _own_classes([model, *(layer for _, layer in named_layers(model))])
     try:
         config = keras.saving.serialize_keras_object(model)
         config.pop("compile_config", None)
@@ -64,6 +62,26 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
         reason = str(error).strip().split("\n")[0]
         raise ValueError(f"the model cannot be rebuilt from its config: {reason}") from error
     return clone
+
+
+def _own_classes(layers: list[Any]) -> dict[str, type]:
+    """The users' classes by the names that a config has for them.
+
+    Raises:
+        ValueError: two have the same.
+    """
+    found: dict[str, type] = {}
+    for cls in map(type, layers):
+        if cls.__module__.partition(".")[0] == "keras":
+            continue
+        name = keras.saving.get_registered_name(cls)
+        if found.setdefault(name, cls) is not cls:
+            raise ValueError(
+                f"the model cannot be rebuilt from its config: {found[name]} and {cls} both are "
+                f"called {name!r} there. Decorate them with "
+                "keras.saving.register_keras_serializable(package=...), each with another package"
+            )
+    return found
 
 
 def _copy_adapted(model: Any, clone: Any) -> None:
@@ -93,8 +111,6 @@ def _silence(layer: Any, noise: bool) -> bool:
     else:
         if isinstance(layer, keras.layers.GaussianNoise) and not noise:
             layer.stddev = 0.0
-        if isinstance(layer, StatisticsNormalization):
-            layer.statistics.momentum = 0.0
         if is_batch_norm(layer):
             layer.momentum = 0.0
         return False

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from functools import partial, wraps
 from itertools import islice
 from typing import Any
 
@@ -13,6 +13,7 @@ from keras import ops
 from keras_norm.clone import measuring_clone
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.timestep_batch_norm import FEWEST, TimestepBatchNormalization
+from keras_norm.rnn.loop import KERNEL_SLOTS
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.walk import batch_norms, named_layers
 
@@ -51,7 +52,7 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
     Args:
         model: a built model that can be rebuilt from its config.
         data: an array or tensor, a dict of them, or, for a model that takes a list of inputs, a
-            list of them, cut into batches of 32; or an iterable of batches, such as a
+            list or tuple of them, cut into batches of 32; or an iterable of batches, such as a
             tf.data.Dataset or a keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
         steps: number of batches to use; None for all.
 
@@ -59,8 +60,9 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
         The number of batches used.
 
     Raises:
-        ValueError: there is no batch, the model has no batch normalization, or it cannot be
-            rebuilt.
+        ValueError: there is no batch, or none with two sequences where statistics of timesteps need
+            them; the data are a tuple that may be (x, y), or ragged; the model has no batch
+            normalization that is not frozen, or cannot be rebuilt.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -89,17 +91,27 @@ class Recalibrator:
     def __init__(self, model: keras.Model) -> None:
         self._model = model
         self._clone = measuring_clone(model, noise=True)
-        layers = zip(batch_norms(model), batch_norms(self._clone), strict=True)
-        self._pairs = [(own, copy) for (_, own), (_, copy) in layers if own.trainable]
-        if not self._pairs:
+        pairs = list(zip(batch_norms(model), batch_norms(self._clone), strict=True))
+        if not pairs:
             raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
-        for _, copy in self._pairs:
+        for (_, own), (_, copy) in pairs:
+            copy.trainable = own.trainable  # a slot's is in no config
+        self._pairs = [(path, own, copy) for (path, own), (_, copy) in pairs if own.trainable]
+        if not self._pairs:
+            raise ValueError(
+                f"All batch normalizations of model {model.name!r} are frozen, and keep their "
+                "statistics. Set trainable=True on those that are to be recalibrated."
+            )
+        for *_, copy in self._pairs:
             for option, value in WHOLE_BATCHES.items():
                 setattr(copy, option, value)
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
         self._seeds = [(seed, np.array(seed)) for seed in seeds]
-        self._positions = [count_positions(self._clone, copy) for _, copy in self._pairs]
+        self._measured = [Measured(self._clone, copy) for *_, copy in self._pairs]
+        self._stateful = [
+            layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
+        ]
         self._run = _training_call(self._clone)
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
@@ -115,14 +127,19 @@ class Recalibrator:
         self._clone.set_weights(self._model.get_weights())
         for seed, start in self._seeds:
             seed.assign(start)
-        pools = [_Pool(own, copy) for own, copy in self._pairs]
+        for layer in self._stateful:
+            layer.reset_state()
+        pools = [
+            _Pool(path, own, measured)
+            for (path, own, _), measured in zip(self._pairs, self._measured, strict=True)
+        ]
         used = 0
         for x in islice(_batches(self._model, data), steps):
-            for positions in self._positions:
-                positions.assign(ops.zeros_like(positions))
+            for measured in self._measured:
+                measured.reset()
             self._run(x)
-            for pool, positions in zip(pools, self._positions, strict=True):
-                pool.add(np.asarray(positions, "float64")[..., None])
+            for pool in pools:
+                pool.add()
             used += 1
         if not used:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
@@ -131,34 +148,87 @@ class Recalibrator:
         return used
 
 
-class _Pool:
-    """Pools, by positions, what each batch leaves in the statistics of a measuring clone's layer.
+class Measured:
+    """What a norm of a measuring clone takes statistics of in training, over several calls.
 
-    n positions of mean m and variance v join the N there are (Chan, Golub and LeVeque 1983)::
+    A norm is called more than once where inputs share it, and where a cell runs in
+    keras.layers.RNN (which evaluates the first timestep twice, so that it counts twice).
 
-        share = n / (N + n)        d = m - mean
-        mean += share * d          variance += share * (v - variance + (1 - share) * d^2)
+    Args:
+        clone: of `measuring_clone`: a call leaves the batch's statistics in the moving ones.
+        norm: one of its batch normalizations.
+
+    Attributes:
+        called: whether the norm was called in training mode, as far as graphs are traced.
+        count: positions of each row of statistics, since `reset`.
+        mean: of these positions.
+        variance: of these positions.
     """
 
-    def __init__(self, layer: Any, measured: Any) -> None:
-        self.layer, self.measured = layer, measured
-        self.mean = np.zeros(measured.moving_mean.shape)
-        self.variance = np.zeros(measured.moving_variance.shape)
+    def __init__(self, clone: keras.Model, norm: Any) -> None:
+        def zeros(shape: Any) -> keras.Variable:
+            return keras.Variable(np.zeros(shape), dtype=norm.moving_mean.dtype, trainable=False)
+
+        shape = norm.moving_mean.shape
+        self.called = False
+        self.count, self.mean, self.variance = zeros(shape[:-1]), zeros(shape), zeros(shape)
+        caller, counted = _caller(clone, norm)
+        call, signature = caller.call, inspect.signature(caller.call)
+
+        @wraps(call)
+        def measuring(*args: Any, **kwargs: Any) -> Any:
+            given = signature.bind(*args, **kwargs).arguments
+            outputs = call(*args, **kwargs)
+            if given.get("training", "training" not in signature.parameters):
+                self.called = True
+                self._add(counted(given), norm)
+            return outputs
+
+        caller.call = measuring
+
+    def reset(self) -> None:
+        """Forget what was measured."""
+        for variable in (self.count, self.mean, self.variance):
+            variable.assign(ops.zeros_like(variable))
+
+    def _add(self, n: Any, norm: Any) -> None:
+        n = ops.cast(n, self.count.dtype)
+        new = ops.expand_dims(n, -1), norm.moving_mean, norm.moving_variance
+        there = ops.expand_dims(self.count, -1), self.mean, self.variance
+        _, mean, variance = _pooled(there, new)
+        self.count.assign(self.count + n)
+        self.mean.assign(mean)
+        self.variance.assign(variance)
+
+
+class _Pool:
+    """Pools what each batch leaves in a `Measured`, for a layer of the model."""
+
+    def __init__(self, path: str, layer: Any, measured: Measured) -> None:
+        self.path, self.layer, self.measured = path, layer, measured
+        self.mean, self.variance = np.zeros(measured.mean.shape), np.zeros(measured.mean.shape)
         self.count = np.zeros((*self.mean.shape[:-1], 1))
         self.batches = np.zeros(self.mean.shape[:-1], "int64")
 
-    def add(self, n: Any) -> None:
-        """Add the batch that has just run, of which each row of statistics has n positions."""
-        self.count += n
-        self.batches += n[..., 0] > 0
-        share = n / np.maximum(self.count, 1.0)
-        d = np.asarray(self.measured.moving_mean, "float64") - self.mean
-        v = np.asarray(self.measured.moving_variance, "float64")
-        self.mean += share * d
-        self.variance += share * (v - self.variance + (1.0 - share) * d * d)
+    def add(self) -> None:
+        """Add the batch that has just run."""
+        found = self.measured.count, self.measured.mean, self.measured.variance
+        n, mean, variance = (np.asarray(variable, "float64") for variable in found)
+        there = self.count, self.mean, self.variance
+        self.count, self.mean, self.variance = _pooled(there, (n[..., None], mean, variance))
+        self.batches += n > 0
 
     def assign(self) -> None:
-        """Give the layer its statistics, where some batch reached them."""
+        """Give the layer its statistics, where some batch reached them.
+
+        Raises:
+            ValueError: none reached any of them.
+        """
+        if self.measured.called and not self.count.any():
+            raise ValueError(
+                f"Layer {self.path!r} takes statistics of two sequences or more at each timestep, "
+                "and no batch had two that were alive. Give larger batches."
+            )
 
         def give(variable: Any, value: Any) -> None:
             reached = self.batches > 0 if value is self.batches else self.count > 0
@@ -175,51 +245,70 @@ class _Pool:
             give(layer.update_count, self.batches)
 
 
-def count_positions(clone: keras.Model, norm: Any) -> keras.Variable:
-    """Let every call of the clone count the positions that a norm's statistics are taken over.
+def _pooled(there: tuple[Any, Any, Any], new: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """Number, mean and variance of the positions of both (Chan, Golub and LeVeque 1983).
+
+    ::
+
+        share = n / (N + n)        d = m - mean
+        mean += share * d          variance += share * (v - variance + (1 - share) * d^2)
+    """
+    (count, mean, variance), (n, m, v) = there, new
+    share = n / (count + n + 1e-30)  # which no count feels, but where both are 0
+    d = m - mean
+    spread = v - variance + (1.0 - share) * d * d
+    return count + n, mean + share * d, variance + share * spread
+
+
+def _caller(clone: keras.Model, norm: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The layer whose call makes a norm's statistics, and how it counts their positions.
 
     Returns:
-        The positions of each row of statistics in the last call.
+        The layer, and a function from the arguments of its call to the positions of each row.
     """
-    count = keras.Variable(np.zeros(norm.moving_mean.shape[:-1]), dtype="float32", trainable=False)
-    caller = norm
     for _, layer in named_layers(clone):
         if isinstance(layer, NormRNN) and isinstance(norm, StatisticsNormalization):
-            caller = layer if norm in layer.cell.slot_layers().values() else caller
-    call, signature = caller.call, inspect.signature(caller.call)
-
-    @wraps(call)
-    def counting(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
-        x = next(iter(given.values()))
-        mask = given.get("mask")
-        mask = mask[0] if isinstance(mask, list | tuple) else mask
-        if isinstance(caller, NormRNN | TimestepBatchNormalization):
-            n = _positions_by_row(norm, count, x, mask, given.get("step"), caller)
-        else:
-            n = ops.cast(ops.size(x), count.dtype) / norm.moving_mean.shape[-1]
-            n = n if mask is None else n * ops.mean(ops.cast(mask, count.dtype))
-        count.assign(n)
-        return call(*args, **kwargs)
-
-    caller.call = counting
-    return count
+            slot = next((s for s, n in layer.cell.slot_layers().items() if n is norm), None)
+            if slot is None:
+                continue
+            if slot in KERNEL_SLOTS and not isinstance(norm, TimestepBatchNormalization):
+                return layer, lambda given: ops.sum(_alive(given, 2))  # of all timesteps at once
+            return layer, partial(_by_timestep, norm, flipped=layer.go_backwards)
+    if isinstance(norm, TimestepBatchNormalization):
+        return norm, partial(_by_timestep, norm)
+    return norm, partial(_positions, norm)
 
 
-def _positions_by_row(norm: Any, count: Any, x: Any, mask: Any, step: Any, caller: Any) -> Any:
-    """Sequences alive at the timesteps of each row of statistics, of those that have any."""
-    shape = ops.shape(x)[: 2 if step is None else 1]
-    alive = ops.ones(shape, count.dtype)
-    if mask is not None:
-        alive *= ops.cast(ops.reshape(mask, ops.shape(mask)[: len(shape)]), count.dtype)
-    n = ops.sum(alive, axis=0)
+def _positions(norm: Any, given: Mapping[str, Any]) -> Any:
+    x, mask = _inputs(given)
+    n = ops.cast(ops.size(x), "float32") / norm.moving_mean.shape[-1]
+    return n if mask is None else n * ops.mean(ops.cast(mask, "float32"))
+
+
+def _by_timestep(norm: Any, given: Mapping[str, Any], flipped: bool = False) -> Any:
+    """Sequences alive at the timesteps of each row, or at the one that the layer is given."""
+    step = given.get("step")
+    n = ops.sum(_alive(given, 1 if step is not None else 2), axis=0)
     n = ops.where(n >= FEWEST, n, 0.0)
     if step is not None:
         rows = norm.moving_mean.shape[0]
-        return ops.where(ops.arange(rows) == ops.minimum(ops.max(step), rows - 1), n, count)
-    if getattr(caller, "go_backwards", False):
-        n = ops.flip(n)
+        return ops.where(ops.arange(rows) == ops.minimum(ops.max(step), rows - 1), n, 0.0)
+    n = ops.flip(n) if flipped else n
     return norm.statistics.total_by_row(n[:, None])[..., 0]
+
+
+def _alive(given: Mapping[str, Any], rank: int) -> Any:
+    """Ones (batch, time), or (batch,), with zeros where a mask hides a sequence."""
+    x, mask = _inputs(given)
+    alive = ops.ones(ops.shape(x)[:rank], "float32")
+    if mask is None:
+        return alive
+    return alive * ops.cast(ops.reshape(mask, ops.shape(mask)[:rank]), "float32")
+
+
+def _inputs(given: Mapping[str, Any]) -> tuple[Any, Any]:
+    mask = given.get("mask")
+    return next(iter(given.values())), mask[0] if isinstance(mask, list | tuple) else mask
 
 
 def _training_call(clone: keras.Model) -> Callable[[Any], Any]:
@@ -237,15 +326,26 @@ def _training_call(clone: keras.Model) -> Callable[[Any], Any]:
 
 def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
     """The inputs of each batch."""
-    takes_list = isinstance(getattr(model, "input", None), list)
-    one = isinstance(data, Mapping) or hasattr(data, "__array__")
-    if one or (takes_list and isinstance(data, list)):
+    several = isinstance(getattr(model, "input", None), list | tuple)
+    if isinstance(data, tuple) and not (several and len(data) == len(model.inputs)):
+        raise ValueError(
+            f"A tuple may be batches, or (x, y). Received one of {len(data)}: give x alone, or a "
+            "list of batches."
+        )
+    if hasattr(data, "row_splits"):
+        raise ValueError("A RaggedTensor has no batches. Give a padded tensor, or a list of them.")
+    one = isinstance(data, Mapping) or _is_array(data)
+    if one or (several and isinstance(data, list | tuple) and all(map(_is_array, data))):
         arrays = keras.tree.map_structure(np.asarray, data)
         for start in range(0, len(keras.tree.flatten(arrays)[0]), BATCH):
             yield keras.tree.map_structure(lambda a, s=start: a[s : s + BATCH], arrays)
         return
     for batch in _finite(data):
         yield keras.utils.unpack_x_y_sample_weight(batch)[0]
+
+
+def _is_array(data: Any) -> bool:
+    return hasattr(data, "__array__")
 
 
 def _finite(data: Any) -> Iterable[Any]:

@@ -208,6 +208,124 @@ def test_statistics_of_cells_in_keras_rnn():
         assert_has_statistics_of(cell.kernel_norm, projected[:, t], row=t, rtol=1e-4)
 
 
+def test_a_norm_that_two_inputs_share_has_the_statistics_of_both():
+    a, b = keras.Input((4,)), keras.Input((4,))
+    for layer in (keras.layers.BatchNormalization(), keras_norm.BatchNormalization()):
+        model = keras.Model([a, b], keras.layers.Concatenate()([layer(a), layer(b)]))
+        keras_norm.recalibrate(model, [X, X - 9.0])
+        assert_has_statistics_of(layer, np.concatenate([X, X - 9.0]))
+
+
+def test_a_norm_at_every_timestep_has_the_statistics_of_all():
+    layer = keras_norm.BatchNormalization()
+    x = RNG.normal(size=(70, 3, 4)) + 10 * np.arange(3)[:, None]
+    model = keras.Sequential([keras.Input((3, 4)), keras.layers.TimeDistributed(layer)])
+    keras_norm.recalibrate(model, x)
+    assert_has_statistics_of(layer, x)
+
+
+def test_timesteps_of_a_cell_that_share_a_row_are_pooled():
+    cell = keras_norm.BatchNormSimpleRNNCell(4, max_timesteps=2)
+    x = RNG.normal(size=(64, 6, 3)) + 5 * np.arange(6)[:, None]
+    keras_norm.recalibrate(keras.Sequential([keras.Input((6, 3)), keras.layers.RNN(cell)]), x)
+    projected = x @ np.asarray(cell.kernel)
+    assert_has_statistics_of(cell.kernel_norm, projected[:, 1:], row=1, rtol=1e-4)
+
+
+def test_a_layer_called_with_training_false_is_not_measured():
+    class Base(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.frozen = keras_norm.BatchNormalization(momentum=None)
+            self.own = keras_norm.BatchNormalization(momentum=None)
+
+        def call(self, x, training=None):
+            return self.own(self.frozen(x, training=False), training=training)
+
+    model = Base()
+    model(X)
+    keras_norm.recalibrate(model, X)
+    assert int(model.own.update_count) == 3
+    assert int(model.frozen.update_count) == 0
+
+
+def test_one_norm_for_all_timesteps_takes_batches_of_one():
+    layer = keras_norm.NormGRU(3, norm=keras_norm.BatchNormalization())
+    x = RNG.normal(size=(33, 6, 4)).astype("float32")
+    x[32] += 100.0
+    model = keras.Sequential([keras.Input((None, 4)), layer])
+    assert keras_norm.recalibrate(model, x) == 2
+    projected = x @ np.asarray(layer.cell.kernel)[:, :6]
+    assert_has_statistics_of(layer.cell.kernel_norm, projected, rtol=1e-4)
+
+
+def test_batches_of_one_sequence_have_no_statistics_of_timesteps():
+    layer = keras_norm.BatchNormGRU(3, max_timesteps=6)
+    model = keras.Sequential([keras.Input((None, 4)), layer])
+    with pytest.raises(ValueError, match=r"kernel_norm' takes statistics of two.*larger batches"):
+        keras_norm.recalibrate(model, [x[None] for x in RNG.normal(size=(5, 6, 4))])
+
+
+def test_a_slot_that_is_frozen_stays_frozen_while_others_are_measured():
+    x = RNG.normal(5.0, 3.0, size=(64, 5, 4)).astype("float32")
+    lstm, after = keras_norm.BatchNormLSTM(3, max_timesteps=5), keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((5, 4)), lstm, after])
+    lstm.cell.kernel_norm.trainable = False
+    keras_norm.recalibrate(model, x)
+    batches = [lstm(batch, training=True) for batch in (x[:32], x[32:])]
+    assert_has_statistics_of(after, np.concatenate(batches), rtol=1e-4)
+
+
+def test_states_do_not_outlast_a_call_of_the_recalibrator():
+    layer = keras_norm.BatchNormalization()
+    inputs = keras.Input(batch_shape=(10, 3, 4))
+    model = keras.Model(inputs, layer(keras_norm.NormGRU(2, norm=None, stateful=True)(inputs)))
+    recalibrator, x = Recalibrator(model), RNG.normal(size=(10, 3, 4))
+    found = []
+    for _ in range(2):
+        recalibrator(x)
+        found.append(np.asarray(layer.moving_mean))
+    np.testing.assert_array_equal(*found)
+
+
+def test_classes_of_one_name_are_told_apart_or_refused():
+    class UnitNormalization(keras.layers.Layer):
+        def call(self, x):
+            return x / keras.ops.max(keras.ops.abs(x), -1, keepdims=True)
+
+    def doubled():
+        class Block(keras.layers.Layer):
+            def call(self, x):
+                return x
+
+        return Block()
+
+    layer = keras_norm.BatchNormalization()
+    layers = [UnitNormalization(), layer, keras.layers.UnitNormalization()]
+    keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), *layers]), X)
+    assert_has_statistics_of(layer, X / np.abs(X).max(axis=1, keepdims=True), rtol=1e-4)
+    model = keras.Sequential([keras.Input((4,)), doubled(), doubled(), layer])
+    with pytest.raises(ValueError, match="both are called 'Block'"):
+        keras_norm.recalibrate(model, X)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [((X, X[:, 0]), r"batches, or \(x, y\)"), (tf.ragged.constant([[1.0], [2.0, 3.0]]), "Ragged")],
+    ids=["pair", "ragged"],
+)
+def test_data_that_may_be_something_else_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), data)
+
+
+def test_a_model_that_is_frozen_is_refused():
+    model = batch_norm_model(keras_norm.BatchNormalization())
+    model.trainable = False
+    with pytest.raises(ValueError, match="are frozen, and keep their"):
+        keras_norm.recalibrate(model, X)
+
+
 def test_one_norm_for_all_timesteps_counts_them_all():
     layer = keras_norm.NormGRU(4, norm=keras_norm.BatchNormalization())
     model = keras.Sequential([keras.Input((None, 3)), layer])

@@ -21,7 +21,7 @@ from keras_norm.export.results import (
     TrainInferenceGap,
     largest_known,
 )
-from keras_norm.recalibrate import count_positions
+from keras_norm.recalibrate import Measured
 from keras_norm.walk import batch_norms, named_layers
 
 # Two modes that compute the same differ by less than this, relative to the largest output.
@@ -44,8 +44,8 @@ class GapMeter:
             self.clone = measuring_clone(model)
             norms = [layer for _, layer in batch_norms(model)]
             copies = [layer for _, layer in batch_norms(self.clone)]
-            self.counts = [count_positions(self.clone, copy) for copy in copies]
-            self.norms = list(zip(norms, copies, self.counts, strict=True))
+            self.measured = [Measured(self.clone, copy) for copy in copies]
+            self.norms = list(zip(norms, copies, self.measured, strict=True))
             self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
         # Whatever a layer's own code raises in a copy, the files can be compared.
         except Exception as error:
@@ -72,8 +72,8 @@ class GapMeter:
             # The batch before left its own statistics.
             for variable, value in self.state:
                 variable.assign(value)
-            for count in self.counts:
-                count.assign(ops.zeros_like(count))
+            for measured in self.measured:
+                measured.reset()
             both = [call_clone(self.clone, ordered, training) for training in (False, True)]
         except Exception as error:
             self.error = one_line(error)
@@ -185,10 +185,10 @@ def layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStati
     )
 
 
-def _statistics(place: int, layer: Any, copy: Any, count: Any) -> BatchStatistics:
-    """What one call left in the statistics of a measuring clone's layer, around the model's own."""
-    mean, variance, _ = moving_statistics(copy)
-    n = np.atleast_1d(as_array(count))
+def _statistics(place: int, layer: Any, copy: Any, measured: Measured) -> BatchStatistics:
+    """What one batch shows of a measuring clone's layer, around the model's own statistics."""
+    mean, variance = (np.atleast_2d(as_array(v)) for v in (measured.mean, measured.variance))
+    n = np.atleast_1d(as_array(measured.count))
     before, after = (getattr(norm, "update_count", None) for norm in (layer, copy))
     if before is not None:  # it counts its updates: rows that had none saw no data
         n = np.where(np.atleast_1d(as_array(after) > as_array(before)), n, 0.0)

@@ -69,8 +69,6 @@ class StatisticsNormalization(AffineNormalization):
         self.statistics = MovingStatistics(
             self,
             shape,
-            momentum=self.momentum,
-            debias=self.debias,
             mean_initializer=self.moving_mean_initializer,
             variance_initializer=self.moving_variance_initializer,
             counted=counted or self.debias or self.momentum is None,
@@ -103,6 +101,7 @@ class StatisticsNormalization(AffineNormalization):
         all_reduce: Callable[[Any], Any] = identity,
         renorm: Renorm | None = None,
         fewest: int = 1,
+        dtype: str | None = None,
     ) -> tuple[Any, BatchStatistics]:
         """Normalize with the batch's own statistics, as training does.
 
@@ -115,6 +114,7 @@ class StatisticsNormalization(AffineNormalization):
             all_reduce: sums over replicas.
             renorm: corrects gamma and beta, or None.
             fewest: positions that statistics need.
+            dtype: of the result; None for the layer's own.
 
         Returns:
             The normalized tensor, and the statistics to move towards.
@@ -125,7 +125,7 @@ class StatisticsNormalization(AffineNormalization):
             affine = renorm.correct(self, affine, m.mean, m.variance)
         y = normalize(m.centred, m.variance, self.epsilon, **affine)
         batch = self._batch_statistics(m.mean, m.variance, m.count, fewest)
-        return ops.cast(y, self.compute_dtype), batch
+        return ops.cast(y, dtype or self.compute_dtype), batch
 
     def normalize_fused(
         self,

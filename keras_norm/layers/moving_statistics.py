@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_norm.ops.moments import statistics_dtype
@@ -41,10 +40,8 @@ class MovingStatistics:
     """Moving mean and variance that a layer owns: one row of them, or one for every timestep.
 
     Args:
-        layer: the layer whose weights they become.
+        layer: the layer whose weights they become; its `momentum` and `debias` say how they move.
         shape: (features,), or (rows, features).
-        momentum: see `update_weight`.
-        debias: see `update_weight`.
         mean_initializer: initializer of the moving mean.
         variance_initializer: initializer of the moving variance.
         counted: whether updates are counted, which debiased and cumulative averages need.
@@ -52,17 +49,14 @@ class MovingStatistics:
 
     def __init__(
         self,
-        layer: keras.layers.Layer,
+        layer: Any,
         shape: tuple[int, ...],
         *,
-        momentum: float | None,
-        debias: bool,
         mean_initializer: Any,
         variance_initializer: Any,
         counted: bool,
     ) -> None:
-        self.momentum = momentum
-        self.debias = debias
+        self.layer = layer
         # A mean of many float16 or bfloat16 batches needs more digits than they have.
         dtype = statistics_dtype(layer.variable_dtype)
         self.mean = layer.add_weight(
@@ -106,7 +100,7 @@ class MovingStatistics:
             n = count + 1
             self.update_count.assign(ops.where(ops.any(valid, axis=-1), n, count))
             n = ops.expand_dims(n, -1)
-        w = update_weight(self.momentum, self.debias, n, mean.dtype)
+        w = update_weight(self.layer.momentum, self.layer.debias, n, mean.dtype)
         for moving, batch in ((self.mean, mean), (self.variance, variance)):
             before = ops.cast(moving, batch.dtype)
             after = ops.where(valid, (1.0 - w) * before + w * batch, before)

@@ -149,6 +149,6 @@ def _count(x: Any, axes: list[int], mask: Any) -> Any:
     kept = ops.sum(counted, axes, keepdims=True)
     size = ops.shape(x)
     for axis in axes:
-        if counted.shape[axis] == 1:
-            kept = kept * ops.cast(size[axis], x.dtype)
+        if counted.shape[axis] is None or counted.shape[axis] != x.shape[axis]:
+            kept = kept * ops.cast(size[axis] // ops.shape(counted)[axis], x.dtype)
     return kept

@@ -111,8 +111,10 @@ class LearningNorm(NamedTuple):
         """Normalize (..., batch, width), and give what the batch tells the moving statistics."""
         rank = len(x.shape)
         # One sequence alone has no variance, whatever the layer's own rule.
-        y, batch = self.layer.normalize_batch(x, rank - 1, [rank - 2], moving, alive, fewest=2)
-        return ops.cast(y, self.dtype), tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
+        y, batch = self.layer.normalize_batch(
+            x, rank - 1, [rank - 2], moving, alive, fewest=2, dtype=self.dtype
+        )
+        return y, tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 
 
 class OtherNorm(NamedTuple):

@@ -16,6 +16,10 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
 
+# What a loop computes in their place.
+CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
+
+
 class Slots:
     """The places in a cell that a norm fills.
 
@@ -157,4 +161,19 @@ def _template(layer: Any) -> tuple[Any, dict[str, Any]]:
                     "recurrence, where each timestep has its own batch statistics: "
                     f"leave {option} out."
                 )
-    return cls, layer.get_config()
+    if issubclass(cls, StatisticsNormalization) and cls.call not in CALLS:
+        raise ValueError(
+            f"{cls.__name__} has a call of its own, which a recurrence passes by: it hands a batch "
+            "normalization the statistics of each timestep. Derive from keras.layers.Layer."
+        )
+    return cls, _unshared(layer.get_config())
+
+
+def _unshared(config: Any) -> Any:
+    """A configuration whose parts are made anew for each slot.
+
+    While a model is loaded or saved Keras numbers what it has met, to give it back as one.
+    """
+    if isinstance(config, dict):
+        return {k: _unshared(v) for k, v in config.items() if k != "shared_object_id"}
+    return type(config)(map(_unshared, config)) if isinstance(config, list | tuple) else config

@@ -78,7 +78,7 @@ class NormRNN(ReplaceableRNN):
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
         mask = _time_mask(mask, sequences)
         sizes = zip(initial_state, self.state_size, strict=True)
-        initial_state = [_of_batch(state, sequences, size) for state, size in sizes]
+        initial_state = [_state_of(sequences, state, units) for state, units in sizes]
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
@@ -130,25 +130,23 @@ class NormRNN(ReplaceableRNN):
         """
 
 
-def _of_batch(state: Any, sequences: Any, units: int) -> Any:
+def _state_of(sequences: Any, state: Any, units: int) -> Any:
     """An initial state as (batch, units); one row starts every sequence.
 
     Raises:
         ValueError: it has another shape.
     """
-    batch, (rows, *width) = sequences.shape[0], state.shape
-    if width != [units] or (None not in (rows, batch) and rows not in (1, batch)):
+    batch = sequences.shape[0]
+    if len(state.shape) != 2 or not _fits(state.shape, (batch, units)):
         raise ValueError(
             f"An initial state is (batch, units), or (1, units) for all sequences, here "
             f"({batch}, {units}). Received shape {tuple(state.shape)}."
         )
-    if rows == 1 and batch != 1:
-        return ops.broadcast_to(state, (ops.shape(sequences)[0], units))
-    return state
+    return _broadcast(state, (ops.shape(sequences)[0], units))
 
 
 def _time_mask(mask: Any, sequences: Any) -> Any:
-    """The mask as bool (batch, time), or None.
+    """The mask as bool (batch, time), or None; one row is that of every sequence.
 
     Raises:
         ValueError: it has another shape, and is not (batch, time, 1) either.
@@ -157,12 +155,30 @@ def _time_mask(mask: Any, sequences: Any) -> Any:
     if mask is None:
         return None
     mask = ops.convert_to_tensor(mask)
-    if len(mask.shape) == 3 and mask.shape[2] == 1:
-        mask = ops.squeeze(mask, axis=2)
-    sizes = zip(mask.shape, sequences.shape[:2], strict=False)
-    if len(mask.shape) != 2 or any(None not in pair and pair[0] != pair[1] for pair in sizes):
+    if len(mask.shape) == 3 and mask.shape[2] in (1, None):
+        mask = ops.reshape(mask, ops.shape(mask)[:2])
+    if len(mask.shape) != 2 or not _fits(mask.shape, sequences.shape[:2]):
         raise ValueError(
             "The mask of a recurrent layer is (batch, time), True where a timestep counts. "
             f"Received shape {tuple(mask.shape)} for sequences of shape {tuple(sequences.shape)}."
         )
-    return ops.cast(mask, "bool")
+    return _broadcast(ops.cast(mask, "bool"), ops.shape(sequences)[:2])
+
+
+def _fits(shape: Any, wanted: Any) -> bool:
+    """Whether a tensor of a shape may have the wanted one, or one row of it."""
+    (rows, size), (batch, wanted_size) = shape, wanted
+    same_size = None in (size, wanted_size) or size == wanted_size
+    return same_size and (None in (rows, batch) or rows in (1, batch))
+
+
+def _broadcast(x: Any, sizes: tuple[Any, ...]) -> Any:
+    """X in these sizes, which are checked when it runs where the graph does not know them.
+
+    What has fewer rows would be filled up elsewhere, as a smaller batch is. In a file the sizes are
+    the caller's, but for one row.
+    """
+    known = all(isinstance(size, int) for size in sizes)
+    if (known and tuple(x.shape) == tuple(sizes)) or (loops_are_exported() and x.shape[0] != 1):
+        return x
+    return ops.broadcast_to(x, sizes)

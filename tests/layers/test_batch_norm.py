@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm import BatchNormalization
+from keras_norm import BatchNormalization, TimestepBatchNormalization
 from tests import oracles
 from tests.check_layer import assert_refused, check_layer, layer_gradients
 
@@ -389,6 +389,28 @@ def test_mask_of_a_masking_layer_reaches_the_statistics():
     keras.Sequential([keras.layers.Masking(), norm])(x, training=True)
     mean, _ = oracles.batch_statistics(x.astype("float64"), mask=(x != 0).any(axis=-1))
     np.testing.assert_allclose(norm.moving_mean, mean, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (6, 1)], ids=["one row", "one timestep"])
+@pytest.mark.parametrize(
+    "make", [BatchNormalization, lambda **o: TimestepBatchNormalization(4, debias=False, **o)]
+)
+def test_a_mask_that_only_the_run_shows_to_broadcast(make, shape):
+    layer, x = make(momentum=0.0), RNG.normal(5.0, size=(6, 4, 3)).astype("float32")
+    spec = [tf.TensorSpec((None, None, 3)), tf.TensorSpec((None, None), "bool")]
+    graph = tf.function(lambda x, m: layer(x, mask=m, training=True), input_signature=spec)
+    graph(x, np.ones(shape, bool))
+    axes = (0, 1) if layer.moving_mean.ndim == 1 else 0
+    np.testing.assert_allclose(layer.moving_mean, x.mean(axis=axes), rtol=1e-5)
+    np.testing.assert_allclose(layer.moving_variance, x.var(axis=axes), rtol=1e-5)
+
+
+def test_the_momentum_may_be_set_while_training():
+    layer, x = BatchNormalization(), RNG.normal(5.0, size=(100, 3)).astype("float32")
+    layer.build((None, 3))
+    layer.momentum = 0.0
+    layer(x, training=True)
+    np.testing.assert_allclose(layer.moving_mean, x.mean(axis=0), rtol=1e-5)
 
 
 def test_mask_with_unknown_batch_and_time():

@@ -50,6 +50,23 @@ def test_mixed_precision(kind, norm, policy, atol):
         assert error < 4 * atol, f"{name}: {error}"
 
 
+@pytest.mark.parametrize("compiled", ["auto", False])
+def test_half_precision_is_rounded_outside_of_the_loop_alone(compiled):
+    """Of weights and inputs that bfloat16 holds; a rounded result is off by a half of 2^-8."""
+
+    def run(dtype):
+        layer = kinds.LSTM.layer(
+            UNITS, kinds.BATCH_NORMS["timestep"], dtype=dtype, compiled=compiled
+        )
+        kinds.built(layer)
+        for weight in layer.trainable_weights:
+            weight.assign(tf.cast(tf.cast(weight, "bfloat16"), "float32"))
+        x = tf.cast(tf.cast(kinds.inputs(8, 40), "bfloat16"), "float32")
+        return np.asarray(layer(x, training=True), "float32")
+
+    np.testing.assert_allclose(run("mixed_bfloat16"), run("float32"), rtol=2**-8, atol=1e-5)
+
+
 @every_kind
 @every_norm
 def test_float64_is_kept_throughout(kind, norm):

@@ -252,6 +252,46 @@ def test_batch_normalization_that_regroups_the_batch_is_refused(options):
     assert_refused(lambda: kinds.LSTM.layer(UNITS, norm=BatchNormalization(**options)), name)
 
 
+def test_a_batch_normalization_with_a_call_of_its_own_is_refused():
+    class Squared(keras_norm.BatchNormalization):
+        def call(self, inputs, training=None, mask=None):
+            return super().call(inputs, training=training, mask=mask) ** 2
+
+    assert_refused(lambda: kinds.LSTM.layer(4, norm=Squared()), "Squared has a call of its own")
+
+
+@keras.saving.register_keras_serializable("tests.rnn.test_norms")
+class Around(keras.layers.Layer):
+    """Holds another layer."""
+
+    def __init__(self, inner, **kwargs):
+        super().__init__(**kwargs)
+        self.inner = inner
+
+    def call(self, x):
+        return self.inner(x)
+
+    def get_config(self):
+        inner = keras.saving.serialize_keras_object(self.inner)
+        return {**super().get_config(), "inner": inner}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**{**config, "inner": keras.saving.deserialize_keras_object(config["inner"])})
+
+
+def test_slots_of_a_loaded_model_share_no_layer(tmp_path):
+    """Keras gives what it has loaded once back a second time."""
+    layer = kinds.SIMPLE_RNN.layer(4, norm=Around(LayerNormalization()))
+    model = keras.Sequential([keras.Input((5, 3)), layer])
+    kinds.randomize(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    assert len(loaded.weights) == len(model.weights) == 7
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+
+
 def test_rms_scaling_is_refused_and_the_layer_for_it_named():
     assert_refused(
         lambda: kinds.LSTM.layer(UNITS, norm=LayerNormalization(rms_scaling=True)),

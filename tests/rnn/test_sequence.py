@@ -158,6 +158,23 @@ def test_one_row_of_states_starts_every_sequence(kind, batch, training):
     kinds.assert_close(layer(x, initial_state=kinds.cast(rows), training=training), expected)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("norm", ["layer", "timestep"])
+def test_states_whose_size_only_the_run_shows(norm, training):
+    layer, x = build(kinds.GRU, ALL[norm]), kinds.inputs(batch=20)
+    state = kinds.initial_states(kinds.GRU)[0][:1]
+    signature = [
+        tf.TensorSpec((None, None, FEATURES), "float64"),
+        tf.TensorSpec((None, None), "float64"),
+    ]
+    graph = tf.function(
+        lambda x, h: layer(x, initial_state=h, training=training), input_signature=signature
+    )
+    same = build(kinds.GRU, ALL[norm])
+    expected = same(x, initial_state=state.repeat(20, axis=0), training=training)
+    kinds.assert_close(graph(x, state), expected)
+
+
 def test_the_gradient_of_one_row_of_states_is_the_sum_of_all():
     layer, x = build(kinds.GRU, kinds.ROW_NORMS["layer"]), kinds.inputs()
     one = tf.constant(kinds.initial_states(kinds.GRU)[0][:1])
@@ -494,6 +511,23 @@ def test_a_mask_may_have_a_last_dimension_of_one(kind):
     kinds.assert_close(
         layer(kinds.inputs(), mask=MASK[..., None]), layer(kinds.inputs(), mask=MASK), 1e-12
     )
+
+
+@every_kind
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("rows", [1, None], ids=["one row", "open"])
+def test_one_row_of_a_mask_is_that_of_every_sequence(kind, training, rows):
+    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs(batch=20)
+    signature = [
+        tf.TensorSpec((None, None, FEATURES), "float64"),
+        tf.TensorSpec((rows, None, None), "bool"),
+    ]
+    graph = tf.function(
+        lambda x, mask: layer(x, mask=mask, training=training), input_signature=signature
+    )
+    expected = layer(x, mask=MASK[3:4].repeat(20, axis=0))
+    kinds.assert_close(graph(x, MASK[3:4, :, None]), expected)
+    kinds.assert_close(layer(x, mask=MASK[3:4], training=training), expected)
 
 
 @every_kind

@@ -84,11 +84,7 @@ def run(
     whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or _has_gpu()
     parts = 1 if whole else PARTS
     plan = Plan(sequences.shape[-1], parts, open_batch, open_time, return_sequences)
-    # What has fewer rows, where the graph could not see it, would be filled up as if it were whole.
-    states = [_of_size(state, sequences, 1) for state in states]
-    if mask is not None:
-        mask = _of_size(mask, sequences, 2)
-    elif spec.masked:
+    if mask is None and spec.masked:
         mask = tf.ones(tf.shape(sequences)[:2], "bool")
     layers = cell.slot_layers()
     layout: Any = cell.layout()
@@ -115,14 +111,6 @@ def run(
             mean, variance = [tf.concat(of_gates, axis=1) for of_gates in gates]
             learned[slot] = _batch_statistics(layers[slot], mean, variance, mask, sequences)
     return tf.ensure_shape(path[0], sizes) if path else None, states, learned
-
-
-def _of_size(x: Any, sequences: Any, axes: int) -> Any:
-    """X with the sequences' first axes: checked when it runs, where the graph knows no sizes."""
-    known = sequences.shape[:axes]
-    if None not in known and x.shape[:axes] == known:
-        return x
-    return tf.broadcast_to(x, tf.concat([tf.shape(sequences)[:axes], x.shape[axes:]], axis=0))
 
 
 def _is_open(size: int | None) -> bool:
