@@ -59,7 +59,8 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
         clone.set_weights(model.get_weights())
         _copy_adapted(model, clone)
     except Exception as error:
-        reason = str(error).strip().split("\n")[0]
+        # Keras' errors hold the whole config, and the reason behind it.
+        reason = str(error).rpartition("Exception encountered: ")[2].strip().split("\n")[0]
         raise ValueError(f"the model cannot be rebuilt from its config: {reason}") from error
     return clone
 

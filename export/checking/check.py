@@ -233,17 +233,23 @@ def _of_use(
 
 
 def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
-    """A note of the files without the signature `step`, where the model can have one."""
+    """Notes of the files whose streaming was not compared, where the model can have a step."""
     ran = [result for result in results if result.path and result.error is None]
     # A runner may see less of a file than another.
     streamed = {result.path for result in ran if result.property("streaming") is not None}
     names: dict[str, str] = {}
+    others: dict[str, str] = {}
     for result in ran:
+        streaming = result.property("streaming")
         if result.path not in streamed:
             names.setdefault(result.path, result.name)
+        elif streaming is not None and streaming.status == "differs":
+            note = f"{result.name}: streaming was not compared: {streaming.detail}"
+            others.setdefault(result.path, note)
     if not names or find_step(model) is None:
-        return ()
-    return (f"{', '.join(names.values())}: no signature step, so streaming was not compared",)
+        return tuple(others.values())
+    without = f"{', '.join(names.values())}: no signature step, so streaming was not compared"
+    return without, *others.values()
 
 
 def _explained(

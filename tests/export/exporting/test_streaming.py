@@ -290,6 +290,22 @@ def masked_cells(cells, **options):
     return keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True, **options)(x))
 
 
+def test_a_step_with_other_names_is_noted(tmp_path):
+    """Keras numbers layers without a name anew."""
+
+    def build(name):
+        recurrent = keras_norm.NormSimpleRNN(4, norm=None, name=name)
+        return one_layer(lambda x: keras.layers.Dense(2, name="y")(recurrent(x)))
+
+    model, data = build("a"), np.random.default_rng(0).normal(size=(2, TIME, 3)).astype("float32")
+    file = export_tflite(model, tmp_path / "m.tflite")
+    renamed = build("b")
+    renamed.set_weights(model.get_weights())
+    report = check(renamed, file, data)
+    assert report
+    assert any("m.tflite: streaming was not compared: the signature" in n for n in report.notes)
+
+
 def test_a_masked_output_of_stacked_cells_is_the_last_cells():
     model = masked_cells([keras.layers.LSTMCell(4), keras.layers.GRUCell(4)])
     step, data = Step(model), {"ids": stacked_data()["ids"] % 5}
