@@ -70,7 +70,7 @@ def rank(module):
         return None
     if rest[0] == "keras_internals":
         return ORDER.index("ops")
-    if rest[0] in ("recalibrate", "compat", "clone", "walk"):
+    if rest[0] in ("recalibrate", "measured", "compat", "clone", "walk"):
         return ORDER.index("recalibrate and compat")
     if rest[0] != "export":
         return ORDER.index(rest[0]) if rest[0] in ORDER else None

@@ -21,7 +21,7 @@ from keras_norm.export.results import (
     TrainInferenceGap,
     largest_known,
 )
-from keras_norm.recalibrate import Measured
+from keras_norm.measured import Measured
 from keras_norm.walk import batch_norms, named_layers
 
 # Two modes that compute the same differ by less than this, relative to the largest output.
