@@ -141,7 +141,13 @@ def _inputs_of_ids(model: keras.Model) -> list[str]:
 
 
 def _draw(spec: TensorSpec, length: int, ids: int, rng: np.random.Generator) -> np.ndarray:
-    """Random values for one input."""
+    """Random values for one input.
+
+    Raises:
+        TextError: it takes text.
+    """
+    if spec.dtype == "string":
+        raise TextError(f'input "{spec.name}" takes text, of which none can be made up')
     batch, *sizes = spec.shape
     shape = [batch or BATCH + 1, *(length if size is None else size for size in sizes)]
     if spec.dtype == "bool":

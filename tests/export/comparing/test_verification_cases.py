@@ -67,6 +67,13 @@ def test_an_output_that_is_text_is_named():
         verification_cases(model)
 
 
+def test_an_input_that_is_text_is_named():
+    inputs = keras.Input((), dtype="string", name="word")
+    model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a", "b"])(inputs))
+    with pytest.raises(TextError, match='input "word" takes text'):
+        verification_cases(model)
+
+
 def test_a_fixed_batch_is_every_batch():
     inputs = keras.Input(batch_shape=(4, 3), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
