@@ -173,6 +173,21 @@ def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     return found | ({"jit_compile": compiled} if compiled else {})
 
 
+def multiplies_integers(path: str | os.PathLike[str]) -> bool:
+    """Whether a product in a SavedModel is one of integers, as `keras.Model.quantize` makes them.
+
+    Args:
+        path: the SavedModel's folder.
+
+    Raises:
+        FileNotFoundError: no saved_model.pb in the folder.
+        ValueError: saved_model.pb cannot be parsed.
+    """
+    integers = {tf.int8.as_datatype_enum, tf.int32.as_datatype_enum}
+    products = (node for node in _nodes(_read(path)) if "MatMul" in node.op)
+    return any(attribute.type in integers for node in products for attribute in node.attr.values())
+
+
 def _read(path: str | os.PathLike[str]) -> Any:
     """Parse saved_model.pb and return its one graph, the one tagged "serve"."""
     file = pathlib.Path(path) / "saved_model.pb"

@@ -28,6 +28,16 @@ def second_opinion(monkeypatch):
     monkeypatch.setattr(CHECK, "sources", second_only)
 
 
+def test_models_quantized_by_keras_are_not_asked_of_it(tmp_path):
+    """It multiplies their integers wrongly."""
+    model = models.recurrent()
+    model.get_layer("y").quantize("int8")
+    file = export_saved_model(model, tmp_path / "quantized")
+    assert [source.name for source in artifacts.sources(file)] == ["quantized", "quantized (C API)"]
+    floats = export_saved_model(models.recurrent(), tmp_path / "floats")
+    assert "floats (OpenVINO)" in [source.name for source in artifacts.sources(floats)]
+
+
 @pytest.fixture(scope="module")
 def model():
     return models.recurrent()
