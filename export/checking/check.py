@@ -152,7 +152,7 @@ def check(
         own,
         results,
         gap,
-        (*plan.notes, *unread, *unstreamed),
+        (*plan.notes, *unread, *unstreamed, *judged.unseen()),
         tuple(versions().items()),
         findings(own, results, gap, measured.samples, plan.samples.length),
         plan.layers,

@@ -5,6 +5,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from keras_norm.export.checking.artifacts import Source
 from keras_norm.export.checking.plan import Plan
 from keras_norm.export.checking.running import Answers
@@ -12,6 +14,7 @@ from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.difference_profile import merged
 from keras_norm.export.comparing.eight_bits import Useful, useful
+from keras_norm.export.comparing.elements import kind_of, wide
 from keras_norm.export.comparing.tolerance import TURNED, Tolerance, coarsest, default_tolerance
 from keras_norm.export.results import (
     ArtifactResult,
@@ -91,6 +94,31 @@ class Judge:
             tuple(tally.metric for tally in seen.tallies) if done else (),
             cost=answers.cost if done else None,
         )
+
+    def unseen(self) -> tuple[str, ...]:
+        """A note of each output of which a unit varies by less than it may be off.
+
+        It stands beside a far larger one, as a rate beside a price. (In float32: of a rounded file
+        less is expected.)
+        """
+        allowed = self.tolerance(coarsest(["float32", self.plan.precision])).atol
+        notes = []
+        for name, first in self.plan.expected[0].items():
+            if kind_of(first) != "float" or first.ndim < 2:
+                continue
+            rows = [
+                wide(answer[name]).reshape(-1, first.shape[-1]) for answer in self.plan.expected
+            ]
+            varies = np.ptp(np.concatenate(rows), axis=0)
+            small = np.flatnonzero((varies > 0) & (varies < allowed[name]))
+            if small.size:
+                more = f" and {small.size - 1} more" if small.size > 1 else ""
+                notes.append(
+                    f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, and "
+                    f"{allowed[name]:.2g} is allowed, for the sake of larger ones: give atol=, or "
+                    "make it an output of its own"
+                )
+        return tuple(notes)
 
     def calls(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, Property]:
         """Whether rows are independent, and a call gives the same again."""

@@ -356,6 +356,17 @@ def test_rows_that_fill_a_static_batch_count_in_no_metric():
     assert metric.inference == own.value == pytest.approx(np.mean(squared), rel=1e-5)
 
 
+def test_a_unit_that_a_far_larger_one_hides_is_noted():
+    model = sequence_model()
+    kernel, bias = model.get_layer("y").get_weights()
+    model.get_layer("y").set_weights([kernel * [1e6, 1.0], bias])
+    report = check(model, [KerasRunner(model)], DATA)
+    (note,) = [note for note in report.notes if "is allowed" in note]
+    assert note.startswith("output 'y': unit 1 varies by")
+    plain = sequence_model()
+    assert not [n for n in check(plain, [KerasRunner(plain)], DATA).notes if "is allowed" in n]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
