@@ -15,7 +15,7 @@ from experiments.harness.study import Arm, Figures, Parts, Question, Size, Study
 IN_ORDER, PERMUTED = "in order", "permuted"
 PIXELS, UNITS, BATCH = 784, 100, 64
 VALIDATED = 2500  # digits; more would take as long as learning does
-UPDATES, IN_ROUND, TRIED = 20_000, 400, 2  # updates of a run and of a round, rounds of a trial
+UPDATES, IN_ROUND, TRIED = 40_000, 400, 2  # updates of a run and of a round, rounds of a trial
 NOISE = 0.1
 
 # From the keyword arguments that all take.
@@ -148,7 +148,7 @@ STUDY = Study(
         None,
         IN_ROUND * BATCH,
         UPDATES // IN_ROUND,
-        patience=8,
+        patience=6,
         seeds=1,
         rates=(3e-4, 1e-3, 3e-3),
         trial=TRIED,
