@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import weakref
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -22,8 +23,8 @@ class Measure:
     """A function from a part of the data to what a check measures on it: values, metrics, the gap.
 
     It can be sent to other processes. Each loads the model and opens the artefacts at its first
-    call, and keeps them until it ends, or until `close`. What it gives merges, in any order, by
-    `merge`, and `check(..., measured=...)` makes the report of it.
+    call, and keeps them until `close`, or until it is dropped. What it gives merges, in any order,
+    by `merge`, and `check(..., measured=...)` makes the report of it.
 
     Args:
         model: a .keras file that every process can read, whose layers are Keras' and keras_norm's
@@ -51,6 +52,8 @@ class Measure:
         self.model, self.artifacts = model, artifacts
         self.rtol, self.batch_size = rtol, batch_size
         self._stack = contextlib.ExitStack()
+        # Apache Beam, say, drops what it was given and closes nothing.
+        weakref.finalize(self, self._stack.close)
         self._sweep: Sweep | None = None
 
     def __call__(self, data: Any, labels: Any = None) -> Partial:

@@ -1,5 +1,6 @@
 """A check over data that come in parts: batches, files, and processes that share them."""
 
+import gc
 import pickle
 
 import keras
@@ -182,3 +183,13 @@ def test_the_furthest_batch_is_known_where_every_value_is_within_its_tolerance(m
         sweep(part)
     case, expected = sweep.worst["run"]
     np.testing.assert_array_equal(own(case.inputs)["y"], expected["y"])
+
+
+def test_what_is_dropped_closes_what_it_opened(folder):
+    measure = Measure(folder / "model.keras", folder / "model.tflite")
+    measure(X[:4])
+    closed = []
+    measure._stack.callback(closed.append, True)
+    del measure
+    gc.collect()
+    assert closed
