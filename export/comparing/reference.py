@@ -96,8 +96,8 @@ class Reference:
         """The same of those outputs that the model gives again; None where it does so of none."""
         again = KerasRunner(self.model)
         random = set()
-        for k, (case, _) in enumerate(self.cases):
-            own, answer = _without_common_nan(self.cases[k][1], again(case.inputs))
+        for k, (case, expected) in enumerate(self.cases):
+            own, answer = _without_common_nan(expected, again(case.inputs))
             tolerance = self.tolerance(k)
             random |= {n for n in own if tolerance.failed({n: own[n]}, {n: answer[n]}) is not None}
         if not random:

@@ -15,8 +15,7 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 # Slots whose beta is the candidate's: a cell has it in the first of these that it has.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
-
-# What a loop computes in their place.
+# What a loop computes in the place of.
 CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
 
 
