@@ -27,6 +27,7 @@ from keras_norm.export.formats.tflite import tflite_signatures
 from keras_norm.export.report.page import render
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
+from keras_norm.keras_internals import reason
 from keras_norm.recalibrate import recalibrate as recalibrate_model
 from keras_norm_verify import BESIDE
 
@@ -250,9 +251,7 @@ def _load_model(path: pathlib.Path) -> Any:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     # Keras raises whatever its parsers raise; all of it means that this file cannot be used.
     except Exception as error:
-        text = " ".join(str(error).split())
-        # Keras' errors hold the whole config, and the reason behind it.
-        text = text.rpartition("Exception encountered: ")[2]
+        text = " ".join(reason(error).split())
         if unknown := re.search(r"Could not locate class '([^']+)'", text):
             text = (
                 f"its layer {unknown[1]} is not registered. Keras' and keras_norm's are; for "

@@ -2,12 +2,10 @@
 
 import re
 
+from keras_norm.keras_internals import reason
+
 # How TensorFlow names nodes of its own graphs within what it says.
 NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
-
-
-# What a layer raised, in bold, within what Keras makes of it.
-RAISED = re.compile(r".*\x1b\[1m(.*?)\x1b\[0m", re.DOTALL)
 
 
 class UnsupportedOpError(ValueError):
@@ -61,8 +59,7 @@ def one_line(error: Exception) -> str:
 
     Of what Keras makes of an error in a layer's call it is what the layer raised.
     """
-    raised = RAISED.match(str(error))
-    return first_line(raised[1] if raised else str(error)) or type(error).__name__
+    return first_line(reason(error)) or type(error).__name__
 
 
 def first_line(text: str) -> str:

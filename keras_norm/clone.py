@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_norm.keras_internals import reason
 from keras_norm.walk import is_batch_norm, named_layers
 
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
@@ -59,9 +60,8 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
         clone.set_weights(model.get_weights())
         _copy_adapted(model, clone)
     except Exception as error:
-        # Keras' errors hold the whole config, and the reason behind it.
-        reason = str(error).rpartition("Exception encountered: ")[2].strip().split("\n")[0]
-        raise ValueError(f"the model cannot be rebuilt from its config: {reason}") from error
+        why = reason(error).split("\n")[0]
+        raise ValueError(f"the model cannot be rebuilt from its config: {why}") from error
     return clone
 
 

@@ -4,7 +4,11 @@ The nodes of a functional model are the calls of its layers, each with `operatio
 `arguments` and `is_input`. (`tensorflow.core` is not private: it has the format of SavedModels.)
 """
 
+import re
 from typing import Any
+
+# What Keras puts before the words of an error that it wraps, and behind them.
+BEFORE_WORDS, BEHIND_WORDS = re.compile(r"\x1b\[1m|(?:Exception|Error) encountered:"), "\x1b[0m"
 
 # Methods of keras.layers.RNN that classes of ours override, and the arguments that Keras calls them
 # with.
@@ -23,6 +27,12 @@ WORKERS = {
 
 # Operations without a kernel, that TensorFlow replaces before it runs a graph.
 REWRITTEN = {"AccumulateNV2"}
+
+
+def reason(error: Exception) -> str:
+    """What an error says, without the call or the config that Keras wraps around it."""
+    words = BEFORE_WORDS.split(str(error))[-1]
+    return words.partition(BEHIND_WORDS)[0].strip()
 
 
 def sublayers(layer: Any) -> list[Any]:

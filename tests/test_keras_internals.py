@@ -122,6 +122,35 @@ def test_tensorflow_has_what_workers_take(worker):
     assert name in (ROOT / "export" / "workers" / worker).read_text()
 
 
+@keras.saving.register_keras_serializable("keras_norm_tests")
+class _Refusing(keras.layers.Layer):
+    """Refuses what it is given, built of `refused` or called."""
+
+    def __init__(self, refused=False, **options):
+        super().__init__(**options)
+        if refused:
+            raise ValueError("no such\nlayer")
+
+    def call(self, x):
+        raise ValueError("no such\ncall")
+
+
+def _raised(error, function):
+    with pytest.raises(error) as raised:
+        function()
+    return raised.value
+
+
+def test_the_reason_of_an_error_is_what_the_layer_raised():
+    called = _raised(ValueError, lambda: _Refusing()(np.ones((1, 2))))
+    traced = _raised(ValueError, lambda: _Refusing()(keras.Input((2,))))
+    config = keras.saving.serialize_keras_object(_Refusing())
+    config["config"]["refused"] = True
+    made = _raised(TypeError, lambda: keras.saving.deserialize_keras_object(config))
+    assert keras_internals.reason(called) == keras_internals.reason(traced) == "no such\ncall"
+    assert keras_internals.reason(made) == "no such\nlayer"
+
+
 def test_sublayers_are_those_of_wrappers_and_cells_one_level_down():
     layer = keras.layers.Bidirectional(keras_norm.LayerNormGRU(2, name="gru"))
     layer.build((None, 4, 3))

@@ -93,6 +93,9 @@ class MovingStatistics:
             mean: broadcasts to the moving mean.
             variance: broadcasts to the moving variance.
             valid: bool of their rank, that broadcasts to them; False leaves a statistic as it was.
+
+        Raises:
+            ValueError: an average that counts its updates, wanted when none are counted any more.
         """
         n = None
         if self.update_count is not None:
@@ -100,6 +103,12 @@ class MovingStatistics:
             n = count + 1
             self.update_count.assign(ops.where(ops.any(valid, axis=-1), n, count))
             n = ops.expand_dims(n, -1)
+        elif self.layer.momentum is None or self.layer.debias:
+            raise ValueError(
+                f"{self.layer.name} was built without a count of its updates, which momentum=None "
+                "and debias=True need. Give them when the layer is made. "
+                f"Received: momentum={self.layer.momentum}, debias={self.layer.debias}."
+            )
         w = update_weight(self.layer.momentum, self.layer.debias, n, mean.dtype)
         for moving, batch in ((self.mean, mean), (self.variance, variance)):
             before = ops.cast(moving, batch.dtype)

@@ -413,6 +413,14 @@ def test_the_momentum_may_be_set_while_training():
     np.testing.assert_allclose(layer.moving_mean, x.mean(axis=0), rtol=1e-5)
 
 
+def test_an_average_that_counts_its_updates_is_refused_once_none_are_counted():
+    layer = BatchNormalization(name="norm")
+    layer.build((None, 3))
+    layer.momentum = None
+    with pytest.raises(ValueError, match="norm was built without a count of its"):
+        layer(np.ones((2, 3), "float32"), training=True)
+
+
 def test_mask_with_unknown_batch_and_time():
     layer = BatchNormalization(momentum=0.0)
     layer.build((None, None, 3))

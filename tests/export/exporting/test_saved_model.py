@@ -100,7 +100,7 @@ def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path
 def test_versions_stand_side_by_side(tmp_path):
     path = tmp_path / "served" / "digits"
     assert export_saved_model(models.dense(), path, version=1) == path / "1"
-    assert export_saved_model(models.dense(), path, version=2) == path / "2"
+    assert export_saved_model(models.dense(), path, version=np.int64(2)) == path / "2"
     assert sorted(p.name for p in path.iterdir()) == ["1", "2"]
     assert (path / "2" / "saved_model.pb").is_file()
 

@@ -234,6 +234,13 @@ def test_half_precision_is_refused_with_the_layer_and_the_remedy(tmp_path, polic
         export_tflite(models.dense(dtype=policy), tmp_path / "model.tflite")
 
 
+def test_a_model_in_float64_is_refused_with_the_remedy(tmp_path):
+    inputs = keras.Input((None, 3), dtype="float64")
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2, dtype="float64")(inputs))
+    with pytest.raises(UnsupportedOpError, match=r"float64: build it under the float32 policy"):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
 def test_text_is_refused(tmp_path):
     inputs = keras.Input((), name="words", dtype="string")
     model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
