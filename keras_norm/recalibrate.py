@@ -77,9 +77,6 @@ class Recalibrator:
     """Recalibrates one model as often as it is called, and rebuilds it once; see `recalibrate`.
 
     Every call draws the same noise, so that equal weights and data give equal statistics.
-
-    Args:
-        model: see `recalibrate`.
     """
 
     def __init__(self, model: keras.Model) -> None:
@@ -109,15 +106,7 @@ class Recalibrator:
         self._run = _training_call(self._clone)
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
-        """Recalibrate the model as it is now.
-
-        Args:
-            data: see `recalibrate`.
-            steps: see `recalibrate`.
-
-        Returns:
-            The number of batches used.
-        """
+        """Recalibrate the model as it is now, and give the number of batches used."""
         self._clone.set_weights(self._model.get_weights())
         for seed, start in self._seeds:
             seed.assign(start)

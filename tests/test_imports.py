@@ -25,7 +25,6 @@ ANSWERS_ALONE += ["properties"]
 TENSORFLOW = {
     "keras_norm.keras_internals",
     "keras_norm.ops.kernels",
-    "keras_norm.ops.replicas",
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",
     "keras_norm.recalibrate",

@@ -25,8 +25,7 @@ from keras.activations import sigmoid, tanh
 
 from keras_norm.export import signature
 from keras_norm.layers.layer_norm import LayerNormalization
-from keras_norm.ops.lstm import GATES
-from keras_norm.rnn.lstm import LayerNormLSTMCell, NormLSTMCell
+from keras_norm.rnn.lstm import GATES, LayerNormLSTMCell, NormLSTMCell
 from keras_norm.rnn.replaceable import Loop, replaced_loops
 from keras_norm.walk import named_layers
 

@@ -15,20 +15,7 @@ class AffineNormalization(DeclaredArguments):
     It owns gamma and beta and their arguments, passes masks on, and leaves its inputs in their own
     dtype, so that statistics are taken before a mixed precision policy has rounded them.
 
-    Args:
-        epsilon: number added to the variance, not negative.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        beta_initializer: initializer of beta.
-        gamma_initializer: initializer of gamma.
-        beta_regularizer: regularizer of beta, or None.
-        gamma_regularizer: regularizer of gamma, or None.
-        beta_constraint: constraint on beta, or None.
-        gamma_constraint: constraint on gamma, or None.
-        **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
-
-    Raises:
-        ValueError: epsilon is negative or no number.
+    Arguments, and what is raised, are those of `BatchNormalization`.
     """
 
     def __init__(
@@ -92,21 +79,6 @@ class AffineNormalization(DeclaredArguments):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The input's own shape."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {
-            **super().get_config(),
-            "epsilon": self.epsilon,
-            "center": self.center,
-            "scale": self.scale,
-            "beta_initializer": initializers.serialize(self.beta_initializer),
-            "gamma_initializer": initializers.serialize(self.gamma_initializer),
-            "beta_regularizer": regularizers.serialize(self.beta_regularizer),
-            "gamma_regularizer": regularizers.serialize(self.gamma_regularizer),
-            "beta_constraint": constraints.serialize(self.beta_constraint),
-            "gamma_constraint": constraints.serialize(self.gamma_constraint),
-        }
 
 
 def broadcastable(weight: Any, rank: int, axes: Sequence[int]) -> Any:

@@ -9,6 +9,7 @@ import keras
 
 # What Keras reads from **kwargs and declares nowhere.
 UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
+KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 
 
 class ClassSignature:
@@ -38,6 +39,14 @@ class DeclaredArguments(keras.layers.Layer):
         if is_ours(cls):  # another may read more from its **kwargs
             by_name(cls, args, kwargs)
         return super().__new__(cls, *args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument, each of which is an attribute of its name."""
+        config = super().get_config()
+        ours: Any = next(cls for cls in type(self).__mro__ if is_ours(cls))
+        names = [n for n in ours.declared.parameters if n not in {*config, *KERAS_ARGUMENTS}]
+        own = {name: getattr(self, name) for name in names}
+        return {**config, **keras.saving.serialize_keras_object(own)}
 
 
 def signature(cls: type) -> inspect.Signature:

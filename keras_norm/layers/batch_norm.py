@@ -172,7 +172,7 @@ class BatchNormalization(StatisticsNormalization):
             return self.normalize_fused(inputs)
         all_reduce = identity
         if self.synchronized:
-            from keras_norm.ops.replicas import sum_over_replicas as all_reduce
+            from keras_norm.ops.tensorflow_batch_norm import sum_over_replicas as all_reduce
         reduced = [a for a in range(len(inputs.shape)) if a != self._axis]
         return self.normalize_batch(
             inputs, self._axis, reduced, self._moving(inputs), mask, all_reduce, self._renorm
@@ -196,15 +196,3 @@ class BatchNormalization(StatisticsNormalization):
             broadcastable(ops.cast(s, dtype), len(inputs.shape), [self._axis])
             for s in (self.moving_mean, self.moving_variance)
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {
-            **super().get_config(),
-            "axis": self.axis,
-            "virtual_batch_size": self.virtual_batch_size,
-            "renorm": self.renorm,
-            "renorm_clipping": self.renorm_clipping,
-            "renorm_momentum": self.renorm_momentum,
-            "synchronized": self.synchronized,
-        }

@@ -23,18 +23,7 @@ class BatchStatistics(NamedTuple):
 class StatisticsNormalization(AffineNormalization):
     """Base of the layers that normalize with the batch in training and with averages at inference.
 
-    Args:
-        momentum: weight of the past in the moving statistics, in [0, 1]; None averages all batches
-            seen, each with the same weight.
-        debias: divide the exponential average by 1 - momentum^n, so that inference is right after
-            the first step.
-        unbiased_variance: move towards the variance with n - 1 in place of n.
-        moving_mean_initializer: initializer of the moving mean.
-        moving_variance_initializer: initializer of the moving variance.
-        **kwargs: as for `AffineNormalization`.
-
-    Raises:
-        ValueError: momentum outside [0, 1], or `debias` where there is nothing to debias.
+    Arguments, and what is raised, are those of `BatchNormalization`.
     """
 
     def __init__(
@@ -78,14 +67,7 @@ class StatisticsNormalization(AffineNormalization):
         self.update_count = self.statistics.update_count
 
     def normalize_moving(self, x: Any, axis: int, mean: Any, variance: Any) -> Any:
-        """Normalize with given statistics, as inference does.
-
-        Args:
-            x: floating tensor with features at `axis`.
-            axis: the feature axis.
-            mean: broadcasts to `x`.
-            variance: broadcasts to `x`.
-        """
+        """Normalize with given statistics, which broadcast to `x`, as inference does."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         affine = self.affine_weights(len(x.shape), [axis])
         y = normalize(x - mean, variance, self.epsilon, **affine)
@@ -134,13 +116,9 @@ class StatisticsNormalization(AffineNormalization):
         fewest: int = 1,
         moving: tuple[Any, Any] | None = None,
     ) -> tuple[Any, BatchStatistics]:
-        """Normalize with the batch's own statistics, as `normalize_batch` does, by a fused kernel.
+        """`normalize_batch` by a fused kernel, where `kernels.has_batch_norm`.
 
-        Args:
-            x: floating tensor (..., features), which `kernels.has_batch_norm` is true of.
-            kept: how many of the last axes have statistics of their own.
-            fewest: positions that statistics need.
-            moving: mean and variance that serve where there are fewer; None where there cannot be.
+        Arguments are those of `ops.tensorflow_batch_norm.normalize_batch`.
         """
         from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
@@ -158,14 +136,3 @@ class StatisticsNormalization(AffineNormalization):
         return BatchStatistics(
             ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count >= fewest
         )
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {
-            **super().get_config(),
-            "momentum": self.momentum,
-            "debias": self.debias,
-            "unbiased_variance": self.unbiased_variance,
-            "moving_mean_initializer": initializers.serialize(self.moving_mean_initializer),
-            "moving_variance_initializer": initializers.serialize(self.moving_variance_initializer),
-        }

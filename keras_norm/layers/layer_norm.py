@@ -107,13 +107,3 @@ class LayerNormalization(AffineNormalization):
             **self.affine_weights(len(x.shape), axes),
         )
         return ops.cast(y, self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {
-            **super().get_config(),
-            "axis": self.axis,
-            "epsilon_placement": self.epsilon_placement,
-            "ddof": self.ddof,
-            "rms_scaling": self.rms_scaling,
-        }

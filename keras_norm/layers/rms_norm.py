@@ -72,7 +72,3 @@ class RMSNormalization(DeclaredArguments):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The input's own shape."""
         return input_shape
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), "axis": self.axis, "epsilon": self.epsilon}

@@ -127,7 +127,3 @@ class TimestepBatchNormalization(StatisticsNormalization):
             # A batch too small for statistics has those of the rows of its steps.
             self.statistics.update_step(mean[:1], variance[:1], valid, ops.max(steps))
         return y
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), "max_timesteps": self.max_timesteps}

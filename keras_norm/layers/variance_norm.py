@@ -72,7 +72,3 @@ class VarianceNormalization(AffineNormalization):
         affine = self.affine_weights(len(x.shape), axes)
         y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, **affine)
         return ops.cast(y, self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), "axis": self.axis}

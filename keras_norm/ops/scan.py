@@ -8,7 +8,6 @@ converts to TFLite.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
 
 import keras
@@ -69,24 +68,19 @@ def scan(
     Returns:
         The last carry, and the ys stacked over time.
     """
-    form = _form(unroll, training, rows_alone)
-    return form(step, list(xs), list(carry), list(like))
-
-
-def _form(
-    unroll: bool, training: bool, rows_alone: bool
-) -> Callable[..., tuple[list[Any], list[Any]]]:
+    given: tuple[Step, Any, Any, Any] = (step, list(xs), list(carry), list(like))
     if unroll:
-        return _unrolled
+        return _unrolled(*given)
     if keras.backend.backend() != "tensorflow":
-        return _backend_scan
+        last, ys = ops.scan(step, given[2], given[1])
+        return last, list(ys)
     from keras_norm.ops import tensorflow_scan
 
     if loops_are_portable():
-        return tensorflow_scan.portable
+        return tensorflow_scan.portable(*given)
     if training or _exported.get() == "onnx":
-        return tensorflow_scan.one_by_one
-    return partial(tensorflow_scan.in_blocks, rows_alone=rows_alone)
+        return tensorflow_scan.one_by_one(*given)
+    return tensorflow_scan.in_blocks(*given, rows_alone=rows_alone)
 
 
 def _unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:
@@ -95,8 +89,3 @@ def _unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> A
         carry, ys = step(carry, [x[t] for x in xs])
         steps.append(ys)
     return carry, [ops.stack(y) for y in zip(*steps, strict=True)]
-
-
-def _backend_scan(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:
-    carry, ys = ops.scan(step, carry, xs)
-    return carry, list(ys)

@@ -1,8 +1,7 @@
 """Weighted sums over axes of a tensor."""
 
-import operator
+import math
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any
 
 from keras import ops
@@ -26,14 +25,14 @@ def total(x: Any, axes: Sequence[int], weights: Any = None) -> Any:
         return x if weights is None else x * weights
     if len(axes) < rank and _vary_along(weights, axes, x) and computes_on_cpu():
         if axes == list(range(len(axes))):
-            rows, columns = product(shape[: len(axes)]), product(shape[len(axes) :])
+            rows, columns = math.prod(shape[: len(axes)]), math.prod(shape[len(axes) :])
             if weights is None:
                 weights = ops.ones((1, rows), x.dtype)
             weights = ops.reshape(weights, (1, rows))
             sums = ops.matmul(weights, ops.reshape(x, (rows, columns)))
             return ops.reshape(sums, (*[1] * len(axes), *shape[len(axes) :]))
         if weights is not None and axes == list(range(rank - len(axes), rank)):
-            rows, columns = product(shape[: -len(axes)]), product(shape[-len(axes) :])
+            rows, columns = math.prod(shape[: -len(axes)]), math.prod(shape[-len(axes) :])
             sums = ops.matmul(ops.reshape(x, (rows, columns)), ops.reshape(weights, (columns, 1)))
             return ops.reshape(sums, (*shape[: -len(axes)], *[1] * len(axes)))
     return ops.sum(x if weights is None else x * weights, axes, keepdims=True)
@@ -42,11 +41,6 @@ def total(x: Any, axes: Sequence[int], weights: Any = None) -> Any:
 def broadcast_axes(x: Any, like: Any) -> list[int]:
     """Axes along which `like`, of the same rank, is broadcast to `x`."""
     return [a for a, size in enumerate(like.shape) if size == 1 and x.shape[a] != 1]
-
-
-def product(sizes: Sequence[Any]) -> Any:
-    """The product of sizes, each of which is a number or a tensor."""
-    return reduce(operator.mul, sizes)
 
 
 def _vary_along(weights: Any, axes: list[int], x: Any) -> bool:

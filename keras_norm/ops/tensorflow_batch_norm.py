@@ -1,4 +1,4 @@
-"""Batch normalization by TensorFlow's fused kernel. Needs the TensorFlow backend."""
+"""Batch normalization by TensorFlow's fused kernel, and over replicas. Needs TensorFlow."""
 
 from typing import Any
 
@@ -60,24 +60,16 @@ def normalize_batch(
 
 
 def normalize_with(x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """Normalize with given statistics of every feature, in one pass.
-
-    ::
-
-        y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
-
-    Args:
-        x: (..., features), of float32 or narrower.
-        mean: (features,).
-        variance: (features,).
-        gamma: (features,), or None for 1.
-        beta: (features,), or None for 0.
-        epsilon: number added to the variance.
-
-    Returns:
-        y in float32.
-    """
+    """The same y with given statistics (features,), in one pass."""
     return _kernel(tf.cast(x, tf.float32), gamma, beta, epsilon, 1, mean, variance)[0]
+
+
+def sum_over_replicas(x: Any) -> Any:
+    """Sum `x` over all replicas; `x` itself outside of a replica context."""
+    context = tf.distribute.get_replica_context()
+    if context is None:
+        return x
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
 
 
 def _kernel(

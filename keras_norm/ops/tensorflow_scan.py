@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from keras import ops
 
 from keras_norm.keras_internals import dynamic_update_slice, xla_compiles
 
@@ -123,12 +124,12 @@ def _turns(
             steps.append(ys)
         return carry, [tf.stack(y) for y in zip(*steps, strict=True)]
 
-    blocks = [_reshaped(x[:whole], [turns, STEPS], 1) for x in xs]
+    blocks = [tf.reshape(x[:whole], [turns, STEPS, *ops.shape(x)[1:]]) for x in xs]
     like_blocks = [tf.stack([y] * STEPS) for y in like]
     carry, first = _loop(turn, blocks, carry, like_blocks, turns, extra=1)
     carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
     left = [_zeros(_length(xs) - time, y) for y in like]
-    ys = zip([_reshaped(y, [whole], 2) for y in first], rest, left, strict=True)
+    ys = zip([tf.reshape(y, [whole, *ops.shape(y)[2:]]) for y in first], rest, left, strict=True)
     return carry, [tf.concat(of_all, axis=0) for of_all in ys]
 
 
@@ -166,13 +167,7 @@ def _traced_once(function: Any) -> Any:
 
 
 def _length(xs: list[Any]) -> Any:
-    return tf.shape(xs[0])[0] if xs[0].shape[0] is None else xs[0].shape[0]
-
-
-def _reshaped(x: Any, sizes: list[Any], axes: int) -> Any:
-    """The tensor with `sizes` in place of its first axes; known sizes stay known."""
-    rest = [tf.shape(x)[i] if n is None else n for i, n in enumerate(x.shape)][axes:]
-    return tf.reshape(x, [*sizes, *rest])
+    return ops.shape(xs[0])[0]
 
 
 def _checked(
@@ -187,8 +182,7 @@ def _checked(
 
 def _zeros(rows: Any, y: Any) -> Any:
     """Zeros (rows, ...) with rows like y, of whose sizes those that are known stay known."""
-    sizes = [tf.shape(y)[i] if n is None else n for i, n in enumerate(y.shape)]
-    return tf.zeros([rows, *sizes], y.dtype)
+    return tf.zeros([rows, *ops.shape(y)], y.dtype)
 
 
 def _written(arrays: list[Any], rows: list[Any], start: Any) -> list[Any]:

@@ -23,19 +23,6 @@ class Weights(NamedTuple):
     recurrent_bias: Any = None
 
 
-class Layout(NamedTuple):
-    """Where the norms stand, for the gradient by hand.
-
-    `name` is that of one of its cells, `*_slots` the slots of x W, of h U and of the state ("" for
-    none).
-    """
-
-    name: str
-    kernel_slots: tuple[str, ...]
-    recurrent_slots: tuple[str, ...]
-    state_slot: str = ""
-
-
 class NormCell(DeclaredArguments):
     """Turns a Keras cell into one with normalization inside; stands before it in the bases.
 
@@ -84,13 +71,9 @@ class NormCell(DeclaredArguments):
 
     def build(self, input_shape: Any) -> None:
         """Create the weights of the Keras cell, then those of the norms."""
-        self.build_weights(input_shape)
+        super().build(input_shape)
         for slot, layer in self.slots.fill(self.dtype_policy, self.trainable).items():
             setattr(self, slot, layer)
-
-    def build_weights(self, input_shape: Any) -> None:
-        """The weights of the Keras cell."""
-        super().build(input_shape)
 
     def slot_layers(self) -> dict[str, Any]:
         """The norms, by slot."""
@@ -125,8 +108,8 @@ class NormCell(DeclaredArguments):
         """
         raise NotImplementedError
 
-    def layout(self) -> Layout | None:
-        """How the gradient by hand sees this cell, or None where it does not cover it."""
+    def gradient_cell(self) -> str | None:
+        """The cell's name in the gradient by hand, or None where that does not cover it."""
         raise NotImplementedError
 
     def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[Any, Any]:
@@ -172,10 +155,6 @@ class NormCell(DeclaredArguments):
         """Zeros for every state."""
         sizes = _as_list(self.state_size)
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), "norm": keras.saving.serialize_keras_object(self.norm)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:

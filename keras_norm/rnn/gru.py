@@ -1,15 +1,13 @@
 """GRU with normalization inside."""
 
-from functools import partial
 from typing import Any, ClassVar
 
 import keras
 from keras import ops
 from keras.activations import sigmoid, tanh
 
-from keras_norm.ops.gru import gru_step, gru_step_reset_before
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
+from keras_norm.rnn.cell import Norm, NormCell, Weights
 from keras_norm.rnn.layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 
@@ -50,6 +48,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         1 - z change places, as in Keras.
     """
 
+    reset_after: bool
     SLOTS: ClassVar = {
         "kernel_norm": 2,
         "kernel_candidate_norm": 1,
@@ -59,40 +58,18 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
     def __init__(self, units: int, norm: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
-        if norm is not None and not self.reset_after:
+        if self.norm is not None and not self.reset_after:
             raise ValueError(
                 "With a norm the reset gate acts after it (Ba et al. 2016, supplement). Received "
                 "reset_after=False: leave it out, or take NormGRU without a norm."
             )
 
-    def build_weights(self, input_shape: Any) -> None:
+    def build(self, input_shape: Any) -> None:
         """Keras' weights, but one bias (3 * units,) where there are norms."""
-        if self.norm is None:
-            super().build_weights(input_shape)
-            return
-        self.kernel = self.add_weight(
-            name="kernel",
-            shape=(input_shape[-1], 3 * self.units),
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
-        self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel",
-            shape=(self.units, 3 * self.units),
-            initializer=self.recurrent_initializer,
-            regularizer=self.recurrent_regularizer,
-            constraint=self.recurrent_constraint,
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                name="bias",
-                shape=(3 * self.units,),
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
+        # Of what it builds, Keras' cell asks `reset_after` for the shape of the bias alone.
+        after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
+        super().build(input_shape)
+        self.reset_after = after
 
     def step_weights(self) -> Weights:
         """The weights, of which only Keras' `reset_after=True` has a bias of U h."""
@@ -115,32 +92,25 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
     ) -> list[Any]:
         """The state after the step."""
-        kernel, bias = weights.recurrent_kernel, weights.recurrent_bias
-        activations = (self.activation, self.recurrent_activation)
-        if not self.reset_after:
-            kernels = kernel[:, : 2 * self.units], kernel[:, 2 * self.units :]
-            masks = (None, None)
-            if dropout_masks is not None:
-                masks = dropout_masks[:2], dropout_masks[2]
-            recur_zr, recur_h = (
-                partial(project, kernel=k, masks=m) for k, m in zip(kernels, masks, strict=True)
-            )
-            return [gru_step_reset_before(x, states[0], recur_zr, recur_h, *activations)]
-
-        def recur(h: Any) -> Any:
+        h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
+        if self.reset_after:
             u = project(h, kernel, dropout_masks)
-            return u if bias is None else u + bias
+            u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
+            zr = norm("recurrent_norm", u[:, :n])
+        else:  # without norms
+            masks = (None, None) if dropout_masks is None else (dropout_masks[:2], dropout_masks[2])
+            zr = project(h, kernel[:, :n], masks[0])
+        z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
+        if self.reset_after:
+            candidate = r * norm("recurrent_candidate_norm", u[:, n:])
+        else:
+            candidate = project(r * h, kernel[:, n:], masks[1])
+        return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
-        return [gru_step(x, states[0], recur, norm, *activations)]
-
-    def layout(self) -> Layout | None:
+    def gradient_cell(self) -> str | None:
         """The gradient by hand resets after the product with U."""
         usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        if not usual or not self.reset_after:
-            return None
-        kernel_slots = ("kernel_norm", "kernel_candidate_norm")
-        recurrent_slots = ("recurrent_norm", "recurrent_candidate_norm")
-        return Layout("gru", kernel_slots, recurrent_slots)
+        return "gru" if usual and self.reset_after else None
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -149,11 +119,6 @@ class NormGRU(CellLayer):
 
     Takes the arguments of `NormGRUCell` and of `keras.layers.GRU`, and with `norm=None` computes
     what the latter computes.
-
-    Args:
-        units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None.
-        **kwargs: every argument of `keras.layers.GRU`.
 
     Example:
     >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_norm.layers.batch_statistics import BatchStatistics
+from keras_norm.layers.batch_statistics import BatchStatistics, StatisticsNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
@@ -128,12 +128,17 @@ class OtherNorm(NamedTuple):
         return ()
 
     def normalize(self, x: Any, alive: Any) -> tuple[Any, tuple[Any, ...]]:
-        """Call the layer; of all timesteps as of so many samples."""
+        """Call the layer; of all timesteps as of so many samples.
+
+        (A BatchNormalization so takes one statistic over all timesteps, where a cell in
+        keras.layers.RNN takes one at each.)
+        """
         if len(x.shape) == 2:
-            y = norms.call_layer(self.layer, x, self.training)
-        else:
-            y = norms.normalize_sequence(self.layer, x, alive, self.training)
-        return ops.cast(y, x.dtype), ()
+            return ops.cast(norms.call_layer(self.layer, x, self.training), x.dtype), ()
+        mask = None if alive is None else ops.reshape(alive, (-1,))
+        flat = ops.reshape(x, (-1, x.shape[-1]))
+        y = norms.call_layer(self.layer, flat, self.training, mask)
+        return ops.cast(ops.reshape(y, ops.shape(x)), x.dtype), ()
 
 
 def run(
@@ -233,7 +238,7 @@ def _prepared(
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
     centred = [s for s, norm in layers.items() if centre and getattr(norm, "centre", False)]
     kernels, bias = [], weights.bias
-    for kernel, slots in zip(weights[:2], _slots(cell), strict=True):
+    for kernel, slots in zip(weights[:2], slots_of(cell), strict=True):
         blocks, betas, start = [], [], 0
         for slot in slots:
             end = start + cell.slots.widths[slot]
@@ -265,7 +270,7 @@ def _norm(layer: Any, slot: str, dtype: str, training: bool) -> Any:
         return FoldedNorm(*affine, layer.epsilon, outside, layer.ddof, centre=True)
     if type(layer) is RMSNormalization:
         return FoldedNorm(weight("scale"), None, layer.epsilon)
-    if not norms.keeps_statistics(layer):
+    if not isinstance(layer, StatisticsNormalization):
         return OtherNorm(layer, training)
     if not (training and layer.trainable):
         return MovingNorm(layer, weight("gamma"), weight("beta"), dtype)
@@ -274,8 +279,8 @@ def _norm(layer: Any, slot: str, dtype: str, training: bool) -> Any:
     return LearningNorm(layer, dtype)
 
 
-def _slots(cell: NormCell) -> list[list[str]]:
-    """The slots of the columns of each kernel."""
+def slots_of(cell: NormCell) -> list[list[str]]:
+    """The slots of the columns of W, and of U."""
     widths = cell.slots.widths
     return [
         [slot for slot in slots if slot in widths] or list(widths)

@@ -3,13 +3,15 @@
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 from keras.activations import sigmoid, tanh
 
-from keras_norm.ops.lstm import GATES, lstm_step
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
+from keras_norm.rnn.cell import Norm, NormCell, Weights
 from keras_norm.rnn.layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+
+GATES = ("input", "forget", "cell", "output")
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -101,32 +103,25 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
     ) -> list[Any]:
         """The states after the step."""
-        return lstm_step(
-            x,
-            states,
-            lambda h: project(h, weights.recurrent_kernel, dropout_masks),
-            weights.bias,
-            norm,
-            self.activation,
-            self.recurrent_activation,
-            norm_form=self.norm_form,
-            normalize_carry=self.normalize_carry,
-        )
+        h, c = states
+        s, u = self.recurrent_activation, project(h, weights.recurrent_kernel, dropout_masks)
+        if self.norm_form == "joint":
+            summed = zip(GATES, ops.split(x + u, 4, axis=-1), strict=True)
+            gates = [norm(f"{name}_norm", z) for name, z in summed]
+            if weights.bias is not None:
+                gates = [z + b for z, b in zip(gates, ops.split(weights.bias, 4), strict=True)]
+        else:
+            gates = ops.split(x + norm("recurrent_norm", u), 4, axis=-1)
+        i, f, g, o = gates
+        c = s(f) * c + s(i) * self.activation(g)
+        normalized = norm("state_norm", c)
+        return [s(o) * self.activation(normalized), normalized if self.normalize_carry else c]
 
-    def layout(self) -> Layout | None:
+    def gradient_cell(self) -> str | None:
         """The joint form and a normalized carry have no gradient by hand."""
         usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        if not usual or self.norm_form == "joint" or self.normalize_carry:
-            return None
-        return Layout("lstm", ("kernel_norm",), ("recurrent_norm",), "state_norm")
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {
-            **super().get_config(),
-            "norm_form": self.norm_form,
-            "normalize_carry": self.normalize_carry,
-        }
+        covered = usual and self.norm_form == "separate" and not self.normalize_carry
+        return "lstm" if covered else None
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

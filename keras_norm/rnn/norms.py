@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
@@ -104,27 +103,11 @@ class Slots:
         return layers
 
 
-def normalize_sequence(layer: Any, x: Any, alive: Any, training: bool) -> Any:
-    """Apply a slot's layer to all timesteps of (time, batch, width) at once.
-
-    The layer sees samples and no time, as it would step by step. (A BatchNormalization so takes one
-    statistic over all timesteps, where a cell in keras.layers.RNN takes one at each.)
-    """
-    flat = ops.reshape(x, (-1, x.shape[-1]))
-    y = call_layer(layer, flat, training, None if alive is None else ops.reshape(alive, (-1,)))
-    return ops.reshape(y, ops.shape(x))
-
-
 def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, step: Any = None) -> Any:
     """Call a layer, with those of the other arguments that its call takes."""
     given = {"mask": mask, "training": training, "step": step}
     takes = inspect.signature(layer.call).parameters
     return layer(x, **{name: value for name, value in given.items() if name in takes})
-
-
-def keeps_statistics(layer: Any) -> bool:
-    """Whether a loop must hand the layer its rows and bring back what the batch told."""
-    return isinstance(layer, StatisticsNormalization)
 
 
 def _template(layer: Any) -> tuple[Any, dict[str, Any]]:

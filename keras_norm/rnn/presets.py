@@ -14,30 +14,13 @@ class Preset(NormCell):
 
     HIDDEN: ClassVar = ("norm",)
 
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        config = super().get_config()
-        del config["norm"]
-        return config
-
 
 class LayerNormPreset(Preset):
-    """Fills every slot with a `LayerNormalization`.
-
-    Args:
-        units: size of the state.
-        *args: of Keras' cell, in its order.
-        epsilon: of `LayerNormalization`.
-        **kwargs: of the cell that this class stands before.
-    """
+    """Fills every slot with a `LayerNormalization`; arguments as of `LayerNormLSTM`."""
 
     def __init__(self, units: int, *args: Any, epsilon: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(units, LayerNormalization(epsilon=epsilon), *args, **kwargs)
         self.epsilon = epsilon
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), "epsilon": self.epsilon}
 
 
 class BatchNormPreset(Preset):
@@ -46,14 +29,7 @@ class BatchNormPreset(Preset):
     gamma starts at 0.1, since a unit deviation saturates tanh (section 4); only the state norm has
     a beta, as the bias serves the others (section 3).
 
-    Args:
-        units: size of the state.
-        max_timesteps: number of timesteps with statistics of their own.
-        momentum: of `TimestepBatchNormalization`.
-        epsilon: of `TimestepBatchNormalization`.
-        debias: of `TimestepBatchNormalization`.
-        *args: of Keras' cell, in its order.
-        **kwargs: of the cell that this class stands before.
+    Arguments are those of `BatchNormLSTM`.
     """
 
     def __init__(
@@ -81,13 +57,3 @@ class BatchNormPreset(Preset):
         self.momentum = momentum
         self.epsilon = epsilon
         self.debias = debias
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {
-            **super().get_config(),
-            "max_timesteps": self.max_timesteps,
-            "momentum": self.momentum,
-            "epsilon": self.epsilon,
-            "debias": self.debias,
-        }

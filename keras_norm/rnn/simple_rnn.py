@@ -6,8 +6,7 @@ import keras
 from keras.activations import tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.ops.simple_rnn import simple_rnn_step
-from keras_norm.rnn.cell import Layout, Norm, NormCell, Weights
+from keras_norm.rnn.cell import Norm, NormCell, Weights
 from keras_norm.rnn.layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 
@@ -55,20 +54,12 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
     ) -> list[Any]:
         """The state after the step."""
-        h = simple_rnn_step(
-            x,
-            states[0],
-            lambda h: project(h, weights.recurrent_kernel, dropout_masks),
-            norm,
-            self.activation,
-        )
-        return [h]
+        u = project(states[0], weights.recurrent_kernel, dropout_masks)
+        return [self.activation(x + norm("recurrent_norm", u))]
 
-    def layout(self) -> Layout | None:
-        """The layout of the gradient by hand."""
-        if self.activation is not tanh:
-            return None
-        return Layout("simple_rnn", ("kernel_norm",), ("recurrent_norm",))
+    def gradient_cell(self) -> str | None:
+        """The gradient by hand is that of tanh."""
+        return "simple_rnn" if self.activation is tanh else None
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -77,11 +68,6 @@ class NormSimpleRNN(CellLayer):
 
     Takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`, and with `norm=None`
     computes what the latter computes.
-
-    Args:
-        units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None.
-        **kwargs: every argument of `keras.layers.SimpleRNN`.
 
     Example:
     >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape

@@ -97,3 +97,4 @@ def test_without_norm_it_is_keras_gru_under_a_mask(options, reset_after):
 @pytest.mark.parametrize("cls", [NormGRU, NormGRUCell])
 def test_reset_before_a_norm_is_refused(cls):
     assert_refused(lambda: cls(3, norm=LayerNormalization(), reset_after=False), "reset_after")
+    assert not cls(3, norm={"kernel_norm": None}, reset_after=False).reset_after

@@ -141,7 +141,7 @@ def backward(
 def backward_program(spec: Spec) -> Callable[..., Backward]:
     """`backward` as an XLA program; one trace serves every batch and time."""
     cell, units = CELLS[spec.cell], spec.units
-    blocks = list(zip(spec.recurrent, spec.blocks(spec.recurrent_masks), strict=True))
+    blocks = list(zip(spec.recurrent, spec.blocks("recurrent"), strict=True))
     normalized = [block for norm, group in blocks if of_rows(norm) for block in group]
     return compiled(
         functools.partial(backward, spec),
@@ -169,16 +169,10 @@ def _group_gradients(
     batch_norms: dict[Place, BatchNormStep],
     products: dict[str, list[Any]],
 ) -> tuple[dict[int, Any], dict[Place, list[Any]]]:
-    """Gradients of the groups of x W and h U, and of the norms that the loop sums up.
+    """Gradients of the groups of x W and h U, and of the gammas and betas of batch norms, by place.
 
-    Args:
-        spec: of the recurrence.
-        step: the cell's gradients.
-        batch_norms: at this timestep.
-        products: the gates of x W ("kernel") and of h U ("recurrent"), where a batch norm stands.
-
-    Returns:
-        (batch, width) by the arrays that `Spec.gradients` tells; those of gamma and beta, by place.
+    Those of the groups, (batch, width), are in the arrays that `Spec.gradients` tells. `products`
+    are the gates of x W ("kernel") and of h U ("recurrent"), where a batch norm stands.
     """
     cell, array_of = CELLS[spec.cell], spec.gradients
     by_array: dict[int, Any] = {}
@@ -207,20 +201,13 @@ def _product_gradients(
 ) -> tuple[list[Any], list[list[Any]]]:
     """What the groups of h U give h under each dropout mask, and the `row_terms` of each group.
 
-    Args:
-        spec: of the recurrence.
-        vectors: gains and biases.
-        hs: h under each dropout mask.
-        dys: the gradient of each group.
-        statistics: of the norms of rows of all groups.
-        grams: as for `backward`, at this timestep.
-        sums: as for `backward`.
-        recurrent: as for `backward`.
+    `dys` are the gradients of the groups, `statistics` those of the norms of rows of all of them;
+    the rest is as for `backward`, at this timestep.
     """
     d_hs: list[Any] = [0.0] * len(hs)
     terms = []
     left, kernels, grams_left, sums_left = map(iter, (statistics, recurrent, grams, sums))
-    groups = zip(spec.columns, spec.blocks(spec.recurrent_masks), dys, strict=True)
+    groups = zip(spec.columns, spec.blocks("recurrent"), dys, strict=True)
     for (columns, blocks, dy), count in zip(groups, spec.statistics("recurrent"), strict=True):
         es = [block_of(dy, columns, block) @ next(kernels) for _, block in blocks]
         of_group = list(islice(left, count))

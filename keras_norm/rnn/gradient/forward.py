@@ -141,16 +141,7 @@ def _normalize(
     vectors: Vectors,
     batch_norms: dict[Place, BatchNormStep],
 ) -> tuple[list[Any], list[Any]]:
-    """The gates of a product under their norms, and the statistics of those that norm rows.
-
-    Args:
-        spec: of the recurrence.
-        side: "kernel" or "recurrent".
-        a: the product, (batch, columns).
-        gates: the same, gate by gate.
-        vectors: gains and biases.
-        batch_norms: at this timestep.
-    """
+    """The gates of a product `a` under their norms, and the statistics of those that norm rows."""
     gamma, beta = vectors.of(side)
     normed, statistics = [], []
     groups = zip(spec.gates, spec.columns, spec.norms(side), spec.shifted(side), strict=True)

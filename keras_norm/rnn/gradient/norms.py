@@ -37,8 +37,8 @@ class StateNorm:
         norm: which one, or None.
         gamma: (units,).
         beta: (units,).
-        statistics: [] in a forward pass, which computes them; in a backward pass what the forward
-            one left here: the mean, where the norm centres, and the scale, each (batch, 1).
+        statistics: [] in a forward pass, which leaves `product_statistics` here; in a backward pass
+            these.
     """
 
     def __init__(self, norm: RowNorm | None, gamma: Any, beta: Any, statistics: list[Any]) -> None:
@@ -52,31 +52,23 @@ class StateNorm:
         if self.norm is None:
             return c
         if not self.statistics:
-            means = [row_mean(c)] if self.norm.centred else []
-            centred = c - means[0] if means else c
-            scale = tf.math.rsqrt(row_mean(centred * centred) + self.norm.epsilon)
-            self.statistics = [*means, scale]
+            self.statistics = product_statistics(c, self.norm, self.norm.centred)
         return self._normalized(c) * self.gamma + self.beta
 
     def backward(self, c: Any, dy: Any) -> tuple[Any, list[Any]]:
         """The gradient of c, and those of gamma and beta."""
         if self.norm is None:
             return dy, []
-        n, scale = self._normalized(c), self.statistics[-1]
+        n = self._normalized(c)
         dn = dy * self.gamma
         dc = dn - n * row_mean(dn * n)
         if self.norm.centred:
             dc = dc - row_mean(dn)
-        return scale * dc, [tf.reduce_sum(dy * n, axis=0), tf.reduce_sum(dy, axis=0)]
+        return self.statistics[0] * dc, [tf.reduce_sum(dy * n, axis=0), tf.reduce_sum(dy, axis=0)]
 
     def _normalized(self, c: Any) -> Any:
-        centred = c - self.statistics[0] if self.norm and self.norm.centred else c
-        return centred * self.statistics[-1]
-
-
-def statistics_count(norm: RowNorm | None) -> int:
-    """How many statistics a state norm has."""
-    return 0 if norm is None else 1 + norm.centred
+        r, *means = self.statistics
+        return (c - means[0] if means else c) * r
 
 
 def row_mean(a: Any) -> Any:

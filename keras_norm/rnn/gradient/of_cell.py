@@ -9,11 +9,13 @@ from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.ops.moments import statistics_dtype
-from keras_norm.rnn.cell import Layout, NormCell
+from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, Statistics
 from keras_norm.rnn.gradient.recurrence import Plan, Setting, recurrence
 from keras_norm.rnn.gradient.spec import STATE, Norm, Place, Spec
+from keras_norm.rnn.loop import slots_of
 
 # Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
 # second of two cores all but idle. So the loops took 0.55 to 0.75 of the time at all four shapes of
@@ -34,21 +36,21 @@ def spec_of(
     every timestep in any slot, or none, with tanh and sigmoid, in every dtype; where no
     tf.debugging watches, which XLA would hide the recurrence from.
     """
-    layout = cell.layout()
-    if layout is None or _is_overridden(type(cell)) or operations_are_watched():
+    name = cell.gradient_cell()
+    if name is None or _is_overridden(type(cell)) or operations_are_watched():
         return None
     layers = cell.slot_layers()
-    slots = [*layout.kernel_slots, *layout.recurrent_slots, layout.state_slot]
-    norms: dict[str, Any] = {slot: _norm(layers.get(slot), training) for slot in slots}
+    norms: dict[str, Any] = {slot: _norm(layers.get(slot), training) for slot in cell.slots.widths}
     if False in norms.values():
         return None
     learning = any(isinstance(norm, BatchNorm) and norm.learning for norm in norms.values())
+    kernel, recurrent = (tuple(map(norms.get, slots)) for slots in slots_of(cell))
     return Spec(
-        layout.name,
+        name,
         cell.units,
-        tuple(norms[slot] for slot in layout.kernel_slots),
-        tuple(norms[slot] for slot in layout.recurrent_slots),
-        norms[layout.state_slot],
+        kernel,
+        recurrent,
+        norms.get("state_norm"),
         statistics_dtype(cell.compute_dtype),
         # Rows that fill a batch up must not count in its statistics.
         mask is not None or (learning and _is_open(sequences.shape[0])),
@@ -69,26 +71,17 @@ def run(
 ) -> tuple[Any, list[Any], dict[str, BatchStatistics]]:
     """Run a cell over sequences. Arguments and results are those of `loop.run`.
 
-    Args:
-        cell: a built cell.
-        spec: of `spec_of`.
-        sequences: (batch, time, features), in the order of the loop.
-        states: initial states, each (batch, units).
-        mask: bool (batch, time), or None.
-        training: whether to keep what the gradient needs, which is else computed again.
-        dropout_masks: of the inputs and of h, each None, a tensor, or a list of one for each gate.
-        return_sequences: whether to give the first state at every timestep.
+    Without `training` what the gradient needs is not kept, but computed again.
     """
     open_batch, open_time = (_is_open(size) for size in sequences.shape[:2])
     # What is normalized over the batch cannot be split, nor is there a second core within XLA.
-    whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or _has_gpu()
+    whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or not computes_on_cpu()
     parts = 1 if whole else PARTS
     plan = Plan(sequences.shape[-1], parts, open_batch, open_time, return_sequences)
     if mask is None and spec.masked:
         mask = tf.ones(tf.shape(sequences)[:2], "bool")
     layers = cell.slot_layers()
-    layout: Any = cell.layout()
-    places = _places_of_batch_norms(layout, spec)
+    places = _places_of_batch_norms(cell, spec)
     time = tf.shape(sequences)[1]
     moving = [
         statistics
@@ -97,7 +90,7 @@ def run(
     ]
     setting = Setting(moving, _listed(mask), *map(_listed, dropout_masks))
     given = {"sequences": sequences, **{f"state_{i}": state for i, state in enumerate(states)}}
-    given |= _weights(cell, layout)
+    given |= _weights(cell)
     path, states, statistics = recurrence(spec, plan, training, given, setting)
 
     # One trace of a program serves all sizes, so that what it gives has none.
@@ -124,15 +117,11 @@ def _listed(masks: Any) -> list[Any]:
     return [] if masks is None else [masks]
 
 
-def _has_gpu() -> bool:
-    return bool(tf.config.list_logical_devices("GPU"))
-
-
 def _is_overridden(cell: type[NormCell]) -> bool:
     """Whether a subclass computes a step of its own, of which the gradient knows nothing."""
-    methods = ("layout", "project_inputs", "step", "step_weights", "dropout_masks")
+    methods = ("gradient_cell", "project_inputs", "step", "step_weights", "dropout_masks")
     owners = [next(c for c in cell.__mro__ if method in vars(c)) for method in methods]
-    known = next(c for c in cell.__mro__ if "layout" in vars(c)).__mro__
+    known = next(c for c in cell.__mro__ if "gradient_cell" in vars(c)).__mro__
     return any(owner not in known for owner in owners)
 
 
@@ -148,15 +137,14 @@ def _norm(layer: Any, training: bool) -> Norm | bool:
     return type(layer) is RMSNormalization and RowNorm(False, layer.epsilon)
 
 
-def _places_of_batch_norms(layout: Layout, spec: Spec) -> dict[str, list[Place]]:
+def _places_of_batch_norms(cell: NormCell, spec: Spec) -> dict[str, list[Place]]:
     """The places, of one gate each, that the batch norm in each slot has."""
-    sides = {"kernel": layout.kernel_slots, "recurrent": layout.recurrent_slots}
     places = {
         slot: [Place(side, gate) for gate, _ in gates]
-        for side, slots in sides.items()
+        for side, slots in zip(("kernel", "recurrent"), slots_of(cell), strict=True)
         for slot, gates in zip(slots, spec.gates, strict=True)
     }
-    places[layout.state_slot] = [STATE]
+    places["state_norm"] = [STATE]
     return {slot: there for slot, there in places.items() if there[0] in spec.batch_norms}
 
 
@@ -189,7 +177,7 @@ def _batch_statistics(
     return BatchStatistics(mean, variance, n >= 2.0)
 
 
-def _weights(cell: NormCell, layout: Layout) -> dict[str, Any]:
+def _weights(cell: NormCell) -> dict[str, Any]:
     """The weights of the cell and of its norms, as `recurrence` names them."""
     layers, weights = cell.slot_layers(), cell.step_weights()
     named = {
@@ -198,8 +186,8 @@ def _weights(cell: NormCell, layout: Layout) -> dict[str, Any]:
         "kernel_bias": weights.bias,
         "recurrent_bias": weights.recurrent_bias,
     }
-    sides = {"kernel": layout.kernel_slots, "recurrent": layout.recurrent_slots}
-    for side, slots in {**sides, "state": (layout.state_slot,)}.items():
+    sides = zip(("kernel", "recurrent", "state"), [*slots_of(cell), ["state_norm"]], strict=True)
+    for side, slots in sides:
         for group, layer in enumerate(map(layers.get, slots)):
             named[f"{side}_gamma_{group}"] = getattr(layer, "gamma", getattr(layer, "scale", None))
             named[f"{side}_beta_{group}"] = getattr(layer, "beta", None)

@@ -33,14 +33,7 @@ class Vectors(NamedTuple):
 def batch_norms_at(
     spec: Spec, vectors: Vectors, alive: list[Any], **statistics: list[Statistics]
 ) -> dict[Place, BatchNormStep]:
-    """The batch norms at one timestep.
-
-    Args:
-        spec: of the recurrence.
-        vectors: gains and biases.
-        alive: [], or [bool (batch, 1)].
-        **statistics: `moving` or `statistics` of `BatchNormStep`, for each of them.
-    """
+    """The batch norms at one timestep; `moving` or `statistics` are those of `BatchNormStep`."""
     norms = {}
     for k, (place, norm) in enumerate(spec.batch_norms.items()):
         start = place.gate * spec.units

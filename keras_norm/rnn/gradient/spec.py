@@ -4,7 +4,7 @@ from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple
 
 from keras_norm.rnn.gradient.cells import CELLS
-from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, of_rows, statistics_count
+from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, of_rows
 from keras_norm.rnn.gradient.products import Product
 
 Norm = RowNorm | BatchNorm | None
@@ -54,8 +54,9 @@ class Spec(NamedTuple):
         gates = iter([(gate, slice(a, b)) for gate, (a, b) in enumerate(pairwise(ends))])
         return [list(islice(gates, n)) for n in CELLS[self.cell].GROUPS]
 
-    def blocks(self, masks: int) -> list[list[tuple[int, slice]]]:
+    def blocks(self, side: str) -> list[list[tuple[int, slice]]]:
         """For each group, the products that it is made of: the dropout mask, and the columns."""
+        masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
         return self.gates if masks > 1 else [[(0, columns)] for columns in self.columns]
 
     def shifted(self, side: str) -> list[bool]:
@@ -64,10 +65,9 @@ class Spec(NamedTuple):
         A LayerNorm does where its gates have dropout masks of their own; elsewhere the rows of the
         kernel are centred (`products.centre`), and those of the product with them.
         """
-        masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
         return [
             isinstance(norm, RowNorm) and norm.centred and len(blocks) > 1
-            for norm, blocks in zip(self.norms(side), self.blocks(masks), strict=True)
+            for norm, blocks in zip(self.norms(side), self.blocks(side), strict=True)
         ]
 
     def centred(self, side: str) -> list[bool]:
@@ -110,10 +110,11 @@ class Spec(NamedTuple):
         Each is an array of its own: XLA does not vectorize what reads one array in two places.
         """
         product = any(place.side == "recurrent" for place in self.batch_norms)
-        counts = [*self.statistics("kernel"), *self.statistics("recurrent")]
+        of_state = 1 + self.state.centred if isinstance(self.state, RowNorm) else 0
+        counts = [*self.statistics("kernel"), *self.statistics("recurrent"), of_state]
         return {
             "saved": [self.units] * CELLS[self.cell].SAVED,
-            "row_statistics": [1] * (sum(counts) + statistics_count(of_rows(self.state))),
+            "row_statistics": [1] * sum(counts),
             "product": [self.units] * (product * self.columns[-1].stop // self.units),
         }
 
@@ -141,7 +142,6 @@ class Spec(NamedTuple):
 
     def products(self, side: str, kernel: Any, gamma: Any) -> list[Product]:
         """The groups of x W, or of h U, with their kernels and their norms of rows."""
-        masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
         norms = map(of_rows, self.norms(side))
-        groups = zip(norms, self.columns, self.blocks(masks), strict=True)
+        groups = zip(norms, self.columns, self.blocks(side), strict=True)
         return [Product(*group, kernel, gamma) for group in groups]
