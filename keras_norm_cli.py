@@ -277,8 +277,8 @@ def _parser() -> argparse.ArgumentParser:
         "artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel, .tflite, .onnx"
     )
     data_and_reports(check)
-    check.add_argument("--rtol", type=float, help="relative tolerance, else by dtype and depth")
-    check.add_argument("--atol", type=float, help="absolute tolerance, else as the relative one")
+    check.add_argument("--rtol", type=float, help="relative tolerance, else the precision's")
+    check.add_argument("--atol", type=float, help="absolute tolerance, else by depth and timesteps")
     check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
     check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
     check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")

@@ -55,8 +55,9 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 
     Raises:
         ValueError: there is no batch, or none with two sequences where statistics of timesteps need
-            them; the data are a tuple that may be (x, y), or ragged; the model has no batch
-            normalization that is not frozen, or cannot be rebuilt.
+            them; a statistic is not finite; the data are a tuple that may be (x, y), or ragged; the
+            model has no batch normalization that is not frozen, or cannot be rebuilt. It is then as
+            it was.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -127,6 +128,8 @@ class Recalibrator:
         if not used:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
         for pool in pools:
+            pool.require_statistics()
+        for pool in pools:
             pool.assign()
         return used
 
@@ -148,17 +151,21 @@ class _Pool:
         self.count, self.mean, self.variance = pooled(there, (n[..., None], mean, variance))
         self.batches += n > 0
 
-    def assign(self) -> None:
-        """Give the layer its statistics, where some batch reached them.
-
-        Raises:
-            ValueError: none reached any of them.
-        """
+    def require_statistics(self) -> None:
+        """Raise ValueError where no batch reached any of them, or one is not finite."""
         if self.measured.called and not self.count.any():
             raise ValueError(
                 f"No batch gave layer {self.path!r} statistics. It takes them of what no mask "
                 "hides, and at each timestep of two sequences or more. Give larger batches."
             )
+        if not all(np.isfinite(s[self.batches > 0]).all() for s in (self.mean, self.variance)):
+            raise ValueError(
+                f"The data give layer {self.path!r} statistics that are NaN or infinite. Give "
+                "finite data, to a model whose weights are finite; it was left as it was."
+            )
+
+    def assign(self) -> None:
+        """Give the layer its statistics, where some batch reached them."""
 
         def give(variable: Any, value: Any) -> None:
             reached = self.batches > 0 if value is self.batches else self.count > 0

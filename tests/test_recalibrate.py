@@ -259,6 +259,18 @@ def test_one_norm_for_all_timesteps_takes_batches_of_one():
     assert_has_statistics_of(layer.cell.kernel_norm, projected, rtol=1e-4)
 
 
+def test_what_is_not_finite_leaves_all_statistics_as_they_were():
+    first, second = (keras_norm.BatchNormalization(axis=-1) for _ in range(2))
+    dense = keras.layers.Dense(2)
+    model = keras.Sequential([keras.Input((3,)), first, dense, second])
+    dense.bias.assign([0.0, np.inf])
+    before = model.get_weights()
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        keras_norm.recalibrate(model, RNG.normal(5.0, size=(64, 3)))
+    for was, weight in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, was)
+
+
 def test_batches_of_one_sequence_have_no_statistics_of_timesteps():
     layer = keras_norm.BatchNormGRU(3, max_timesteps=6)
     model = keras.Sequential([keras.Input((None, 4)), layer])

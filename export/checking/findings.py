@@ -168,8 +168,8 @@ def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
                 f"output {output.output!r}",
                 f"training and inference mode differ by {output.worst:.2g}, with moving statistics "
                 "that are those of the data",
-                "The batch is too small for its statistics: train with a larger one, with "
-                "renorm=True, or with a LayerNorm.",
+                "The statistics of so small a batch are uncertain: train with a larger one, or "
+                "with a LayerNorm.",
             )
     for metric in gap.metrics:
         worse = metric.training - metric.inference

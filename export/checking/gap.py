@@ -10,6 +10,8 @@ from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
 from keras_norm.export.comparing.elements import Arrays, kind_of
 from keras_norm.export.comparing.metrics import tally
+from keras_norm.export.comparing.precision import model_precision
+from keras_norm.export.comparing.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
 from keras_norm.export.results import (
     BatchStatistics,
@@ -23,9 +25,6 @@ from keras_norm.export.results import (
 )
 from keras_norm.measured import Measured
 from keras_norm.walk import batch_norms, named_layers
-
-# Two modes that compute the same differ by less than this, relative to the largest output.
-ROUNDING = 1e-5
 
 
 class GapMeter:
@@ -125,7 +124,7 @@ def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> Tr
     gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
     norms = batch_norms(model)
     layers = tuple(layer_statistics(*norms[seen.place], seen) for seen in found.layers)
-    verdict, reason = _verdict(gaps, layers)
+    verdict, reason = _verdict(gaps, layers, TOLERANCES[model_precision(model, {})])
     metrics = tuple(
         MetricGap(inference.output, inference.name, inference.value, training.value)
         for inference, training in zip(
@@ -225,8 +224,9 @@ def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
 
 
 def _verdict(
-    outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...]
+    outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
 ) -> tuple[str, str]:
+    """The verdict and its reason; two modes that compute the same differ by `rounding` at most."""
     large = [layer for layer in layers if layer.large]
     if large:
         far = max(large, key=lambda layer: layer.distance or 0.0)
@@ -236,7 +236,7 @@ def _verdict(
             f"{far.factor:.2g}"
         )
     worst = max(outputs, key=lambda gap: gap.worst)
-    if not layers and worst.worst > ROUNDING * max(worst.scale, 1.0):
+    if not layers and worst.worst > rounding * max(worst.scale, 1.0):
         return "large", (
             f"output {worst.output!r} differs by {worst.worst:.2g}, and the model has no batch "
             "normalization: another layer acts differently in training"

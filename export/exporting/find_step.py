@@ -56,7 +56,10 @@ def find_step(
     Raises:
         StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or gives
             something else then.
+        ValueError: `wanted` is something else.
     """
+    if wanted not in (None, True, False):
+        raise ValueError(f"step is None, True or False. Received: {wanted!r}.")
     if wanted is False:
         return None
     try:

@@ -128,7 +128,8 @@ def _norms(cell: Any) -> list[Any]:
 def _obstacle(cell: Any) -> str | None:
     """Why the operation cannot express a cell, or None."""
     if type(cell) not in CELLS:
-        return f"its cell is no LSTM of Keras or keras_norm but {type(cell).__name__}"
+        names = ", ".join(known.__name__ for known in CELLS)
+        return f"the operation knows {names}, and no {type(cell).__name__}"
     for argument, only in (("activation", tanh), ("recurrent_activation", sigmoid)):
         if getattr(cell, argument) is not only:
             return f"the operation has {argument}={only.__name__} only"

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_norm.export import signature
+from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
 
 
@@ -17,6 +18,24 @@ def refuse_nan(model: keras.Model) -> None:
                     "wrong. Load weights from before that, or train again, with a smaller learning "
                     "rate or gradients clipped"
                 )
+
+
+def refuse_open_time_distributed(model: keras.Model) -> None:
+    """Raise ValueError if a TimeDistributed has sequences of any length.
+
+    Keras' own then runs as many timesteps as there are samples, in every graph, so that the file
+    would be wrong, and so would all that it is compared with.
+    """
+    for path, layer in named_layers(model):
+        if isinstance(layer, keras.layers.TimeDistributed) and any(
+            tensor.shape[1] is None for node in nodes_of(layer) for tensor in node.input_tensors[:1]
+        ):
+            raise ValueError(
+                f'layer "{path}" (TimeDistributed) has an open time, for which Keras runs as many '
+                "timesteps as there are samples. Fix the time, keras.Input((timesteps, ...)), or "
+                "leave TimeDistributed out: a Dense, a LayerNormalization or an activation acts on "
+                "every timestep without it"
+            )
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:

@@ -17,7 +17,7 @@ from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
-from keras_norm.export.exporting.refusals import refuse_nan
+from keras_norm.export.exporting.refusals import refuse_nan, refuse_open_time_distributed
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
@@ -98,6 +98,7 @@ def export_saved_model(
     signature.input_specs(model)
     refuse_stateful(model)
     refuse_nan(model)
+    refuse_open_time_distributed(model)
     if not isinstance(proof, bool):
         raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
     signatures = signatures or {}

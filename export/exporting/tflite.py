@@ -22,7 +22,12 @@ from keras_norm.export.exporting.quantization import (
     read_representative,
     verify_useful,
 )
-from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_nan, refuse_text
+from keras_norm.export.exporting.refusals import (
+    refuse_half_precision,
+    refuse_nan,
+    refuse_open_time_distributed,
+    refuse_text,
+)
 from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
@@ -138,6 +143,7 @@ def export_tflite(
     refuse_text(model, "TFLite")
     refuse_stateful(model)
     refuse_nan(model)
+    refuse_open_time_distributed(model)
     _refuse_half_precision(model)
     _refuse_combination(signature, quantize, step, fused)
     representative = read_representative(model, quantize, samples)

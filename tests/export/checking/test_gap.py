@@ -55,6 +55,12 @@ def test_statistics_equal_to_the_batch_s_have_no_distance(kind):
     assert layer.log_ratio == pytest.approx(0.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_rounding_in_the_model_s_own_precision_is_no_gap(policy):
+    gap = measure_gap(model_of(keras_norm.LayerNormLSTM(16, dtype=policy)), DATA)
+    assert (gap.verdict, gap.layers) == ("ok", ())
+
+
 def test_the_distance_is_in_standard_deviations():
     model = model_of(keras.layers.BatchNormalization(epsilon=0.0))
     mean, variance = batch_statistics()

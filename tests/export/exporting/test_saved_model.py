@@ -7,7 +7,13 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import keras_norm
-from keras_norm.export import UnsupportedOpError, export_onnx, export_saved_model, export_tflite
+from keras_norm.export import (
+    UnsupportedOpError,
+    export_onnx,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
 from keras_norm.export.exporting import saved_model
 from keras_norm.export.formats.saved_model import (
     saved_model_ops,
@@ -17,11 +23,31 @@ from keras_norm.export.formats.saved_model import (
 from keras_norm.export.runners import KerasRunner
 from tests.export import models
 
-
-@pytest.mark.parametrize(
+every_exporter = pytest.mark.parametrize(
     ("export", "name"),
     [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
 )
+
+
+@every_exporter
+def test_a_time_distributed_of_any_length_is_refused(export, name, tmp_path):
+    layers = [keras.layers.LSTM(3, return_sequences=True), keras.layers.Dense(2)]
+    layers[1] = keras.layers.TimeDistributed(layers[1], name="each")
+    model = keras.Sequential([keras.Input((None, 4)), *layers])
+    with pytest.raises(ValueError, match=r'layer "each" \(TimeDistributed\) has an open time'):
+        export(model, tmp_path / name)
+
+
+def test_a_time_distributed_of_one_length_is_exported(tmp_path):
+    each = keras.layers.TimeDistributed(keras.layers.Dense(2), name="each")
+    model = keras.Sequential([keras.Input((5, 4)), each])
+    x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
+    with open_runner(export_saved_model(model, tmp_path / "m")) as run:
+        (y,) = run(dict.fromkeys(run.inputs, x)).values()
+    np.testing.assert_allclose(y, each.layer(x), rtol=1e-5, atol=1e-6)
+
+
+@every_exporter
 def test_weights_that_are_nan_are_refused(export, name, tmp_path):
     model = models.recurrent()
     weights = model.get_weights()

@@ -253,6 +253,11 @@ def test_a_reason_that_a_layer_gives_is_said_without_what_keras_adds():
         find_step(one_layer(from_a_state), True)
 
 
+def test_a_wish_that_is_neither_yes_nor_no_is_refused():
+    with pytest.raises(ValueError, match="is None, True or False"):
+        find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
+
+
 def test_a_fixed_length_is_refused():
     inputs = keras.Input((5, 3))
     model = keras.Model(inputs, keras_norm.LayerNormLSTM(2)(inputs))
