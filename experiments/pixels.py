@@ -107,7 +107,9 @@ STUDY = Study(
     "once in half an epoch; learning rates are chosen on the first "
     f"{IN_ROUND * TRIED:,} updates. Adam for RMSProp with momentum, as in all studies here, for "
     "every model alike; gradients clipped at norm 1, batches of 64 and initial matrices as in the "
-    "paper. An LN-LSTM is there too, which starts from zeros.",
+    "paper. An LN-LSTM is there too, which starts from zeros. "
+    "In order the LSTM's validation rose and fell between 24 and 61 % until patience ended it, far "
+    "below the paper's figure, which it has after ten times as many updates.",
     work=Training(
         load,
         build,
