@@ -9,13 +9,8 @@ from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_onnx
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting.node_layers import layers_of
-from keras_norm.export.exporting.refusals import (
-    refuse_half_precision,
-    refuse_nan,
-    refuse_open_time_distributed,
-    refuse_text,
-)
-from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
+from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text, refuse_unfit
+from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import with_twins
 from keras_norm.export.extras import require
@@ -68,9 +63,7 @@ def export_onnx(
         raise ValueError(f'the file name must end in ".onnx"; received {target}')
     require("onnx", "tf2onnx")
     refuse_text(model, "ONNX Runtime")
-    refuse_stateful(model)
-    refuse_nan(model)
-    refuse_open_time_distributed(model)
+    refuse_unfit(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
     reference = make_reference(model)

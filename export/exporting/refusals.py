@@ -8,7 +8,25 @@ from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
 
 
-def refuse_nan(model: keras.Model) -> None:
+def refuse_unfit(model: keras.Model) -> None:
+    """Raise ValueError for a model that no file can be right of, whatever its format."""
+    _refuse_stateful(model)
+    _refuse_nan(model)
+    _refuse_open_time_distributed(model)
+
+
+def _refuse_stateful(model: keras.Model) -> None:
+    """Raise ValueError if a layer of the model is stateful."""
+    for path, layer in named_layers(model):
+        if getattr(layer, "stateful", False):
+            raise ValueError(
+                f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
+                "would share its state. Build it with stateful=False; to carry state from call to "
+                "call make it an input (initial_state) and an output (return_state)"
+            )
+
+
+def _refuse_nan(model: keras.Model) -> None:
     """Raise ValueError if a weight is NaN: all that such a model gives is."""
     for path, layer in named_layers(model):
         for weight in layer.weights:
@@ -20,7 +38,7 @@ def refuse_nan(model: keras.Model) -> None:
                 )
 
 
-def refuse_open_time_distributed(model: keras.Model) -> None:
+def _refuse_open_time_distributed(model: keras.Model) -> None:
     """Raise ValueError if a TimeDistributed has sequences of any length.
 
     Keras' own then runs as many timesteps as there are samples, in every graph, so that the file

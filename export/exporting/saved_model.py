@@ -17,7 +17,7 @@ from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
-from keras_norm.export.exporting.refusals import refuse_nan, refuse_open_time_distributed
+from keras_norm.export.exporting.refusals import refuse_unfit
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
@@ -26,7 +26,6 @@ from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import unservable_ops
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
-from keras_norm.walk import named_layers
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -96,9 +95,7 @@ def export_saved_model(
     ```
     """
     signature.input_specs(model)
-    refuse_stateful(model)
-    refuse_nan(model)
-    refuse_open_time_distributed(model)
+    refuse_unfit(model)
     if not isinstance(proof, bool):
         raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
     signatures = signatures or {}
@@ -215,17 +212,6 @@ def _tables(models: Iterable[keras.Model]) -> list[Any]:
             continue
         found[id(part)] = part
     return [part for part in found.values() if isinstance(part, resource)]
-
-
-def refuse_stateful(model: keras.Model) -> None:
-    """Raise ValueError if a layer of the model is stateful."""
-    for path, layer in named_layers(model):
-        if getattr(layer, "stateful", False):
-            raise ValueError(
-                f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
-                "would share its state. Build it with stateful=False; to carry state from call to "
-                "call make it an input (initial_state) and an output (return_state)"
-            )
 
 
 def _refuse_unservable(folder: pathlib.Path) -> None:

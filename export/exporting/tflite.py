@@ -22,13 +22,8 @@ from keras_norm.export.exporting.quantization import (
     read_representative,
     verify_useful,
 )
-from keras_norm.export.exporting.refusals import (
-    refuse_half_precision,
-    refuse_nan,
-    refuse_open_time_distributed,
-    refuse_text,
-)
-from keras_norm.export.exporting.saved_model import refuse_stateful, write_saved_model
+from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text, refuse_unfit
+from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
@@ -141,9 +136,7 @@ def export_tflite(
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
     require("tflite")
     refuse_text(model, "TFLite")
-    refuse_stateful(model)
-    refuse_nan(model)
-    refuse_open_time_distributed(model)
+    refuse_unfit(model)
     _refuse_half_precision(model)
     _refuse_combination(signature, quantize, step, fused)
     representative = read_representative(model, quantize, samples)
