@@ -62,7 +62,7 @@ def _campaign(args: argparse.Namespace) -> bool:
             console.print("interrupted: the summary is of what was done")
     console.print(_summary(trials))
     wide = [trial.seed for trial in trials if trial.widened]
-    console.print(f"passed within {LOSSES:g} times what the model loses: {sorted(wide) or 'none'}")
+    console.print(f"passed within {LOSSES:g} times rounding's own: {sorted(wide) or 'none'}")
     wanting = "; ".join(_shortcomings(trials, args.models))
     well = f"{len(trials)} models, each format passed for at least {PASSING_SHARE:.0%} of them"
     console.print(f"FAIL: {wanting}" if wanting else f"PASS: {well}", soft_wrap=True)

@@ -4,9 +4,18 @@ from tests.fuzz.models import random_model
 from tests.fuzz.trial import lost_by_rounding, run_trial
 
 
-def test_what_rounding_costs_is_measured_under_masks_too():
-    # Of whole sequences, this float16 model is off by 0.001, and by 0.007 of those padded left.
-    assert lost_by_rounding(random_model(7)) > 0.005
+@pytest.mark.parametrize(
+    ("seed", "least"),
+    [
+        pytest.param(7, 0.005, id="masked cases"),
+        pytest.param(76, 5e-5, id="weights moved"),
+    ],
+)
+def test_what_rounding_costs_is_measured(seed, least):
+    # The float16 model 7 is off by 0.001 in whole sequences, and by 0.007 in those padded left. In
+    # float32 the model 76 is off from float64 by 1e-5, by luck: weights rounded take it ten times
+    # as far, and so did two of the runtimes that run its file.
+    assert lost_by_rounding(random_model(seed)) > least
 
 
 @pytest.mark.filterwarnings("ignore:.*does not support masking:UserWarning")
