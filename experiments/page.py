@@ -216,12 +216,14 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """Of the questions that are decided, and how many are not."""
-        verdicts = [verdict for _, found in self.asked for verdict in found]
-        words = {v.answer for v in verdicts if v.holds is not None}
-        said = f"**{' and '.join(sorted(words, reverse=True)) or 'not decided'}**"
-        left = sum(verdict.holds is None for verdict in verdicts)
-        return said + f", {left} open" * bool(words and left)
+        """Of the questions that are decided."""
+        words = {v.answer for _, found in self.asked for v in found if v.holds is not None}
+        return " and ".join(sorted(words, reverse=True)) or "not decided"
+
+    @property
+    def answers(self) -> str:
+        """How many of its questions have which answer."""
+        return counted(verdict for _, found in self.asked for verdict in found)
 
     @property
     def studies(self) -> list[str]:
@@ -268,10 +270,8 @@ class Section:
 
     def said(self, verdicts: Sequence[Verdict]) -> str:
         """How many are decided, what would decide the others, and whether a bound ended runs."""
-        words = collections.Counter(verdict.answer for verdict in verdicts)
-        counts = [f"{words[word]} {word}" for word in ("yes", "no", "not decided") if words[word]]
         open_ones = [verdict for verdict in verdicts if verdict.holds is None]
-        said = ", ".join(counts) + (f" ({self._missing(open_ones)})" if open_ones else "")
+        said = counted(verdicts) + (f" ({self._missing(open_ones)})" if open_ones else "")
         return said + "; runs cut off" * any(verdict.cut for verdict in verdicts)
 
     def _missing(self, verdicts: Sequence[Verdict]) -> str:
@@ -313,6 +313,12 @@ class Section:
             for task, model in cell.arms
         ]
         return f"{heading}{shared}: {'; '.join(means)}"
+
+
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """How many of each answer, such as "3 yes, 1 not decided"."""
+    of = collections.Counter(verdict.answer for verdict in verdicts)
+    return ", ".join(f"{of[word]} {word}" for word in ("yes", "no", "not decided") if of[word])
 
 
 def section(study: Study, committed: pathlib.Path) -> Section:

@@ -40,7 +40,7 @@ QUANTIZE = {"int8": "dynamic", "float16": "float16"}
 def explained_by_rounding(
     model: Any, case: Case, expected: Arrays, comparisons: Iterable[OutputComparison]
 ) -> FirstDifference | None:
-    """Whether the Keras model is itself as far from float64 as the artefact is from it.
+    """Whether rounding alone takes the Keras model as far as the artefact is from it.
 
     Args:
         model: a functional or Sequential model.
@@ -58,8 +58,8 @@ def explained_by_rounding(
         return None
     worst = max(failed, key=lambda c: c.max_abs or 0.0)
     reason = (
-        f"at {case.name}, output {worst.output!r} differs by {worst.max_abs:.2g}, and the Keras "
-        f"model itself by {floor[worst.output]:.2g} from what it gives in float64"
+        f"at {case.name}, output {worst.output!r} differs by {worst.max_abs:.2g}, and rounding "
+        f"alone takes the Keras model {floor[worst.output]:.2g} away from what it gives in float64"
     )
     return FirstDifference(None, reason, stale=False, is_rounding=True)
 

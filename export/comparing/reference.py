@@ -59,7 +59,7 @@ class Reference:
         """What is further off than it may be, of all that is to equal the answer to case k.
 
         A recurrence can magnify rounding, and no tolerance is right then: two ways of computing the
-        same are as far from each other as either is from float64. So a difference of that size is
+        same are as far from each other as rounding takes either. So a difference of that size is
         excused, and a warning says so.
 
         Args:
@@ -83,7 +83,7 @@ class Reference:
         self._excused[k] = wider
         logger.warning(
             'model "%s" magnifies rounding: at %s output %r is off by %.2g in what is exported, '
-            "within %g times what the model itself is off from float64",
+            "within %g times what rounding alone takes it",
             self.model.name,
             self.cases[k][0].name,
             found.output,

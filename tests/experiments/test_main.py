@@ -87,18 +87,18 @@ def verdict(holds, needed=0):
 
 
 @pytest.mark.parametrize(
-    ("answers", "word"),
+    ("answers", "word", "counts"),
     [
-        ([True, True, None], "**yes**, 1 open"),
-        ([False], "**no**"),
-        ([False, True], "**yes and no**"),
-        ([None], "**not decided**"),
+        ([True, True, None], "yes", "2 yes, 1 not decided"),
+        ([False], "no", "1 no"),
+        ([False, True], "yes and no", "1 yes, 1 no"),
+        ([None], "not decided", "1 not decided"),
     ],
 )
-def test_a_claim_is_answered_by_what_is_decided_of_it(answers, word):
+def test_a_claim_is_answered_by_what_is_decided_of_it(answers, word, counts):
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
     claim = page.Claim(page.CLAIMS[1], ((section, tuple(map(verdict, answers))),))
-    assert claim.verdict == word
+    assert (claim.verdict, claim.answers) == (word, counts)
 
 
 def test_a_claim_says_how_many_of_its_questions_are_decided_and_what_would_decide_the_others():

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import ml_dtypes
 import numpy as np
 
 from keras_norm.export import Report, UnsupportedOpError, check, export_saved_model, export_tflite
 from keras_norm.export.checking.plan import make_plan
 from keras_norm.export.comparing.cases import read_samples
+from keras_norm.export.comparing.rounding import MOVES, half_unit, moved
 from keras_norm.export.results import Failure
 from keras_norm.export.runners import Arrays, KerasRunner
 from keras_norm.export.signature import input_specs
@@ -31,8 +31,6 @@ FORMATS: dict[str, tuple[Callable[..., Any], str]] = {
 
 # How many times as far from the model an export may be as rounding alone takes its outputs.
 LOSSES = 10.0
-# How many times the weights are moved to find what rounding can do.
-MOVES = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,9 +131,9 @@ def lost_by_rounding(drawn: RandomModel) -> float:
     wanted = [exact(case.inputs) for case in plan.cases]
     others: list[Sequence[Arrays]] = [plan.expected]
     weights, rng = twin.get_weights(), np.random.default_rng(drawn.seed)
-    half = float(ml_dtypes.finfo(drawn.model.compute_dtype).eps) / 2
+    half = half_unit(drawn.model.compute_dtype)
     for _ in range(MOVES):
-        twin.set_weights([_moved(weight, half, rng) for weight in weights])
+        twin.set_weights([moved(weight, half, rng) for weight in weights])
         others.append([exact(case.inputs) for case in plan.cases])
     return max(
         float(np.abs(answer[name] - value).max())
@@ -143,13 +141,6 @@ def lost_by_rounding(drawn: RandomModel) -> float:
         for answer, values in zip(answers, wanted, strict=True)
         for name, value in values.items()
     )
-
-
-def _moved(weight: np.ndarray, most: float, rng: np.random.Generator) -> np.ndarray:
-    """A weight whose real values are off by a random part of themselves, of at most `most`."""
-    if weight.dtype.kind != "f":
-        return weight
-    return weight * (1 + rng.uniform(-most, most, weight.shape))
 
 
 def _findings(report: Report, model: keras.Model) -> list[Failure]:

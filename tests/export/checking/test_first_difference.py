@@ -176,7 +176,7 @@ def compared(model, error):
 def test_a_difference_as_small_as_float32_s_own_is_rounding():
     found = compared(flat(), 1e-8)
     assert found.is_rounding
-    assert "itself by" in found.reason
+    assert "alone takes the Keras model" in found.reason
 
 
 def test_a_larger_difference_is_no_rounding():

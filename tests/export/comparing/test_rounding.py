@@ -32,6 +32,19 @@ def test_the_floor_is_the_distance_from_float64(layer):
     assert (1e-5 < share < 1e-2) if half else (1e-9 < share < 1e-6)
 
 
+def test_a_floor_that_is_low_by_luck_is_found_by_moving_the_weights():
+    # Every sum is exact in float32, and the norm makes 0.4 of a difference of eight units in the
+    # last place: weights that were rounded otherwise would give something else.
+    dense = keras.layers.Dense(2, use_bias=False)
+    model = stack(dense, keras_norm.LayerNormalization(epsilon=1e-12, name="y"))
+    dense.set_weights([np.full((3, 2), [0.25, 0.25 + 2.0**-22], "float32")])
+    x = np.full((2, 4, 3), [1.0, 2.0, 1.0], "float32")
+    expected = KerasRunner(model)({"x": x})
+    d = 2.0**-20
+    np.testing.assert_allclose(expected["y"][..., 1], d / np.hypot(d, 2e-6), rtol=1e-6)
+    assert rounding(model, {"x": x}, expected)["y"] > 1e-3
+
+
 X = {"x": np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")}
 
 
