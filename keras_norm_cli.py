@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
                 _import(module)
             return (OK if getattr(commands, args.command)(args) else FAILED), ""
     except errors.VerificationError as error:
-        return FAILED, str(error)
+        return FAILED, _with_notes(error)
     except (
         errors.ConversionError,
         errors.RunnerError,
@@ -70,7 +70,13 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         OSError,
         ValueError,
     ) as error:
-        return WRONG_USE, str(error)
+        return WRONG_USE, _with_notes(error)
+
+
+def _with_notes(error: Exception) -> str:
+    """What an error says, and what was noted of it."""
+    notes = getattr(error, "__notes__", [])
+    return ". ".join([str(error).rstrip("."), *notes]) if notes else str(error)
 
 
 def _import(module: str) -> None:

@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -72,8 +72,8 @@ def export(args: argparse.Namespace) -> bool:
     try:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
         if args.tflite:
-            written.append(
-                export_tflite(
+            with _noted("Nothing was written; without --tflite the SavedModel is."):
+                file = export_tflite(
                     model,
                     tflite,
                     signature=args.signature,
@@ -85,7 +85,7 @@ def export(args: argparse.Namespace) -> bool:
                     proof=args.proof,
                     overwrite=args.force,
                 )
-            )
+            written.append(file)
         written.append(
             export_saved_model(
                 model,
@@ -213,6 +213,16 @@ def inspect(args: argparse.Namespace) -> bool:
     for part in parts:
         console.print(part)
     return True
+
+
+@contextlib.contextmanager
+def _noted(note: str) -> Iterator[None]:
+    """Add a note to whatever is refused within."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note)
+        raise
 
 
 def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:

@@ -278,6 +278,7 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
                 'such as the mask of an Embedding: take quantize="int8", or mask_zero=False'
             ) from error
         if not places:
+            _refuse_quantized(model)
             raise ConversionError(str(error)) from error
         listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())
         advice = "Replace the layer"
@@ -294,6 +295,16 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
         raise UnsupportedOpError(
             f"TFLite has no builtin operation for {listed}. {advice}", places
         ) from error
+
+
+def _refuse_quantized(model: keras.Model) -> None:
+    """Raise ConversionError if Keras quantized a layer: its operations have no TFLite form."""
+    for path, layer in named_layers(model):
+        if mode := getattr(layer, "quantization_mode", None):
+            raise ConversionError(
+                f'layer "{path}" computes in {mode} since model.quantize, which the converter does '
+                'not take. Export the model as it was before, with quantize="dynamic" or "int8"'
+            )
 
 
 def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:

@@ -99,7 +99,7 @@ def _advice(cls: Any, given: Iterable[str], error: str) -> str:
         for base in cls.__mro__[1:]:
             if name in getattr(getattr(base, "declared", None), "parameters", ()):
                 return f"{base.__name__} has it."
-        for near in difflib.get_close_matches(name, names, n=1):
+        for near in difflib.get_close_matches(name, names, n=1, cutoff=0.75):
             return f"Did you mean {near!r}?"
     if "'max_timesteps'" in error:
         return "It is the number of timesteps with statistics of their own."

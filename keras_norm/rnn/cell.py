@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.arguments import DeclaredArguments
+from keras_norm.layers.inputs import is_int
 from keras_norm.rnn import norms, step_counter
 from keras_norm.rnn.start import CandidateNormal
 
@@ -50,6 +51,8 @@ class NormCell(DeclaredArguments):
     def __init__(
         self, units: int, norm: Any, slots: Mapping[str, int], *args: Any, **kwargs: Any
     ) -> None:
+        if not is_int(units) or units < 1:
+            raise ValueError(f"units must be a whole number from 1 on. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
         self.slots = norms.Slots(norm, {slot: n * units for slot, n in slots.items()})
         self.real_state_sizes = list(_as_list(self.state_size))
@@ -131,10 +134,8 @@ class NormCell(DeclaredArguments):
             The output (batch, units), and the states after the step.
         """
         given = _as_list(states)
-        counter = None
-        if self.slots.count_steps:
-            self._require_counter(given)
-            counter = given.pop()
+        self._require_all(given)
+        counter = given.pop() if self.slots.count_steps else None
 
         def norm(slot: str, x: Any) -> Any:
             layer = self.slot_layers().get(slot)
@@ -161,12 +162,13 @@ class NormCell(DeclaredArguments):
         """The cell that `get_config` describes."""
         return cls(**with_norm(config))
 
-    def _require_counter(self, states: list[Any]) -> None:
-        if len(states) != len(self.real_state_sizes) + 1:
+    def _require_all(self, states: list[Any]) -> None:
+        if len(states) != len(_as_list(self.state_size)):
+            counter = f"its counter, zeros of shape (batch, {step_counter.DIGITS}) at the start"
             raise ValueError(
-                f"{type(self).__name__} counts timesteps and takes {len(self.real_state_sizes)} "
-                f"states and its counter, zeros of shape (batch, {step_counter.DIGITS}) at the "
-                f"start. Received {len(states)} states; get_initial_state gives them all."
+                f"{type(self).__name__} takes {len(self.real_state_sizes)} states"
+                f"{f' and {counter}' if self.slots.count_steps else ''}. Received {len(states)}: "
+                "get_initial_state gives them all."
             )
 
 

@@ -75,6 +75,7 @@ class NormRNN(ReplaceableRNN):
                 f"{type(self).__name__} has {len(self.state_size)} states. "
                 f"Received {len(initial_state)} in initial_state."
             )
+        _require_real(sequences)
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
         mask = _time_mask(mask, sequences)
         sizes = zip(initial_state, self.state_size, strict=True)
@@ -128,6 +129,20 @@ class NormRNN(ReplaceableRNN):
         keras.layers.RNN draws them at inference too, so that a served model would write to the
         variable that holds their seed.
         """
+
+
+def _require_real(sequences: Any) -> None:
+    """Refuse complex sequences, whose imaginary part a cast would drop without a word.
+
+    Raises:
+        TypeError: they are complex.
+    """
+    dtype = keras.backend.standardize_dtype(sequences.dtype)
+    if dtype.startswith("complex"):
+        raise TypeError(
+            f"A recurrent layer takes real numbers. Received {dtype}: give the real and the "
+            "imaginary part as features side by side."
+        )
 
 
 def _state_of(sequences: Any, state: Any, units: int) -> Any:

@@ -92,6 +92,17 @@ def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
     assert out.startswith("PASS")
 
 
+def test_a_model_that_tflite_does_not_take_is_told_how_to_have_the_savedmodel(run, tmp_path):
+    layers = [keras.Input((3,), name="x"), keras.layers.Dense(2, dtype="mixed_float16")]
+    keras.Sequential(layers).save(tmp_path / "half.keras")
+    arguments = ("export", tmp_path / "half.keras", "--to", tmp_path / "out")
+    said = refused(run(*arguments, "--tflite"))
+    assert "computes in float16" in said
+    assert said.endswith("Nothing was written; without --tflite the SavedModel is.\n")
+    assert not (tmp_path / "out").exists()
+    assert run(*arguments)[0] == 0
+
+
 def test_check_takes_data_in_several_files(run, folder, tmp_path):
     data, labels = np.load(folder / "data.npz")["x"], np.load(folder / "labels.npz")["y"]
     for k in range(2):

@@ -55,6 +55,13 @@ def test_one_step_is_the_papers(kind, norm):
     assert len(new) == kind.states + len(counter)
 
 
+@every_cell
+def test_too_few_states_are_refused(cls, kwargs):
+    cell, x = cls(UNITS, **kwargs), kinds.inputs(time=1)[:, 0]
+    states = cell.get_initial_state(BATCH)[:-1]
+    assert_refused(lambda: cell(x, states), f"Received {len(states)}: get_initial_state gives")
+
+
 @pytest.mark.parametrize("kind", [k for k in KINDS if k.states == 1], ids=str)
 def test_single_state_may_come_without_a_list(kind):
     cell, x, (h,) = build(kind, None), kinds.inputs()[:, 0], kinds.initial_states(kind)
@@ -121,7 +128,7 @@ def test_cell_with_rows_asks_for_its_counter(kind):
     states = kinds.cast(kinds.initial_states(kind))
     assert_refused(
         lambda: cell(kinds.inputs()[:, 0], states),
-        f"Received {kind.states} states",
+        f"Received {kind.states}:",
         "counter",
         "get_initial_state",
     )

@@ -465,9 +465,15 @@ def test_use_cudnn_is_refused(kind):
 
 
 @every_kind
-@pytest.mark.parametrize("units", [0, -1])
-def test_units_below_one_are_refused(kind, units):
-    assert_refused(lambda: kind.layer(units), "units", str(units))
+@pytest.mark.parametrize("units", [0, -1, 2.5, "8", True, None], ids=repr)
+def test_units_that_are_no_whole_number_from_one_on_are_refused(kind, units):
+    assert_refused(lambda: kind.layer(units), "from 1 on", f"units={units!r}")
+
+
+@every_kind
+def test_complex_inputs_are_refused(kind):
+    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"])
+    assert_refused(lambda: layer(kinds.inputs().astype("complex64")), "complex64", "features")
 
 
 @every_kind

@@ -241,6 +241,14 @@ def test_a_model_in_float64_is_refused_with_the_remedy(tmp_path):
         export_tflite(model, tmp_path / "model.tflite")
 
 
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
+def test_a_model_that_keras_quantized_is_refused_with_the_remedy(tmp_path):
+    model = models.dense()
+    model.quantize("int8")
+    with pytest.raises(ConversionError, match=r'layer "y" computes in int8 since model.quantize'):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
 def test_text_is_refused(tmp_path):
     inputs = keras.Input((), name="words", dtype="string")
     model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
