@@ -1,5 +1,6 @@
 """The examples in docstrings and in the README run and give what they say."""
 
+import ast
 import doctest
 import importlib
 import pathlib
@@ -49,3 +50,21 @@ def test_the_readme_example_runs(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
     exec(compile(code, "README.md", "exec"), names)
     assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
     assert (tmp_path / "model.tflite").is_file()
+
+
+def texts() -> list[str]:
+    """Every string in the package, with "…" where one is filled in."""
+    files = [*ROOT.glob("keras_norm/**/*.py"), *ROOT.glob("export/**/*.py"), *ROOT.glob("*.py")]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    filled = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
+    plain = [[node] for node in nodes if isinstance(node, ast.Constant)]
+    return ["".join(str(getattr(part, "value", "…")) for part in parts) for parts in filled + plain]
+
+
+def test_the_messages_that_the_docs_explain_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "messages.md").read_text()
+    said, found = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE), texts()
+    assert len(said) > 20
+    for message in said:
+        parts = [part.strip() for part in message.split("…")]
+        assert any(all(part in text for part in parts) for text in found), message
