@@ -146,6 +146,8 @@ class Proof:
                     cases.append(ProvenCase(**own | listed))
                 if not cases or any(set(c.expected) - set(c.atol) for c in cases):
                     raise ProofError("the proof is damaged: it has no cases, or no tolerances")
+                if not isinstance(fields["hashes"], dict):
+                    raise ProofError("the proof is damaged: it has no hashes")
                 return cls(**fields, cases=tuple(cases))
         except ProofError:
             raise

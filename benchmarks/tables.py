@@ -31,9 +31,10 @@ NOTE = (
 EVERYDAY_NOTE = (
     "Time over that of keras.layers.LSTM (LN-GRU: of keras.layers.GRU): the median of the rounds, "
     "each with all layers in turn; of several shapes the geometric mean (and the worst). A warm "
-    "step is held against the LSTM with jit_compile where that is faster. RNN(cell): "
-    "keras.layers.RNN of an LSTM cell with three LayerNormalization. First calls and cold starts "
-    "are in fresh processes, imports not counted. No GPU was measured."
+    "step is held against the LSTM with jit_compile where that is faster, as it is at inference; "
+    "predict and the SavedModel are not compiled, on either side. RNN(cell): keras.layers.RNN of "
+    "an LSTM cell with three LayerNormalization. First calls and cold starts are in fresh "
+    "processes, imports not counted. No GPU was measured."
 )
 BESIDE_COLUMNS = ("", "LSTM", *BESIDE)
 

@@ -41,7 +41,7 @@ def uses(results: Results) -> Iterator[Use]:
         *(Use(cold, m.mode, "cold", m.mode) for m in results.of("cold")),
         Use(cold, "whole predict", "predict", None),
         Use(warm, "training step", "recurrent", TRAINING),
-        Use(warm, "inference step", "recurrent", INFERENCE),
+        Use(warm, "inference step, LSTM by XLA", "recurrent", INFERENCE),
         Use(warm, "predict", "served", settings.PREDICT),
         Use(warm, "SavedModel", "served", settings.SERVED),
         Use(eager, "training step", "eager", TRAINING),

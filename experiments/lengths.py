@@ -102,7 +102,8 @@ STUDY = Study(
     "that has any, and that on sequences of one length.",
     otherwise="Smaller: nothing to be smaller than. Made-up sequences of 100 steps, of which "
     "only the length changes in the test, to 200 and 400: two numbers to add, a first symbol to "
-    "remember. LSTMs of 64 units; batch statistics are those of the last round's batches. A "
+    'remember over all of them (the task "copying"). At most ten times the variance is counted as '
+    "untold. LSTMs of 64 units; batch statistics are those of the last round's batches. A "
     "tenth of the variance counts. What is lost from 100 to 400 steps was asked for when some "
     "models had not learned, in place of what 400 steps have; one learned that leaves less than a "
     "tenth of the variance untold.",

@@ -13,9 +13,9 @@ from experiments import (
     convolutional,
     covariate_shift,
     lengths,
-    online,
     order_embeddings,
     permutation_invariant,
+    pixels,
     recurrences,
     scales,
     translation,
@@ -50,7 +50,7 @@ class Cell:
 
 
 LARGE, SMALL = permutation_invariant.LARGE, permutation_invariant.SMALL
-MNIST, ONE = convolutional.MNIST, online.TASK
+MNIST = convolutional.MNIST
 
 # The claims of what normalization does, as papers and documents have them.
 CLAIMS = {
@@ -177,14 +177,14 @@ BESIDE = {
         ),
         Cell(
             "RNN, Transformer, sequences",
-            "online",
+            "pixels",
             "accuracy",
-            ((ONE, "LN-GRU"), (ONE, "GRU")),
+            ((pixels.PERMUTED, "LN-LSTM"), (pixels.PERMUTED, "BN-LSTM")),
         ),
     ),
     "speeds training up": (
-        Cell("well", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "BN"))),
-        Cell("less", "convolutional", "epochs", ((MNIST, "none"), (MNIST, "LN"))),
+        Cell("well", "permutation_invariant", "epochs", ((LARGE, "none"), (LARGE, "BN"))),
+        Cell("less", "permutation_invariant", "epochs", ((LARGE, "none"), (LARGE, "LN"))),
     ),
     "training and inference": (
         Cell("differ, need care", "scales", "gap", ((scales.MODES, "BN-LSTM"),)),
@@ -192,7 +192,7 @@ BESIDE = {
     ),
     "regularises": (
         Cell(
-            "yes, by the batch's noise",
+            "yes, by the batch's noise (asked of the test alone)",
             "permutation_invariant",
             "accuracy",
             ((LARGE, "none"), (LARGE, "BN")),
@@ -282,7 +282,8 @@ class Section:
         seeds += [f"more than {deciding.MOST:,}"] * bool(needed and needed[-1] > deciding.MOST)
         said = [f"{', '.join(seeds)} seeds"] * bool(seeds)
         longer = len(frozenset().union(*(verdict.longer for verdict in verdicts)))
-        said += [f"longer runs, at most {longer} hours"] * bool(longer)
+        hours = "an hour" if longer == 1 else f"{longer} hours"
+        said += [f"longer runs, at most {hours}"] * bool(longer)
         return "; ".join(said)
 
     def mean(self, arm: tuple[str, str], score: str) -> str:

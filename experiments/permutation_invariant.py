@@ -36,7 +36,8 @@ STUDY = Study(
     otherwise="Smaller: hidden layers of 256 units for 1,000. Adam, gradients clipped at norm 1; a "
     "net without a norm is there too; 55,000 digits to learn from, 5,000 to stop by. The level was "
     "0.1 nats at first, which most nets never reached at batch 4. What BatchNorm needs there was "
-    "asked when the curves had been seen.",
+    "asked when the curves had been seen. Its moving statistics, with a momentum that is the same "
+    "for as many samples at either size, are not computed anew: they are part of what it needs.",
     work=Training(
         load,
         build,
@@ -75,6 +76,15 @@ STUDY = Study(
             "epochs",
             plus=((SMALL, "BN"),),
             minus=((SMALL, "LN"),),
+            above=0.1,
+            unit="epochs",
+        ),
+        Question(
+            10,
+            f"from 128 to 4 BatchNorm loses epochs that LayerNorm does not (to {LEVEL:g} nats)",
+            "epochs",
+            plus=((SMALL, "BN"), (LARGE, "LN")),
+            minus=((LARGE, "BN"), (SMALL, "LN")),
             above=0.1,
             unit="epochs",
         ),

@@ -89,10 +89,29 @@ STUDY = Study(
     "times a gain; gated cells beside the plain recurrence with ReLU, float64. What counts is the "
     "change over all steps, either way, in powers of ten, and one power is a difference. "
     "Five seeds left one question open, of the LSTM at gain 2, and so all have ten. That the "
-    "gradients are held at all, and gain 1, was asked later.",
+    "gradients are held at all, gain 1, and what a recurrence does without a norm was asked later. "
+    "LayerNorm divides by the gain, so that its figures are those of one recurrence at all three.",
     work=Measurement(measure),
     arms=arms(dict.fromkeys(GAINS, BATCH), MODELS),
     questions=(
+        *(
+            _power(
+                f"without a norm the sums of a plain recurrence grow or shrink ({gain})",
+                "sums",
+                ((gain, "RNN"),),
+                above=1.0,
+            )
+            for gain in GAINS
+        ),
+        *(
+            _power(
+                f"without a norm the gradients of {name} grow or shrink ({ORDINARY})",
+                "gradients",
+                ((ORDINARY, cell),),
+                above=1.0,
+            )
+            for cell, name in NAMES.items()
+        ),
         *(
             _power(
                 f"LayerNorm holds the sums of a plain recurrence ({gain})",

@@ -144,11 +144,14 @@ STUDY = Study(
     "that has read a million batches of BookCorpus's 74 million sentences. With LayerNorm its "
     "vectors serve sooner and, in the end, better on all tasks.",
     otherwise="Smaller: one million words, the Penn Treebank's 42,066 sentences. 192 units and "
-    "decoders of 128, of each sentence the first 20 words; the 2,000 most frequent words are told, "
-    "others as unknown. Adam, gradients clipped at norm 1. Vectors are tested after every epoch "
-    "and after the best round. Logistic regression has features of deviation 1 and one strength of "
-    "regularization, where the paper's choice is by cross-validation; no vectors of words are "
-    "taken from elsewhere. The level was 4.4 nats at first, which no GRU reached.",
+    "decoders of 128, of each sentence the first 20 words; the 2,000 most frequent words are "
+    "told, others as unknown. Adam, gradients clipped at norm 1. A run has 15 rounds of 8,192 "
+    "sentences, three epochs, after which all were still improving: the vectors are young. They "
+    "are tested after every epoch and after the best round, and those of the GRU tell little "
+    "more than the largest class does (MR 50.0 %, CR 63.8, SUBJ 50.0, MPQA 68.8). Logistic "
+    "regression has features of deviation 1 and one strength of regularization, where the "
+    "paper's choice is by cross-validation; no vectors of words are taken from elsewhere. The "
+    "level was 4.4 nats at first, which no GRU reached.",
     work=Training(
         load, build, mean_cost, score, "nll", higher=False, measure=measure, every=5, level=LEVEL
     ),

@@ -17,7 +17,7 @@ from keras_norm.export.checking.versions import compare_versions
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.cost import file_size, readable_size
 from keras_norm.export.comparing.data import read_npz
-from keras_norm.export.errors import UsageError
+from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.exporting.saved_model import export_saved_model, require_replaceable
 from keras_norm.export.exporting.staging import replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
@@ -217,10 +217,10 @@ def inspect(args: argparse.Namespace) -> bool:
 
 @contextlib.contextmanager
 def _noted(note: str) -> Iterator[None]:
-    """Add a note to whatever is refused within."""
+    """Add a note to what a format refuses within."""
     try:
         yield
-    except Exception as error:
+    except (UnsupportedOpError, ConversionError) as error:
         error.add_note(note)
         raise
 

@@ -9,16 +9,16 @@ NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
 
 
 class UnsupportedOpError(ValueError):
-    """The model needs an operation that the format's runtimes do not have.
+    """The model needs an operation, or a kind of number, that the format's runtimes do not have.
 
     Args:
         message: which operation, in which Keras layer, and what to do.
         ops: operation name -> the graph nodes that it stands in.
     """
 
-    def __init__(self, message: str, ops: dict[str, list[str]]) -> None:
+    def __init__(self, message: str, ops: dict[str, list[str]] | None = None) -> None:
         super().__init__(message)
-        self.ops = ops
+        self.ops = ops or {}
 
 
 class ConversionError(RuntimeError):

@@ -173,9 +173,10 @@ def test_a_damaged_file_does_not_load(copied):
         lambda p: np.savez(p, proof=np.array("[1, 2")),
         lambda p: np.savez(p, proof=np.array('{"version": 1, "cases": [{"x": 1}]}')),
         lambda p: np.savez(p, other=np.zeros(3)),
+        lambda p: p.write_bytes(dataclasses.replace(proof(case()), hashes=[]).to_bytes()),
         lambda p: np.savez(p, proof=np.array([{}], dtype=object)),
     ],
-    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "a pickle"],
+    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "no hashes", "a pickle"],
 )
 def test_a_damaged_proof_is_status_2_and_a_line(spoil, copied, capsys):
     spoil(copied.with_name(copied.name + ".proof.npz"))

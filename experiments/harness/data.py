@@ -86,8 +86,8 @@ def _loaded(name: str, split: str, data: pathlib.Path | None, **options: Any) ->
                 f'({type(error).__name__}): fill it anew by tfds.load("{name}", data_dir=...)'
             ) from error
         raise DataMissingError(
-            f"{name} could not be loaded ({type(error).__name__}). Where there is no network, give "
-            f'by --data or KERAS_NORM_DATA a folder whose tfds/ was filled by tfds.load("{name}", '
+            f"{name} could not be loaded ({type(error).__name__}). Where there is no network, let "
+            f'KERAS_NORM_DATA name a folder whose tfds/ was filled by tfds.load("{name}", '
             "data_dir=...)"
         ) from error
 
@@ -134,6 +134,6 @@ def files(folder: str, pattern: str, data: pathlib.Path | None) -> list[pathlib.
     place = pathlib.Path(folder, pattern)
     missing = f"{data} has no {place}" if data else f"{place} needs a data folder"
     raise DataMissingError(
-        f"{missing}: let --data or KERAS_NORM_DATA name a folder, and put into its {folder}/ the "
+        f"{missing}: let KERAS_NORM_DATA name a folder, and put into its {folder}/ the "
         f"files of {SOURCES[folder]}"
     )

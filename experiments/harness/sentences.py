@@ -11,6 +11,7 @@ from tokenizers.trainers import BpeTrainer, WordLevelTrainer
 
 from experiments.harness import data
 
+FOLDER = "sentence_classification"
 SPECIAL = ["[PAD]", "[UNK]"]  # ids 0 and 1
 
 # Datasets that are one file without a split.
@@ -45,10 +46,11 @@ class Corpus:
 
 def read(path: pathlib.Path) -> Sentences:
     """A file with a class, a space and a sentence on every line."""
+    encoding = "latin-1" if path.name in LATIN else "utf-8"
     # Read line by line, since to str.splitlines a byte 85 of latin-1 ends a line too.
-    with path.open(encoding="latin-1" if path.name in LATIN else "utf-8") as lines:
+    with data.whole(FOLDER, path), path.open(encoding=encoding) as lines:
         pairs = [line.rstrip("\n").partition(" ") for line in lines]
-    return np.array([text for *_, text in pairs], object), np.array([int(c) for c, *_ in pairs])
+        return np.array([text for *_, text in pairs], object), np.array([int(c) for c, *_ in pairs])
 
 
 def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
@@ -71,7 +73,7 @@ def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
 
 
 def _file(name: str, folder: pathlib.Path | None) -> Sentences:
-    return read(data.file("sentence_classification", name, folder))
+    return read(data.file(FOLDER, name, folder))
 
 
 def _trec(split: str, folder: pathlib.Path | None) -> Sentences:

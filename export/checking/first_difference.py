@@ -54,7 +54,7 @@ def explained_by_rounding(
     floor = rounding(model, case.inputs, expected)
     failed = [c for c in comparisons if not c]
     limits = ((c.max_abs, MAGNIFIED * floor.get(c.output, 0.0)) for c in failed)
-    if not all(off is not None and off <= limit for off, limit in limits):  # a NaN is not
+    if not all(off is not None and 0 < off <= limit for off, limit in limits):  # a NaN is not
         return None
     worst = max(failed, key=lambda c: c.max_abs or 0.0)
     reason = (

@@ -23,8 +23,9 @@ class Measure:
     """A function from a part of the data to what a check measures on it: values, metrics, the gap.
 
     It can be sent to other processes. Each loads the model and opens the artefacts at its first
-    call, and keeps them until `close`, or until it is dropped. What it gives merges, in any order,
-    by `merge`, and `check(..., measured=...)` makes the report of it.
+    call, and keeps them until `close`, or until it is dropped: close it before the model is trained
+    on. What it gives merges, in any order, by `merge`, and `check(..., measured=...)` makes the
+    report of it.
 
     Args:
         model: a .keras file that every process can read, whose layers are Keras' and keras_norm's
@@ -71,13 +72,13 @@ class Measure:
             ValueError, FileNotFoundError, ImportError: as `check`.
         """
         sweep = self._sweep = self._sweep or self._opened()
-        return merge(map(sweep, Data(sweep.run.inputs, data, labels, by_file=True)))
+        with left_as_it_was(sweep.model):
+            return merge(map(sweep, Data(sweep.run.inputs, data, labels, by_file=True)))
 
     def _opened(self) -> Sweep:
         model = self.model
         if not isinstance(model, keras.Model):
             model = keras.saving.load_model(pathlib.Path(model), compile=False)
-        self._stack.enter_context(left_as_it_was(model))
         runs = self._stack.enter_context(opened(sources(self.artifacts, model)))
         return Sweep(model, KerasRunner(model), runs, self.rtol, self.batch_size)
 

@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_norm.export.checking.gap import GapMeter
 from keras_norm.export.checking.plan import with_rows
 from keras_norm.export.checking.running import Opened
@@ -82,7 +84,8 @@ class Sweep:
         if artifact.run is None:
             return Measured(name, error=artifact.error)
         try:
-            actual = artifact.run(batch.case.inputs)
+            answer = artifact.run(batch.case.inputs)
+            actual = {name: np.asarray(value) for name, value in answer.items()}
         # Whatever a runner raises is a finding about its artefact; the others go on.
         except Exception as error:
             artifact.run, artifact.error = None, one_line(error)

@@ -221,10 +221,13 @@ def _with_rows(labels: Any, count: int) -> Any:
 
 
 def _is_several(labels: Any, count: int) -> bool:
-    """Whether they are arrays of as many outputs, as `fit` takes them, and not rows of one."""
+    """Whether they are arrays of as many outputs, as `fit` takes them, and not rows of one.
+
+    As many outputs as samples are told from rows by the tuple that a dataset gives.
+    """
     return (
         isinstance(labels, list | tuple)
-        and len(labels) != count
+        and (isinstance(labels, tuple) or len(labels) != count)
         and all(np.ndim(array) > 0 and len(array) == count for array in labels)
     )
 

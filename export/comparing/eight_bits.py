@@ -49,6 +49,7 @@ class Useful:
             self.limits.get(found.output, math.inf),
             math.sqrt(found.squared / found.count),
         )
+        error = float(np.float32(error))  # the same however the parts were added up
         used = error / limit if limit else math.inf if error else 0.0
         return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
 
@@ -60,15 +61,14 @@ class Useful:
         Args:
             found: as for `judge`.
         """
-        all_of_them = self.judge(functools.reduce(compare.merge, found))
-        return [
-            own
-            if own.rms is None or all_of_them.rms is None
-            else dataclasses.replace(
-                own, passed=all_of_them.passed, used=all_of_them.used, rms=all_of_them.rms
-            )
-            for own in map(self.judge, found)
-        ]
+        whole = self.judge(functools.reduce(compare.merge, found))
+        results = []
+        for own in map(self.judge, found):
+            if own.problem is None and whole.problem is None:
+                used = own.used if whole.rms is None else whole.used
+                own = dataclasses.replace(own, passed=whole.passed, rms=whole.rms, used=used)
+            results.append(own)
+        return results
 
     def failed(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
@@ -84,12 +84,28 @@ def useful(spreads: Iterable[Spread]) -> Useful:
     Args:
         spreads: of each output, over all samples; several of an output where rows differ in shape.
     """
-    sums: dict[str, np.ndarray] = {}
+    found: dict[str, list[Spread]] = {}
     for spread in spreads:
-        about_the_mean = spread.squares - float(np.sum(np.square(spread.total))) / spread.samples
-        found = np.array([max(about_the_mean, 0.0), spread.samples * spread.total.size])
-        sums[spread.output] = sums.get(spread.output, np.zeros(2)) + found
-    return Useful({n: USEFUL * math.sqrt(squares / size) for n, (squares, size) in sums.items()})
+        found.setdefault(spread.output, []).append(spread)
+    return Useful({n: float(np.float32(USEFUL * _variation(own))) for n, own in found.items()})
+
+
+def _variation(found: Sequence[Spread]) -> float:
+    """How far an output is from its mean over the samples, as a root mean square."""
+    if telling := [spread for spread in found if spread.samples > 1]:
+        squares = sum(max(_about(s.squares, s.total, s.samples), 0.0) for s in telling)
+        return math.sqrt(squares / sum(s.samples * s.total.size for s in telling))
+    if len(found) == 1:
+        return 0.0
+    # No two samples of a shape: then all values of all of them are alike.
+    count = sum(s.total.size for s in found)
+    squares = _about(sum(s.squares for s in found), sum(s.total.sum() for s in found), count)
+    return math.sqrt(max(squares, 0.0) / count)
+
+
+def _about(squares: float, total: np.ndarray, count: int) -> float:
+    """The sum of squares about the mean."""
+    return squares - float(np.sum(np.square(total))) / count
 
 
 def spreads(outputs: Mapping[str, np.ndarray]) -> tuple[Spread, ...]:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from keras_norm.export import signature
+from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
 
@@ -57,7 +58,7 @@ def _refuse_open_time_distributed(model: keras.Model) -> None:
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:
-    """Raise ValueError if an input is text.
+    """Raise UnsupportedOpError if an input is text.
 
     Args:
         model: a functional or a built sequential model.
@@ -65,14 +66,14 @@ def refuse_text(model: keras.Model, runtime: str) -> None:
     """
     for name, spec in signature.input_specs(model).items():
         if spec.dtype == "string":
-            raise ValueError(
+            raise UnsupportedOpError(
                 f'input "{name}" takes text, which {runtime}\'s operations cannot look up. Export '
                 "the part of the model that takes token ids"
             )
 
 
 def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") -> None:
-    """Raise ValueError if a layer computes in float16 or bfloat16.
+    """Raise UnsupportedOpError if a layer computes in float16 or bfloat16.
 
     Args:
         model: a functional or a built sequential model.
@@ -83,7 +84,7 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
         if isinstance(layer, keras.layers.InputLayer):
             continue  # computes nothing
         if layer.compute_dtype in ("float16", "bfloat16"):
-            raise ValueError(
+            raise UnsupportedOpError(
                 f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '
                 f"{runtime} does not. Build the model under the float32 policy and copy the "
                 f"weights (set_weights){advice}"

@@ -230,9 +230,9 @@ def require_replaceable(target: pathlib.Path, version: int | None) -> None:
 
     Args:
         target: what stands there.
-        version: of the SavedModel, or None.
+        version: of the SavedModel, or None: a folder of that name is one too.
     """
-    if version is not None:
+    if version is not None or target.name.isdecimal():
         raise FileExistsError(
             f"{target} exists, and a version that a server may hold is never overwritten: give a "
             "higher version"

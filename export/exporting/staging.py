@@ -35,10 +35,13 @@ def staged(
 
     Raises:
         FileExistsError: `target` exists, before the block or by its end; or, to be overwritten, is
-            a link, a folder where a file is made, or a file where a folder is.
+            a link, a folder where a file is made, or a file where a folder is. Or `beside` is a
+            folder.
         NotADirectoryError: a parent of `target` is a file.
     """
     _require_free(target, overwrite, is_folder)
+    if beside is not None and target.with_name(beside).is_dir():
+        raise FileExistsError(f"{target.with_name(beside)} is a folder, where a file is to be")
     made = _make_parents(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:

@@ -130,6 +130,9 @@ class WorkerProcess:
             with contextlib.suppress(BrokenPipeError):  # it died: reading finds that out
                 protocol.write_frame(self._stdin, kind, payload)
             reply = protocol.read_frame(self._stdout)
+        except BaseException:  # an interrupt: what it will answer is no answer to the next call
+            self.close()
+            raise
         finally:
             timer.cancel()
         if expired.is_set():

@@ -103,6 +103,16 @@ def test_a_model_that_tflite_does_not_take_is_told_how_to_have_the_savedmodel(ru
     assert run(*arguments)[0] == 0
 
 
+def test_what_no_format_takes_is_not_said_to_be_tflites_alone(run, tmp_path):
+    cells = keras.layers.SimpleRNN(2, stateful=True)
+    keras.Sequential([keras.Input(batch_shape=(2, 4, 3), name="x"), cells]).save(
+        tmp_path / "stateful.keras"
+    )
+    said = refused(run("export", tmp_path / "stateful.keras", "--to", tmp_path / "out", "--tflite"))
+    assert "is stateful" in said
+    assert "Nothing was written" not in said
+
+
 def test_check_takes_data_in_several_files(run, folder, tmp_path):
     data, labels = np.load(folder / "data.npz")["x"], np.load(folder / "labels.npz")["y"]
     for k in range(2):

@@ -95,8 +95,8 @@ def test_a_level_that_a_run_never_reached_decides_nothing_and_says_whose(tmp_pat
     assert (verdict.word, verdict.figure) == ("not decided", "")
     assert verdict.longer == {("line", "none", 1e-3, seed) for seed in (0, 1)}
     assert verdict.missing == (
-        "none got there in 3 of 5 runs, BN got there in 5 of 5 runs: other learning rates, or "
-        "2 longer runs would decide, in at most an hour of two cores each"
+        "none got there in 3 of 5 runs, BN got there in 5 of 5 runs: other learning rates, "
+        "or more patience, would decide"
     )
 
 

@@ -116,6 +116,26 @@ def test_batches_of_several_lengths_are_checked_and_the_tolerance_follows_the_lo
     assert (report.samples, report.timesteps) == (90, 300)
 
 
+def test_an_artefact_may_answer_in_lists_as_a_server_does(model):
+    run = KerasRunner(model)
+
+    def lists(inputs):
+        return {name: y.tolist() for name, y in run(inputs).items()}
+
+    assert check(model, [lists], X, labels=Y, batch_sizes=[32], lengths=[6])
+
+
+def test_a_model_that_is_trained_while_it_is_measured_stays_trained(model):
+    copy = keras.models.clone_model(model)
+    measure = Measure(copy, [KerasRunner(copy)])
+    measure(X[:30])
+    trained = [weight + 1 for weight in copy.get_weights()]
+    copy.set_weights(trained)
+    measure.close()
+    for weight, wanted in zip(copy.get_weights(), trained, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+
+
 def test_an_artefact_that_fails_in_the_middle_of_the_data_is_a_finding(model):
     run = KerasRunner(model)
 

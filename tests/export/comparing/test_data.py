@@ -119,6 +119,15 @@ def test_labels_of_several_outputs_come_as_fit_takes_them():
         np.testing.assert_array_equal(found["y"], numbers[:count])
 
 
+def test_as_many_outputs_as_samples_are_told_from_rows_by_their_tuple():
+    numbers, flags = Y.astype(float), Y[:, None] > 0
+    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(2)
+    for part in Data(SPECS, dataset):
+        outputs = {"y": np.zeros((2, 1)), "flag": np.zeros((2, 1))}
+        found = read_labels(part.labels, outputs, 2)
+        assert (found["y"].shape, found["flag"].shape) == ((2,), (2, 1))
+
+
 def test_the_first_samples_are_of_one_shape_and_not_too_few():
     assert Data(SPECS, batched(3)).first()[0].count == 10
     ragged = tf.data.Dataset.from_generator(

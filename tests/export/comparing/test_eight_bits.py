@@ -14,6 +14,12 @@ def rule():
     return useful(spreads(VARIES))
 
 
+def in_parts(expected, actual, count):
+    """What is measured of an output, in so many parts."""
+    parts = zip(np.split(expected, count), np.split(actual, count), strict=True)
+    return [measure({"y": e}, {"y": a}, 0.0)[0] for e, a in parts]
+
+
 def judged(rule, actual, expected=VARIES):
     (found,) = measure(expected, {"y": np.asarray(actual)}, 0.0)
     return rule.judge(found)
@@ -93,3 +99,34 @@ def test_measurements_judged_together_have_one_verdict(rule):
 
 def test_an_output_without_a_limit_is_only_to_be_finite():
     assert judged(Useful({}), VARIES["y"] + 100)
+
+
+def test_samples_of_a_shape_of_their_own_do_not_make_the_rest_vary_less():
+    rng = np.random.default_rng(0)
+    alike, alone = rng.normal(size=(2, 5, 2)), [rng.normal(size=(1, k, 2)) for k in range(6, 12)]
+    parts = [*spreads({"y": alike}), *(s for y in alone for s in spreads({"y": y}))]
+    assert useful(parts).limits == useful(spreads({"y": alike})).limits
+
+
+def test_where_no_two_samples_have_a_shape_all_values_together_vary():
+    rng = np.random.default_rng(0)
+    alone = [rng.normal(3.0, 2.0, size=(1, k, 2)) for k in range(6, 12)]
+    every = np.concatenate([y.ravel() for y in alone])
+    limits = useful(s for y in alone for s in spreads({"y": y})).limits
+    assert limits["y"] == pytest.approx(USEFUL * every.std())
+
+
+def test_whole_numbers_are_judged_together_too():
+    """Of 40 a fifth are others, which stand together in one part."""
+    rule, expected = Useful({}), np.arange(40)
+    found = in_parts(expected, np.where(expected < 8, -1, expected), 5)
+    assert not rule.judge(found[0])
+    assert all(rule.judge_together(found))
+
+
+def test_the_verdict_does_not_depend_on_the_order_of_the_parts(rule):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(90, 1))
+    found = in_parts(y, y + rng.normal(size=(90, 1)), 10)
+    results = {rule.judge_together(order)[0].rms for order in (found, found[::-1])}
+    assert len(results) == 1

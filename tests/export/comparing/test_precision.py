@@ -23,6 +23,13 @@ def test_a_model_has_the_precision_of_its_coarsest_layer():
     assert model_precision(model, {"y": np.zeros(2, "float32")}) == "bfloat16"
 
 
+def test_ids_and_classes_of_8_bits_are_no_quantized_weights():
+    ids = keras.Input((4,), dtype="int8", name="ids")
+    h = keras.layers.Embedding(5, 3)(ids)
+    model = keras.Model(ids, {"y": h, "kind": keras.ops.cast(h[:, 0, 0] > 0, "int8")})
+    assert model_precision(model, {"kind": np.zeros(2, "int8")}) == "float32"
+
+
 @pytest.fixture
 def float64():
     """Layers compute in float64."""

@@ -151,6 +151,14 @@ def test_what_is_no_saved_model_or_a_version_is_never_overwritten(tmp_path, vers
     assert [p.name for p in target.iterdir()] == ["theirs"]
 
 
+def test_a_version_is_not_overwritten_by_its_path_either(tmp_path):
+    version = export_saved_model(models.dense(), tmp_path / "model", version=1)
+    before = (version / "saved_model.pb").read_bytes()
+    with pytest.raises(FileExistsError, match="a higher version"):
+        export_saved_model(models.tagger(), version, overwrite=True)
+    assert (version / "saved_model.pb").read_bytes() == before
+
+
 def test_a_saved_model_is_overwritten_where_that_is_asked_for(tmp_path):
     for model in (models.dense(), models.tagger()):
         path = export_saved_model(model, tmp_path / "model", overwrite=True)

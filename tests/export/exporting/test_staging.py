@@ -29,6 +29,17 @@ def test_a_failure_leaves_nothing(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_where_what_belongs_to_it_is_to_be_is_refused_before_anything_is_built(tmp_path):
+    (tmp_path / "file.proof").mkdir()
+
+    def build():
+        with staged(tmp_path / "file", overwrite=True, beside="file.proof"):
+            raise AssertionError("was built")
+
+    with pytest.raises(FileExistsError, match="is a folder, where a file is to be"):
+        build()
+
+
 def test_a_failure_keeps_folders_that_others_use(tmp_path):
     def build():
         with staged(tmp_path / "made" / "file"):

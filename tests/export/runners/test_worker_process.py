@@ -7,6 +7,7 @@ import pytest
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runners.worker_process import FOLDER, WorkerProcess
+from keras_norm.export.workers import protocol
 
 ECHO = f"""
 import sys, time
@@ -93,6 +94,19 @@ def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
         echo.run({"fail": 1})
     assert caught.value.detail == "first line\nsecond line"
     assert echo.run({"fine": 1})["fine"] == 1
+
+
+def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_call(tmp_path, monkeypatch):
+    def interrupted(stream):
+        raise KeyboardInterrupt
+
+    with start(tmp_path) as worker:
+        with monkeypatch.context() as patched:
+            patched.setattr(protocol, "read_frame", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                worker.run({"file": 1})
+        with pytest.raises(RunnerError, match="the runner is closed"):
+            worker.run({"fine": 1})
 
 
 def test_threads_call_at_once_and_every_one_of_them_is_answered(echo):
