@@ -1,6 +1,7 @@
 """Recompute the moving statistics of batch normalizations from data."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -104,7 +105,11 @@ class Recalibrator:
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
-        self._run = _training_call(self._clone)
+        self._run = partial(self._clone, training=True)
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            self._run = tf.function(self._run, reduce_retracing=True)
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
         """Recalibrate the model as it is now, and give the number of batches used."""
@@ -182,19 +187,6 @@ class _Pool:
             give(layer.update_count, self.batches)
 
 
-def _training_call(clone: keras.Model) -> Callable[[Any], Any]:
-    """A call of the clone in training mode, compiled where the backend is TensorFlow."""
-
-    def call(x: Any) -> Any:
-        return clone(x, training=True)
-
-    if keras.backend.backend() != "tensorflow":
-        return call
-    import tensorflow as tf
-
-    return tf.function(call, reduce_retracing=True)
-
-
 def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
     """The inputs of each batch."""
     several = isinstance(getattr(model, "input", None), list | tuple)
@@ -211,16 +203,11 @@ def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
         for start in range(0, len(keras.tree.flatten(arrays)[0]), BATCH):
             yield keras.tree.map_structure(lambda a, s=start: a[s : s + BATCH], arrays)
         return
-    for batch in _finite(data):
+    if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
+        data = map(data.__getitem__, range(data.num_batches))  # it answers every index
+    for batch in data:
         yield keras.utils.unpack_x_y_sample_weight(batch)[0]
 
 
 def _is_array(data: Any) -> bool:
     return hasattr(data, "__array__")
-
-
-def _finite(data: Any) -> Iterable[Any]:
-    """A PyDataset answers every index; its length says where it ends."""
-    if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
-        return (data[i] for i in range(data.num_batches))
-    return data

@@ -15,8 +15,9 @@ def trace(patch):
             the order in which they were made.
     """
     patch.setattr(programs, "array", array)
-    patch.setattr(forward, "compiled", graph)
-    patch.setattr(backward, "compiled", graph)
+    traced = functools.partial(programs.compiled, jit_compile=False)
+    patch.setattr(forward, "compiled", traced)
+    patch.setattr(backward, "compiled", traced)
     for name, program in {**PROGRAMS, **FUNCTIONS}.items():
         patch.setattr(recurrence, name, program)
 
@@ -24,13 +25,6 @@ def trace(patch):
 def array(dtype, time, *shape):
     """`programs.array`. An eager one would forget what has been read once."""
     return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
-
-
-def graph(function, *signature):
-    """`programs.compiled` without XLA."""
-    traced = tf.function(function, autograph=False, input_signature=signature)
-    with tf.init_scope():
-        return traced.get_concrete_function()
 
 
 def without_xla(function, program):

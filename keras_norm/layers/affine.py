@@ -1,19 +1,45 @@
 """What every layer with a gamma and a beta shares."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
 from keras import constraints, initializers, ops, regularizers
 
 from keras_norm.layers.arguments import DeclaredArguments
-from keras_norm.layers.inputs import require_epsilon
 
 
-class AffineNormalization(DeclaredArguments):
-    """Base of the layers that end in gamma * x + beta.
+class Normalization(DeclaredArguments):
+    """Base of the layers that normalize.
 
-    It owns gamma and beta and their arguments, passes masks on, and leaves its inputs in their own
-    dtype, so that statistics are taken before a mixed precision policy has rounded them.
+    It passes masks on, and leaves its inputs in their own dtype, so that statistics are taken
+    before a mixed precision policy has rounded them.
+
+    Args:
+        epsilon: number added to what is divided by.
+        **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
+
+    Raises:
+        ValueError: an epsilon that is no number, or negative.
+    """
+
+    def __init__(self, *, epsilon: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(epsilon, numbers.Real) or isinstance(epsilon, bool) or epsilon < 0:
+            raise ValueError(
+                f"epsilon must be a number, and not negative. Received: epsilon={epsilon!r}."
+            )
+        self.epsilon: float = epsilon
+        self.supports_masking = True
+        self.autocast = False
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The input's own shape."""
+        return input_shape
+
+
+class AffineNormalization(Normalization):
+    """Base of the layers that end in gamma * x + beta: it owns these and their arguments.
 
     Arguments, and what is raised, are those of `BatchNormalization`.
     """
@@ -32,9 +58,7 @@ class AffineNormalization(DeclaredArguments):
         gamma_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        require_epsilon(epsilon)
-        self.epsilon = epsilon
+        super().__init__(epsilon=epsilon, **kwargs)
         self.center = center
         self.scale = scale
         self.beta_initializer = initializers.get(beta_initializer)
@@ -45,8 +69,6 @@ class AffineNormalization(DeclaredArguments):
         self.gamma_constraint = constraints.get(gamma_constraint)
         self.gamma: Any = None
         self.beta: Any = None
-        self.supports_masking = True
-        self.autocast = False
 
     def add_affine_weights(self, shape: Sequence[int]) -> None:
         """Create gamma and beta, each where it is asked for."""
@@ -75,10 +97,6 @@ class AffineNormalization(DeclaredArguments):
             "gamma": None if self.gamma is None else broadcastable(self.gamma, rank, axes),
             "beta": None if self.beta is None else broadcastable(self.beta, rank, axes),
         }
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """The input's own shape."""
-        return input_shape
 
 
 def broadcastable(weight: Any, rank: int, axes: Sequence[int]) -> Any:

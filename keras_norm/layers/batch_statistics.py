@@ -53,15 +53,20 @@ class StatisticsNormalization(AffineNormalization):
         self.moving_mean_initializer = initializers.get(moving_mean_initializer)
         self.moving_variance_initializer = initializers.get(moving_variance_initializer)
 
+    def add_statistic(
+        self, name: str, shape: tuple[int, ...], initializer: Any, dtype: str | None = None
+    ) -> Any:
+        """Create a weight that batches move, and gradients do not."""
+        # A mean of many float16 or bfloat16 batches needs more digits than they have.
+        dtype = dtype or statistics_dtype(self.variable_dtype)
+        return self.add_weight(
+            shape, initializer, dtype, trainable=False, autocast=False, name=name
+        )
+
     def add_statistics(self, shape: tuple[int, ...], counted: bool = False) -> None:
         """Create the moving statistics, of shape (features,) or (rows, features)."""
-        self.statistics = MovingStatistics(
-            self,
-            shape,
-            mean_initializer=self.moving_mean_initializer,
-            variance_initializer=self.moving_variance_initializer,
-            counted=counted or self.debias or self.momentum is None,
-        )
+        counted = counted or self.debias or self.momentum is None
+        self.statistics = MovingStatistics(self, shape, counted)
         self.moving_mean = self.statistics.mean
         self.moving_variance = self.statistics.variance
         self.update_count = self.statistics.update_count
@@ -106,7 +111,7 @@ class StatisticsNormalization(AffineNormalization):
         if renorm is not None:
             affine = renorm.correct(self, affine, m.mean, m.variance)
         y = normalize(m.centred, m.variance, self.epsilon, **affine)
-        batch = self._batch_statistics(m.mean, m.variance, m.count, fewest)
+        batch = self.batch_statistics(m.mean, m.variance, m.count, fewest)
         return ops.cast(y, dtype or self.compute_dtype), batch
 
     def normalize_fused(
@@ -125,13 +130,13 @@ class StatisticsNormalization(AffineNormalization):
         y, mean, variance, count = normalize_batch(
             x, self.gamma, self.beta, self.epsilon, kept, fewest, moving
         )
-        batch = self._batch_statistics(mean, variance, count, fewest)
+        batch = self.batch_statistics(mean, variance, count, fewest)
         return ops.cast(y, self.compute_dtype), batch
 
-    def _batch_statistics(
+    def batch_statistics(
         self, mean: Any, variance: Any, count: Any, fewest: int
     ) -> BatchStatistics:
-        """What the moving statistics move towards."""
+        """What the moving statistics move towards: those of a batch of `count` positions."""
         unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
         return BatchStatistics(
             ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count >= fewest

@@ -26,18 +26,6 @@ def is_int(value: Any) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def require_epsilon(epsilon: Any) -> None:
-    """Refuse an epsilon that is no number, or negative.
-
-    Raises:
-        ValueError: it is one of these.
-    """
-    if not isinstance(epsilon, numbers.Real) or isinstance(epsilon, bool) or epsilon < 0:
-        raise ValueError(
-            f"epsilon must be a number, and not negative. Received: epsilon={epsilon!r}."
-        )
-
-
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
     """Axes as sorted numbers in [0, rank).
 

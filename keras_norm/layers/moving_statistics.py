@@ -5,8 +5,6 @@ from typing import Any
 
 from keras import ops
 
-from keras_norm.ops.moments import statistics_dtype
-
 
 def update_weight(momentum: float | None, debias: bool, n: Any, dtype: str) -> Any:
     """Weight w_n of the n-th batch statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
@@ -42,49 +40,17 @@ class MovingStatistics:
     Args:
         layer: the layer whose weights they become; its `momentum` and `debias` say how they move.
         shape: (features,), or (rows, features).
-        mean_initializer: initializer of the moving mean.
-        variance_initializer: initializer of the moving variance.
         counted: whether updates are counted, which debiased and cumulative averages need.
     """
 
-    def __init__(
-        self,
-        layer: Any,
-        shape: tuple[int, ...],
-        *,
-        mean_initializer: Any,
-        variance_initializer: Any,
-        counted: bool,
-    ) -> None:
+    def __init__(self, layer: Any, shape: tuple[int, ...], counted: bool) -> None:
+        add = layer.add_statistic
         self.layer = layer
-        # A mean of many float16 or bfloat16 batches needs more digits than they have.
-        dtype = statistics_dtype(layer.variable_dtype)
-        self.mean = layer.add_weight(
-            name="moving_mean",
-            shape=shape,
-            dtype=dtype,
-            initializer=mean_initializer,
-            trainable=False,
-            autocast=False,
-        )
-        self.variance = layer.add_weight(
-            name="moving_variance",
-            shape=shape,
-            dtype=dtype,
-            initializer=variance_initializer,
-            trainable=False,
-            autocast=False,
-        )
+        self.mean = add("moving_mean", shape, layer.moving_mean_initializer)
+        self.variance = add("moving_variance", shape, layer.moving_variance_initializer)
         self.update_count: Any = None
         if counted:
-            self.update_count = layer.add_weight(
-                name="update_count",
-                shape=shape[:-1],
-                initializer="zeros",
-                dtype="int32",
-                trainable=False,
-                autocast=False,
-            )
+            self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
     def update(self, mean: Any, variance: Any, valid: Any) -> None:
         """Move towards one batch's statistics, where they are valid.

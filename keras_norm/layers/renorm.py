@@ -5,8 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.ops.moments import statistics_dtype
-
 LIMITS = ("rmax", "rmin", "dmax")
 
 
@@ -48,27 +46,17 @@ class Renorm:
             raise ValueError(
                 f"renorm_momentum must be within [0, 1]. Received: renorm_momentum={momentum}."
             )
-        self.momentum = momentum
 
     def add_weights(self, layer: Any, shape: tuple[int, ...]) -> None:
         """Create the averages, in the order and by the names of Keras' layer."""
 
-        def add(name: str, initializer: Any) -> Any:
-            return layer.add_weight(
-                name=name,
-                shape=shape,
-                dtype=statistics_dtype(layer.variable_dtype),
-                initializer=initializer,
-                trainable=False,
-                autocast=False,
-            )
-
         def deviation(shape: Any, dtype: Any = None) -> Any:
             return ops.sqrt(_fresh(layer.moving_variance_initializer)(shape, dtype=dtype))
 
-        layer.moving_stddev = add("moving_stddev", deviation)
-        layer.renorm_mean = add("renorm_mean", _fresh(layer.moving_mean_initializer))
-        layer.renorm_stddev = add("renorm_stddev", deviation)
+        mean = _fresh(layer.moving_mean_initializer)
+        layer.moving_stddev = layer.add_statistic("moving_stddev", shape, deviation)
+        layer.renorm_mean = layer.add_statistic("renorm_mean", shape, mean)
+        layer.renorm_stddev = layer.add_statistic("renorm_stddev", shape, deviation)
 
     def correct(
         self, layer: Any, affine: dict[str, Any], mean: Any, variance: Any
@@ -99,8 +87,8 @@ class Renorm:
         """Move every average of the layer, where `valid`."""
         sigma = ops.sqrt(variance + layer.epsilon)
         for average, batch, momentum in (
-            (layer.renorm_mean, mean, self.momentum),
-            (layer.renorm_stddev, sigma, self.momentum),
+            (layer.renorm_mean, mean, layer.renorm_momentum),
+            (layer.renorm_stddev, sigma, layer.renorm_momentum),
             (layer.moving_mean, mean, layer.momentum),
             (layer.moving_stddev, sigma, layer.momentum),
         ):

@@ -6,15 +6,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import broadcastable
-from keras_norm.layers.arguments import DeclaredArguments
-from keras_norm.layers.inputs import as_axis, feature_sizes, over_features, require_epsilon
+from keras_norm.layers.affine import Normalization, broadcastable
+from keras_norm.layers.inputs import as_axis, feature_sizes, over_features
 from keras_norm.ops.moments import mean_square, statistics_dtype
 from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class RMSNormalization(DeclaredArguments):
+class RMSNormalization(Normalization):
     """Divide each sample by the root mean square of its features.
 
     ::
@@ -47,12 +46,8 @@ class RMSNormalization(DeclaredArguments):
     def __init__(
         self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        require_epsilon(epsilon)
+        super().__init__(epsilon=epsilon, **kwargs)
         self.axis = as_axis(axis)
-        self.epsilon = epsilon
-        self.supports_masking = True
-        self.autocast = False
 
     def build(self, input_shape: Any) -> None:
         """Create the gain over the normalized axes."""
@@ -68,7 +63,3 @@ class RMSNormalization(DeclaredArguments):
         gamma = broadcastable(self.scale, len(x.shape), axes)
         y = normalize(x, mean_square(x, axes), self.epsilon, gamma=gamma)
         return ops.cast(y, self.compute_dtype)
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """The input's own shape."""
-        return input_shape

@@ -150,5 +150,7 @@ def _count(x: Any, axes: list[int], mask: Any) -> Any:
     size = ops.shape(x)
     for axis in axes:
         if counted.shape[axis] is None or counted.shape[axis] != x.shape[axis]:
-            kept = kept * ops.cast(size[axis] // ops.shape(counted)[axis], x.dtype)
+            # An empty batch has no rows, and a mask of none.
+            there = ops.maximum(ops.shape(counted)[axis], 1)
+            kept = kept * ops.cast(size[axis] // there, x.dtype)
     return kept

@@ -68,8 +68,10 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """Keras' weights, but one bias (3 * units,) where there are norms."""
         # Of what it builds, Keras' cell asks `reset_after` for the shape of the bias alone.
         after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
-        super().build(input_shape)
-        self.reset_after = after
+        try:
+            super().build(input_shape)
+        finally:
+            self.reset_after = after
 
     def step_weights(self) -> Weights:
         """The weights, of which only Keras' `reset_after=True` has a bias of U h."""

@@ -73,9 +73,10 @@ class Slots:
         """
         slot = next(slot for slot in CANDIDATE_SLOTS if slot in self.widths)
         _, config = self.templates.get(slot, (None, {}))
-        if not config.get("center"):
+        start = config.get("beta_initializer")
+        if not config.get("center") or start is None:
             return False
-        if config["beta_initializer"]["class_name"] == "Zeros":
+        if isinstance(keras.initializers.get(start), keras.initializers.Zeros):
             units = initializer.units
             gate = initializer.gate if self.widths[slot] > units else -1
             config["beta_initializer"] = initializer.of(units, gate)

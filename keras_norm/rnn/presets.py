@@ -52,7 +52,8 @@ class BatchNormPreset(Preset):
                 gamma_initializer=keras.initializers.Constant(0.1),
             )
 
-        super().__init__(units, {slot: batch_norm(slot) for slot in self.SLOTS}, *args, **kwargs)
+        slots = self.JOINT_SLOTS if kwargs.get("norm_form") == "joint" else self.SLOTS
+        super().__init__(units, {slot: batch_norm(slot) for slot in slots}, *args, **kwargs)
         self.max_timesteps = max_timesteps
         self.momentum = momentum
         self.epsilon = epsilon

@@ -413,6 +413,15 @@ def test_the_momentum_may_be_set_while_training():
     np.testing.assert_allclose(layer.moving_mean, x.mean(axis=0), rtol=1e-5)
 
 
+def test_the_momentum_of_renorm_may_be_set_while_training():
+    layer = BatchNormalization(renorm=True)
+    x = RNG.normal(5.0, size=(100, 3)).astype("float32")
+    layer.build((None, 3))
+    layer.renorm_momentum = 0.0
+    layer(x, training=True)
+    np.testing.assert_allclose(layer.renorm_mean, x.mean(axis=0), rtol=1e-5)
+
+
 def test_an_average_that_counts_its_updates_is_refused_once_none_are_counted():
     layer = BatchNormalization(name="norm")
     layer.build((None, 3))
@@ -494,6 +503,16 @@ def test_empty_batch_changes_nothing(kwargs):
     layer, _, _ = layer_and_weights(draw((4, 3)), **kwargs)
     before = state(layer)
     assert layer(np.zeros((0, 3)), training=True).shape == (0, 3)
+    assert_state_equal(layer, before)
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"virtual_batch_size": 4}], ids=str)
+def test_empty_batch_changes_nothing_in_a_graph(kwargs):
+    layer, _, _ = layer_and_weights(draw((4, 3)), **kwargs)
+    before = state(layer)
+    spec = [tf.TensorSpec((None, 3)), tf.TensorSpec((None,), "bool")]
+    graph = tf.function(lambda x, m: layer(x, mask=m, training=True), input_signature=spec)
+    assert graph(np.zeros((0, 3), "float32"), np.zeros(0, bool)).shape == (0, 3)
     assert_state_equal(layer, before)
 
 

@@ -94,6 +94,12 @@ def test_without_norm_it_is_keras_gru_under_a_mask(options, reset_after):
     kinds.assert_equals_keras(GRU, {"reset_after": reset_after, **options}, kinds.MASK)
 
 
+def test_a_build_that_fails_leaves_the_cell_as_it_was():
+    cell = NormGRUCell(3, norm=LayerNormalization())
+    assert_refused(lambda: cell.build((None, None)), "None")
+    assert cell.reset_after
+
+
 @pytest.mark.parametrize("cls", [NormGRU, NormGRUCell])
 def test_reset_before_a_norm_is_refused(cls):
     assert_refused(lambda: cls(3, norm=LayerNormalization(), reset_after=False), "reset_after")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_norm import LayerNormalization, NormLSTM, NormLSTMCell
+from keras_norm import BatchNormLSTM, LayerNormalization, NormLSTM, NormLSTMCell
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import LSTM, MASKS, ROW_NORMS
@@ -86,6 +86,16 @@ def test_normalize_carry_needs_a_norm_of_the_state():
     assert_refused(
         lambda: NormLSTM(3, norm_form="joint", normalize_carry=True), "normalize_carry", "joint"
     )
+
+
+def test_the_joint_form_of_batch_norm_has_statistics_of_every_gate():
+    layer = BatchNormLSTM(3, max_timesteps=kinds.TIME, norm_form="joint", return_sequences=True)
+    layer(kinds.inputs(), training=True)
+    for slot in NormLSTMCell.JOINT_SLOTS:
+        norm = getattr(layer.cell, slot)
+        assert (norm.gamma.numpy() == 0.1).all()
+        assert not norm.center
+        assert norm.update_count.numpy().all()
 
 
 def test_slots_of_the_other_form_are_refused():

@@ -155,6 +155,21 @@ def test_a_beta_initializer_of_the_users_stays():
     np.testing.assert_array_equal(layer.cell.kernel_candidate_norm.beta, np.ones(UNITS))
 
 
+@pytest.mark.parametrize("start", [{}, {"beta_initializer": "zeros"}], ids=["none", "zeros"])
+def test_a_norm_of_the_users_may_say_of_its_beta_what_it_likes(start):
+    class Own(LayerNormalization):
+        def __init__(self, **kwargs):
+            super().__init__(**{"beta_initializer": "zeros", **kwargs})
+
+        def get_config(self):
+            config = super().get_config()
+            del config["beta_initializer"]
+            return config | start
+
+    layer = built(keras_norm.NormLSTM(UNITS, norm=Own(), use_bias=False))
+    assert layer.use_bias == (not start)
+
+
 @every_kind
 def test_without_a_beta_there_is_a_bias_all_the_same(kind):
     for norm in (RMS, {"recurrent_norm": LAYER_NORM}):

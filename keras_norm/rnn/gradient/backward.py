@@ -16,13 +16,9 @@ from keras_norm.rnn.gradient.programs import (
     array,
     batch_norms_at,
     compiled,
-    over_time,
     read,
     read_gates,
-    rows,
-    shared,
     stack,
-    statistics_over_time,
     under,
     unstack,
 )
@@ -139,28 +135,8 @@ def backward(
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def backward_program(spec: Spec) -> Callable[..., Backward]:
-    """`backward` as an XLA program; one trace serves every batch and time."""
-    cell, units = CELLS[spec.cell], spec.units
-    blocks = list(zip(spec.recurrent, spec.blocks("recurrent"), strict=True))
-    normalized = [block for norm, group in blocks if of_rows(norm) for block in group]
-    return compiled(
-        functools.partial(backward, spec),
-        tf.TensorSpec([], "int32"),
-        over_time(spec, units),
-        [rows(spec)] * cell.STATES,
-        [over_time(spec, units)] * cell.STATES,
-        tf.nest.map_structure(functools.partial(over_time, spec), spec.kept),
-        [over_time(spec, spec.columns[-1].stop)] * spec.keeps_projected,
-        [over_time(spec, units)] * len(normalized),
-        [tf.TensorSpec([units], spec.dtype)] * len(normalized),
-        [
-            tf.TensorSpec([columns.stop - columns.start, units], spec.dtype)
-            for _, group in blocks
-            for _, columns in group
-        ],
-        statistics_over_time(spec),
-        *shared(spec),
-    )
+    """`backward` as an XLA program."""
+    return compiled(functools.partial(backward, spec))
 
 
 def _group_gradients(

@@ -21,13 +21,9 @@ from keras_norm.rnn.gradient.programs import (
     array,
     batch_norms_at,
     compiled,
-    over_time,
     read,
     read_gates,
-    rows,
-    shared,
     stack,
-    statistics_over_time,
     under,
     unstack,
 )
@@ -120,17 +116,8 @@ def forward(
 
 @functools.lru_cache(maxsize=PROGRAMS)
 def forward_program(spec: Spec, training: bool) -> Callable[..., Forward]:
-    """`forward` as an XLA program; one trace serves every batch and time."""
-    columns = spec.columns[-1].stop
-    return compiled(
-        functools.partial(forward, spec, training),
-        tf.TensorSpec([], "int32"),
-        over_time(spec, columns),
-        [rows(spec)] * CELLS[spec.cell].STATES,
-        tf.TensorSpec([spec.units, columns], spec.dtype),
-        statistics_over_time(spec),
-        *shared(spec),
-    )
+    """`forward` as an XLA program."""
+    return compiled(functools.partial(forward, spec, training))
 
 
 def _normalize(

@@ -8,7 +8,7 @@ from keras_norm.keras_internals import operations_are_watched, xla_compiles
 from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.layers.timestep_batch_norm import FEWEST, TimestepBatchNormalization
 from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import NormCell
@@ -97,12 +97,14 @@ def run(
     sizes = (*sequences.shape[:2], cell.units)
     states = [tf.ensure_shape(state, sizes[::2]) for state in states]
     of_place = dict(zip(spec.learning, statistics, strict=True))
+    alive = tf.ones(tf.shape(sequences)[:2], "bool") if mask is None else mask
+    count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
     learned = {}
     for slot, there in places.items():
         if there[0] in of_place:
             gates = zip(*(of_place[place] for place in there), strict=True)
             mean, variance = [tf.concat(of_gates, axis=1) for of_gates in gates]
-            learned[slot] = _batch_statistics(layers[slot], mean, variance, mask, sequences)
+            learned[slot] = layers[slot].batch_statistics(mean, variance, count, FEWEST)
     return tf.ensure_shape(path[0], sizes) if path else None, states, learned
 
 
@@ -154,27 +156,6 @@ def _moving_statistics(layer: Any, places: list[Place], time: Any, dtype: str) -
     r = tf.math.rsqrt(variance + layer.epsilon)
     gates = [tf.split(s, len(places), axis=1) for s in (mean, r)]
     return list(map(Statistics, *gates))
-
-
-def _batch_statistics(
-    layer: Any, mean: Any, variance: Any, mask: Any, sequences: Any
-) -> BatchStatistics:
-    """What the batch tells the moving statistics, as `normalize_batch` does.
-
-    Args:
-        layer: a `TimestepBatchNormalization`.
-        mean: of the batch at each timestep (time, features).
-        variance: the biased one.
-        mask: bool (batch, time), or None.
-        sequences: (batch, ...).
-    """
-    if mask is None:
-        n = tf.cast(tf.shape(sequences)[0], mean.dtype)[None, None]
-    else:
-        n = tf.reduce_sum(tf.cast(mask, mean.dtype), axis=0)[:, None]
-    if layer.unbiased_variance:
-        variance *= n / tf.maximum(n - 1.0, 1.0)
-    return BatchStatistics(mean, variance, n >= 2.0)
 
 
 def _weights(cell: NormCell) -> dict[str, Any]:

@@ -80,36 +80,23 @@ def stack(arrays: Any) -> Any:
     return tf.nest.map_structure(lambda a: a.stack(), arrays)
 
 
-def compiled(function: Callable[..., Any], *signature: Any) -> Callable[..., Any]:
-    """The function as an XLA program.
+def compiled(function: Callable[..., Any], jit_compile: bool = True) -> Callable[..., Any]:
+    """The function as an XLA program, one trace of which serves every batch and time.
 
-    A concrete function: calling a `tf.function` with jit_compile puts its caller into the context
-    of XLA for as long as it takes, in which TensorFlow cannot differentiate a conditional.
+    It calls a concrete function: calling a `tf.function` with jit_compile puts its caller into the
+    context of XLA for as long as it takes, in which TensorFlow cannot differentiate a conditional.
     """
-    program = tf.function(function, jit_compile=True, autograph=False, input_signature=signature)
-    with tf.init_scope():
-        return program.get_concrete_function()
+    program = tf.function(function, jit_compile=jit_compile, autograph=False)
+
+    def run(*arguments: Any) -> Any:
+        signature = tf.nest.map_structure(_of_any_size, arguments)
+        with tf.init_scope():
+            traced = program.get_concrete_function(*signature)
+        return traced(*arguments)
+
+    return run
 
 
-def shared(spec: Spec) -> list[Any]:
-    """The signature of what both programs take: vectors, mask and dropout."""
-    columns = spec.columns[-1].stop
-    vectors = Vectors(*[tf.TensorSpec([n], spec.dtype) for n in [columns] * 4 + [spec.units] * 2])
-    mask = [tf.TensorSpec([None, None, 1], "bool")] * spec.masked
-    return [vectors, mask, [rows(spec)] * spec.recurrent_masks]
-
-
-def rows(spec: Spec) -> Any:
-    """The signature of a state."""
-    return tf.TensorSpec([None, spec.units], spec.dtype)
-
-
-def over_time(spec: Spec, width: int) -> Any:
-    """The signature of so many columns at every timestep."""
-    return tf.TensorSpec([None, None, width], spec.dtype)
-
-
-def statistics_over_time(spec: Spec) -> list[Any]:
-    """The signature of the statistics of the batch norms."""
-    row = tf.TensorSpec([None, spec.units], spec.dtype)
-    return [Statistics(row, row) for _ in spec.batch_norms]
+def _of_any_size(x: Any) -> tf.TensorSpec:
+    """What an argument is but for its sizes: all but the last are batch or time."""
+    return tf.TensorSpec([None] * (x.shape.rank - 1) + x.shape[-1:].as_list(), x.dtype)
