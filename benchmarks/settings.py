@@ -165,7 +165,7 @@ class Settings:
 
 FULL = Settings(
     rounds=15,
-    cold_rounds=1,
+    cold_rounds=3,
     suites=SUITES,
     choices=CHOICES,
     first=(Shape(32, 28, 28, 128), Shape(32, 200, 16, 64)),

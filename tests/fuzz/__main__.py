@@ -83,20 +83,22 @@ def _shortcomings(trials: Sequence[Trial], asked: int) -> Iterator[str]:
 
 
 def _summary(trials: list[Trial]) -> Table:
-    """How often each format passed, was refused and failed, and why it was refused."""
+    """How often each format passed, was refused and failed, and one reason for each dtype."""
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    reasons: dict[str, list[int]] = {}
-    for trial in trials:
+    refused: dict[str, list[tuple[int, str]]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.seed):
         for kind, outcome in trial.outcomes.items():
             counts[kind, outcome.status] += 1
             if outcome.status == REFUSED:
-                reason = f"{kind}, {trial.policy}: {outcome.reason[:120]}"
-                reasons.setdefault(reason, []).append(trial.seed)
+                of_dtype = refused.setdefault(f"{kind}, {trial.policy}", [])
+                of_dtype.append((trial.seed, outcome.reason))
     table = Table("", PASSED, REFUSED, FAILED)
     for kind in sorted({kind for kind, _ in counts}):
         table.add_row(kind, *(str(counts[kind, s]) for s in (PASSED, REFUSED, FAILED)))
-    for reason, seeds in sorted(reasons.items()):
-        table.add_row(reason, "", f"{len(seeds)} (seed {seeds[0]})", "")
+    for dtype, trials_refused in sorted(refused.items()):
+        seed, reason = trials_refused[0]
+        row = f"{dtype}; seed {seed}: {reason[:120]}"
+        table.add_row(row, "", str(len(trials_refused)), "")
     return table
 
 
