@@ -28,7 +28,7 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
     Raises:
         ValueError: the model cannot be rebuilt, or a layer of the user's own draws dropout.
     """
-    clone = rebuilt(model, lambda config: config)
+    clone = rebuilt(model)
     silent = [layer for _, layer in named_layers(clone) if _silence(layer, noise)]
     for path, layer in named_layers(clone):
         if _drops(layer) and not any(inner in silent for _, inner in named_layers(layer)):
@@ -39,12 +39,12 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
     return clone
 
 
-def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
+def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: part) -> Any:
     """Rebuild a model from its config after a change, with the model's weights.
 
     Args:
         model: a built Keras model that can be rebuilt from its config.
-        change: config -> changed config.
+        change: of every dict in the config, the innermost first: what stands in its place.
 
     Raises:
         ValueError: the model cannot be rebuilt.
@@ -55,7 +55,7 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
         config.pop("compile_config", None)
         # The config was made here from a live object: safe mode would refuse its own Lambdas.
         clone = keras.saving.deserialize_keras_object(
-            change(config), custom_objects=custom_objects, safe_mode=False
+            _mapped(change, config), custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
         _copy_adapted(model, clone)
@@ -63,6 +63,14 @@ def rebuilt(model: Any, change: Callable[[Any], Any]) -> Any:
         why = reason(error).split("\n")[0]
         raise ValueError(f"the model cannot be rebuilt from its config: {why}") from error
     return clone
+
+
+def _mapped(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
+    if isinstance(node, list | tuple):
+        return type(node)(_mapped(change, item) for item in node)
+    if not isinstance(node, dict):
+        return node
+    return change({key: _mapped(change, value) for key, value in node.items()})
 
 
 def _own_classes(layers: list[Any]) -> dict[str, type]:

@@ -160,25 +160,15 @@ def _can_be_unrolled(layer: Any) -> bool:
     return not layer.unroll and shape is not None and shape[1] is not None
 
 
-def _with_unroll(names: Collection[str], config: Any) -> Any:
-    """A serialized model, or a part of one, with the layers of these names unrolled."""
-    if isinstance(config, list | tuple):
-        return type(config)(_with_unroll(names, item) for item in config)
-    if not isinstance(config, dict):
-        return config
-    config = {key: _with_unroll(names, value) for key, value in config.items()}
+def _with_unroll(names: Collection[str], config: dict[str, Any]) -> dict[str, Any]:
+    """A part of a serialized model, unrolled if it is a layer of one of these names."""
     if "unroll" in config and config.get("name") in names:
         config["unroll"] = True
     return config
 
 
-def _replaced(twins: Mapping[str, type], config: Any) -> Any:
-    """A serialized model, or a part of one, with other classes."""
-    if isinstance(config, list | tuple):
-        return type(config)(_replaced(twins, item) for item in config)
-    if not isinstance(config, dict):
-        return config
-    config = {key: _replaced(twins, value) for key, value in config.items()}
+def _replaced(twins: Mapping[str, type], config: dict[str, Any]) -> dict[str, Any]:
+    """A part of a serialized model, of another class if it has a twin."""
     if config.get("module") == "keras.layers":
         if config["class_name"] in DROPPING:
             config["config"] |= {"dropout": 0.0, "recurrent_dropout": 0.0}
