@@ -149,7 +149,7 @@ STUDY = Study(
     "errors chose it, and ended 10 of 28 runs there; the LSTM and the BN-LSTM were run anew. "
     "Then five rounds chose it, by which a BN-LSTM learned in 1 of 7 runs: now whole runs choose "
     "it. Speed was read off at 36 %, where 3 of 7 LSTM never came: now at 41 %, below that "
-    "plateau. At every level between the two the LN-LSTM is first, in each of the seven seeds.",
+    "plateau. At every level between the two the LN-LSTM is first, in each of the twelve seeds.",
     work=Training(
         load,
         build,
