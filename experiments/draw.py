@@ -102,8 +102,8 @@ STUDY = Study(
     f"units, {LATENT} latent numbers a glimpse, {IMAGES:,} digits to learn from. Adam, gradients "
     "clipped at norm 1. The digits are binarised once, by a draw from a seed, so that bounds are "
     "not those of another binarisation. The bound is scored with one z a digit, from the same "
-    "noise for all. Half a nat counts. "
-    "A run has 24 epochs, for the paper's 200, at the end of which all were still improving.",
+    "noise for all. Half a nat counts. A run has 24 epochs, for the paper's 200, at the end of "
+    "which all were still improving.",
     work=Training(
         load,
         build,

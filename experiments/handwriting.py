@@ -156,8 +156,8 @@ STUDY = Study(
     "norm 1. Whole numbers have a noise of half a unit added, as a density needs it. Half a nat "
     "of a drawing counts. The LSTM is a NormLSTM without norms, which computes what "
     "keras.layers.LSTM does, by the loops of the LN-LSTM. Three seeds left open what four were to "
-    "decide: there are four. A run "
-    "has 20 epochs at most, at the end of which most were still improving.",
+    "decide: there are four. A run has 20 epochs at most, at the end of which most were still "
+    "improving.",
     work=Training(
         load,
         build,

@@ -74,7 +74,7 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
         texts, ratings = texts[: samples and 2 * samples], ratings[:samples]
         parts[part] = sentences.encode(tokenizer, texts), ratings
     for name, file in sentences.FILES.items():
-        texts, classes = sentences.read(data.file("sentence_classification", file, folder))
+        texts, classes = sentences.of_file(file, folder)
         order = np.random.default_rng(0).permutation(len(texts))[:samples]
         asked = [ended(words(texts[row]), LONGEST_ASKED) for row in order]
         parts[name] = sentences.encode(tokenizer, asked), classes[order]

@@ -66,6 +66,7 @@ def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: p
 
 
 def _mapped(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
+    """A nested config with every dict changed, the innermost first."""
     if isinstance(node, list | tuple):
         return type(node)(_mapped(change, item) for item in node)
     if not isinstance(node, dict):

@@ -107,11 +107,10 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
             f"{arm.model} {what} in {sum(e not in behind for e in of_arm)} of {len(of_arm)} runs"
             for arm, of_arm in runs.items()
         ]
-        again = [entry for entry in behind if entry.get("ended") in BOUNDS]
-        other = f"other learning rates, or {longer_runs(len(again))}"
-        if not again:  # validation had stopped improving
-            other = "other learning rates, or more patience, would decide"
-        missing = f"{', '.join(counts)}: {other}"
+        # Where validation had stopped improving, time alone would not do.
+        cut_off = all(entry.get("ended") in BOUNDS for entry in behind)
+        other = longer_runs(len(behind)) if cut_off else "more patience, would decide"
+        missing = f"{', '.join(counts)}: other learning rates, or {other}"
         return Verdict(question, None, math.nan, math.inf, 0, 0, missing, longer=_names(behind))
     short = [entry for entry in every if entry.get("ended") == "rounds"]
     if question.score != EPOCHS and short:

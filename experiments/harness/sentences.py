@@ -65,14 +65,20 @@ def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
         validation, training = _tenths(whole, 1)
     elif dataset == "SST":
         training, validation, test = (
-            _file(f"stsa.binary.{part}", folder) for part in ("train", "dev", "test")
+            of_file(f"stsa.binary.{part}", folder) for part in ("train", "dev", "test")
         )
     else:
-        test, validation, training = _tenths(_file(FILES[dataset], folder), 2)
+        test, validation, training = _tenths(of_file(FILES[dataset], folder), 2)
     return {"training": training, "validation": validation, "test": test}
 
 
-def _file(name: str, folder: pathlib.Path | None) -> Sentences:
+def of_file(name: str, folder: pathlib.Path | None) -> Sentences:
+    """The sentences of a file, and their classes.
+
+    Args:
+        name: of the file.
+        folder: of the data.
+    """
     return read(data.file(FOLDER, name, folder))
 
 

@@ -1,4 +1,4 @@
-"""What every layer with a gamma and a beta shares."""
+"""What the normalization layers share, and those of them with a gamma and a beta."""
 
 import numbers
 from collections.abc import Sequence

@@ -85,20 +85,18 @@ def _shortcomings(trials: Sequence[Trial], asked: int) -> Iterator[str]:
 def _summary(trials: list[Trial]) -> Table:
     """How often each format passed, was refused and failed, and one reason for each dtype."""
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    refused: dict[str, list[tuple[int, str]]] = {}
+    refused: dict[str, list[str]] = {}
     for trial in sorted(trials, key=lambda trial: trial.seed):
         for kind, outcome in trial.outcomes.items():
             counts[kind, outcome.status] += 1
             if outcome.status == REFUSED:
-                of_dtype = refused.setdefault(f"{kind}, {trial.policy}", [])
-                of_dtype.append((trial.seed, outcome.reason))
+                reason = f"seed {trial.seed}: {outcome.reason[:120]}"
+                refused.setdefault(f"{kind}, {trial.policy}", []).append(reason)
     table = Table("", PASSED, REFUSED, FAILED)
     for kind in sorted({kind for kind, _ in counts}):
         table.add_row(kind, *(str(counts[kind, s]) for s in (PASSED, REFUSED, FAILED)))
-    for dtype, trials_refused in sorted(refused.items()):
-        seed, reason = trials_refused[0]
-        row = f"{dtype}; seed {seed}: {reason[:120]}"
-        table.add_row(row, "", str(len(trials_refused)), "")
+    for dtype, reasons in sorted(refused.items()):
+        table.add_row(f"{dtype}; {reasons[0]}", "", str(len(reasons)), "")
     return table
 
 

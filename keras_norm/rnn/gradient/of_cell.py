@@ -97,13 +97,13 @@ def run(
     sizes = (*sequences.shape[:2], cell.units)
     states = [tf.ensure_shape(state, sizes[::2]) for state in states]
     of_place = dict(zip(spec.learning, statistics, strict=True))
-    alive = tf.ones(tf.shape(sequences)[:2], "bool") if mask is None else mask
-    count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
     learned = {}
     for slot, there in places.items():
         if there[0] in of_place:
             gates = zip(*(of_place[place] for place in there), strict=True)
             mean, variance = [tf.concat(of_gates, axis=1) for of_gates in gates]
+            alive = tf.ones(tf.shape(sequences)[:2], "bool") if mask is None else mask
+            count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
             learned[slot] = layers[slot].batch_statistics(mean, variance, count, FEWEST)
     return tf.ensure_shape(path[0], sizes) if path else None, states, learned
 

@@ -88,6 +88,38 @@ def test_the_end_of_runs_that_the_bound_on_rounds_ended_decides_nothing(tmp_path
     assert deciding.decide(dataclasses.replace(made.STUDY, work=work), SIZE, ledger, speed).holds
 
 
+def test_the_end_of_such_runs_takes_seeds_too_where_the_interval_holds_the_bound(tmp_path):
+    ledger = Ledger(tmp_path / "made.json", made.STUDY, SIZE)
+    for model, errors in (("none", [2.0, 1.5, 1.0, 0.5, 1.5]), ("BN", [1.0] * SEEDS)):
+        for seed, error in enumerate(errors):
+            run = Run(made.STUDY.arm("line", model), 1e-3, seed)
+            ledger.add(run, made.entry(error) | {"ended": "rounds"})
+    verdict = deciding.decide(made.STUDY, SIZE, ledger, made.QUESTION)
+    assert verdict.holds is None
+    assert verdict.missing.startswith("10 longer runs would decide, in at most an hour of two")
+    assert verdict.missing.endswith("seeds would decide, at even odds")
+    assert "; as they are, some " in verdict.missing
+
+
+@pytest.mark.parametrize(
+    ("ended", "what"),
+    [
+        (("hour", "hour"), "2 longer runs would decide, in at most an hour of two cores each"),
+        (("hour", "validation"), "more patience, would decide"),
+    ],
+)
+def test_what_runs_that_have_not_learned_lack_follows_from_what_ended_them(tmp_path, ended, what):
+    study = dataclasses.replace(made.STUDY, work=dataclasses.replace(made.STUDY.work, learned=1.5))
+    ledger = Ledger(tmp_path / "made.json", study, SIZE)
+    for seed in range(SEEDS):
+        behind = {"ended": ended[seed]} if seed < len(ended) else {}
+        for model, error in (("none", 1.9 if behind else 1.0), ("BN", 1.0)):
+            of_model = behind if model == "none" else {}
+            ledger.add(Run(study.arm("line", model), 1e-3, seed), made.entry(error) | of_model)
+    verdict = deciding.decide(study, SIZE, ledger, made.QUESTION)
+    assert verdict.missing.endswith(f": other learning rates, or {what}")
+
+
 def test_a_level_that_a_run_never_reached_decides_nothing_and_says_whose(tmp_path):
     study = dataclasses.replace(made.STUDY, work=dataclasses.replace(made.STUDY.work, level=1.5))
     asked = dataclasses.replace(made.QUESTION, score="epochs")
