@@ -122,7 +122,7 @@ def _by_timestep(norm: Any, given: Mapping[str, Any], flipped: bool = False) -> 
         rows = norm.moving_mean.shape[0]
         return ops.where(ops.arange(rows) == ops.minimum(ops.max(step), rows - 1), n, 0.0)
     n = ops.flip(n) if flipped else n
-    return norm.statistics.total_by_row(n[:, None])[..., 0]
+    return norm.total_by_row(n[:, None])[..., 0]
 
 
 def _alive(given: Mapping[str, Any], rank: int) -> Any:

@@ -89,19 +89,19 @@ class Recalibrator:
             raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
         for (_, own), (_, copy) in pairs:
             copy.trainable = own.trainable  # a slot's is in no config
-        self._pairs = [(path, own, copy) for (path, own), (_, copy) in pairs if own.trainable]
-        if not self._pairs:
+        pairs = [pair for pair in pairs if pair[0][1].trainable]
+        if not pairs:
             raise ValueError(
                 f"All batch normalizations of model {model.name!r} are frozen, and keep their "
                 "statistics. Set trainable=True on those that are to be recalibrated."
             )
-        for *_, copy in self._pairs:
+        for _, (_, copy) in pairs:
             for option, value in WHOLE_BATCHES.items():
                 setattr(copy, option, value)
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
         self._seeds = [(seed, np.array(seed)) for seed in seeds]
-        self._measured = [Measured(self._clone, copy) for *_, copy in self._pairs]
+        self._pools = [_Pool(*own, Measured(self._clone, copy)) for own, (_, copy) in pairs]
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
@@ -118,23 +118,19 @@ class Recalibrator:
             seed.assign(start)
         for layer in self._stateful:
             layer.reset_state()
-        pools = [
-            _Pool(path, own, measured)
-            for (path, own, _), measured in zip(self._pairs, self._measured, strict=True)
-        ]
+        for pool in self._pools:
+            pool.reset()
         used = 0
         for x in islice(_batches(self._model, data), steps):
-            for measured in self._measured:
-                measured.reset()
             self._run(x)
-            for pool in pools:
+            for pool in self._pools:
                 pool.add()
             used += 1
         if not used:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
-        for pool in pools:
+        for pool in self._pools:
             pool.require_statistics()
-        for pool in pools:
+        for pool in self._pools:
             pool.assign()
         return used
 
@@ -144,9 +140,14 @@ class _Pool:
 
     def __init__(self, path: str, layer: Any, measured: Measured) -> None:
         self.path, self.layer, self.measured = path, layer, measured
-        self.mean, self.variance = np.zeros(measured.mean.shape), np.zeros(measured.mean.shape)
-        self.count = np.zeros((*self.mean.shape[:-1], 1))
-        self.batches = np.zeros(self.mean.shape[:-1], "int64")
+
+    def reset(self) -> None:
+        """Forget all batches."""
+        self.measured.reset()
+        shape = self.measured.mean.shape
+        self.mean, self.variance = np.zeros(shape), np.zeros(shape)
+        self.count = np.zeros((*shape[:-1], 1))
+        self.batches = np.zeros(shape[:-1], "int64")
 
     def add(self) -> None:
         """Add the batch that has just run."""
@@ -155,6 +156,7 @@ class _Pool:
         there = self.count, self.mean, self.variance
         self.count, self.mean, self.variance = pooled(there, (n[..., None], mean, variance))
         self.batches += n > 0
+        self.measured.reset()
 
     def require_statistics(self) -> None:
         """Raise ValueError where no batch reached any of them, or one is not finite."""

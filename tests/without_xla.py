@@ -4,7 +4,7 @@ import functools
 
 import tensorflow as tf
 
-from keras_norm.rnn.gradient import backward, forward, programs, recurrence
+from keras_norm.rnn.gradient import programs, recurrence
 
 
 def trace(patch):
@@ -15,11 +15,8 @@ def trace(patch):
             the order in which they were made.
     """
     patch.setattr(programs, "array", array)
-    traced = functools.partial(programs.compiled, jit_compile=False)
-    patch.setattr(forward, "compiled", traced)
-    patch.setattr(backward, "compiled", traced)
-    for name, program in {**PROGRAMS, **FUNCTIONS}.items():
-        patch.setattr(recurrence, name, program)
+    patch.setattr(recurrence, "compiled", without_xla)
+    patch.setattr(recurrence, "_traced_once", around)
 
 
 def array(dtype, time, *shape):
@@ -27,31 +24,18 @@ def array(dtype, time, *shape):
     return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
 
 
-def without_xla(function, program):
+def without_xla(*function):
     """A program as it is traced, once for all tests; an eager caller's runs step by step."""
-    graph_of = functools.cache(program.__wrapped__)
-
-    def run(*spec):
-        return functools.partial(function, *spec) if tf.executing_eagerly() else graph_of(*spec)
-
-    return run
+    return functools.partial(*function) if tf.executing_eagerly() else _graph_of(*function)
 
 
-def around(name):
-    """A function of `recurrence` around the programs, whose trace would cost more than its run.
+def around(*function):
+    """What `recurrence` traces around the programs, whose trace would cost more than its run.
 
     What is traced around these programs is not to be taken for what is traced around compiled ones.
     """
-    traced = functools.cache(getattr(recurrence, name).__wrapped__)
-
-    def function(*spec):
-        return traced(*spec).python_function if tf.executing_eagerly() else traced(*spec)
-
-    return function
+    return functools.partial(*function) if tf.executing_eagerly() else _traced(*function)
 
 
-PROGRAMS = {
-    "forward_program": without_xla(forward.forward, forward.forward_program),
-    "backward_program": without_xla(backward.backward, backward.backward_program),
-}
-FUNCTIONS = {name: around(name) for name in ("_forward_function", "_gradient_function")}
+_graph_of = functools.cache(functools.partial(programs.compiled.__wrapped__, jit_compile=False))
+_traced = functools.cache(recurrence._traced_once.__wrapped__)

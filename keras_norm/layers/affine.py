@@ -72,24 +72,11 @@ class AffineNormalization(Normalization):
 
     def add_affine_weights(self, shape: Sequence[int]) -> None:
         """Create gamma and beta, each where it is asked for."""
-        if self.scale:
-            self.gamma = self.add_weight(
-                name="gamma",
-                shape=shape,
-                initializer=self.gamma_initializer,
-                regularizer=self.gamma_regularizer,
-                constraint=self.gamma_constraint,
-                autocast=False,
-            )
-        if self.center:
-            self.beta = self.add_weight(
-                name="beta",
-                shape=shape,
-                initializer=self.beta_initializer,
-                regularizer=self.beta_regularizer,
-                constraint=self.beta_constraint,
-                autocast=False,
-            )
+        for name, wanted in (("gamma", self.scale), ("beta", self.center)):
+            if wanted:
+                parts = ("initializer", "regularizer", "constraint")
+                own = {part: getattr(self, f"{name}_{part}") for part in parts}
+                setattr(self, name, self.add_weight(shape, name=name, autocast=False, **own))
 
     def affine_weights(self, rank: int, axes: Sequence[int]) -> dict[str, Any]:
         """Gamma and beta, shaped to broadcast to a tensor of `rank` with features at `axes`."""

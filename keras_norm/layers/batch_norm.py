@@ -150,7 +150,7 @@ class BatchNormalization(StatisticsNormalization):
         y, batch = self._train(inputs, mask)
         mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
         if self._renorm is None:
-            self.statistics.update(mean, variance, valid)
+            self.update_statistics(mean, variance, valid)
         else:
             self._renorm.update(self, mean, variance, valid)
         return y
@@ -167,9 +167,6 @@ class BatchNormalization(StatisticsNormalization):
 
     def _train(self, inputs: Any, mask: Any) -> tuple[Any, BatchStatistics]:
         """Normalize with the batch's statistics."""
-        plain = mask is None and not (self.renorm or self.synchronized)
-        if plain and kernels.has_batch_norm(inputs, self._axis, "training"):
-            return self.normalize_fused(inputs)
         all_reduce = identity
         if self.synchronized:
             from keras_norm.ops.tensorflow_batch_norm import sum_over_replicas as all_reduce
@@ -186,7 +183,7 @@ class BatchNormalization(StatisticsNormalization):
         mean, variance, valid = (
             ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch
         )
-        self.statistics.update_steps(mean, variance, valid)
+        self.update_steps(mean, variance, valid)
         return ghosts.merge(y, ops.shape(inputs)[0])
 
     def _moving(self, inputs: Any) -> tuple[Any, Any]:

@@ -3,7 +3,10 @@
 import math
 from typing import Any
 
-from keras import ops
+from keras import initializers, ops
+
+from keras_norm.layers.affine import AffineNormalization
+from keras_norm.ops.moments import statistics_dtype
 
 
 def update_weight(momentum: float | None, debias: bool, n: Any, dtype: str) -> Any:
@@ -34,25 +37,60 @@ def update_weight(momentum: float | None, debias: bool, n: Any, dtype: str) -> A
     return w
 
 
-class MovingStatistics:
-    """Moving mean and variance that a layer owns: one row of them, or one for every timestep.
+class MovingStatistics(AffineNormalization):
+    """Base of the layers that keep a moving mean and variance: a row of them, or several.
 
-    Args:
-        layer: the layer whose weights they become; its `momentum` and `debias` say how they move.
-        shape: (features,), or (rows, features).
-        counted: whether updates are counted, which debiased and cumulative averages need.
+    Arguments, and what is raised, are those of `BatchNormalization`.
     """
 
-    def __init__(self, layer: Any, shape: tuple[int, ...], counted: bool) -> None:
-        add = layer.add_statistic
-        self.layer = layer
-        self.mean = add("moving_mean", shape, layer.moving_mean_initializer)
-        self.variance = add("moving_variance", shape, layer.moving_variance_initializer)
+    def __init__(
+        self,
+        *,
+        momentum: float | None,
+        debias: bool,
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if momentum is not None and not 0.0 <= momentum <= 1.0:
+            raise ValueError(
+                "momentum must be within [0, 1], or None for the average of all batches. "
+                f"Received: momentum={momentum}."
+            )
+        if debias and momentum == 1.0:
+            raise ValueError(
+                "debias=True needs momentum below 1: statistics that never move have no bias to "
+                "remove. Received: momentum=1.0."
+            )
+        self.momentum = momentum
+        self.debias = debias
+        self.moving_mean_initializer = initializers.get(moving_mean_initializer)
+        self.moving_variance_initializer = initializers.get(moving_variance_initializer)
+
+    def add_statistic(
+        self, name: str, shape: tuple[int, ...], initializer: Any, dtype: str | None = None
+    ) -> Any:
+        """Create a weight that batches move, and gradients do not."""
+        # A mean of many float16 or bfloat16 batches needs more digits than they have.
+        dtype = dtype or statistics_dtype(self.variable_dtype)
+        return self.add_weight(
+            shape, initializer, dtype, trainable=False, autocast=False, name=name
+        )
+
+    def add_statistics(self, shape: tuple[int, ...], counted: bool = False) -> None:
+        """Create the moving statistics, of shape (features,) or (rows, features).
+
+        Updates are `counted` in any case where the average is debiased or cumulative.
+        """
+        add = self.add_statistic
+        self.moving_mean = add("moving_mean", shape, self.moving_mean_initializer)
+        self.moving_variance = add("moving_variance", shape, self.moving_variance_initializer)
         self.update_count: Any = None
-        if counted:
+        if counted or self.debias or self.momentum is None:
             self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
-    def update(self, mean: Any, variance: Any, valid: Any) -> None:
+    def update_statistics(self, mean: Any, variance: Any, valid: Any) -> None:
         """Move towards one batch's statistics, where they are valid.
 
         Args:
@@ -69,14 +107,14 @@ class MovingStatistics:
             n = count + 1
             self.update_count.assign(ops.where(ops.any(valid, axis=-1), n, count))
             n = ops.expand_dims(n, -1)
-        elif self.layer.momentum is None or self.layer.debias:
+        elif self.momentum is None or self.debias:
             raise ValueError(
-                f"{self.layer.name} was built without a count of its updates, which momentum=None "
+                f"{self.name} was built without a count of its updates, which momentum=None "
                 "and debias=True need. Give them when the layer is made. "
-                f"Received: momentum={self.layer.momentum}, debias={self.layer.debias}."
+                f"Received: momentum={self.momentum}, debias={self.debias}."
             )
-        w = update_weight(self.layer.momentum, self.layer.debias, n, mean.dtype)
-        for moving, batch in ((self.mean, mean), (self.variance, variance)):
+        w = update_weight(self.momentum, self.debias, n, mean.dtype)
+        for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
             before = ops.cast(moving, batch.dtype)
             after = ops.where(valid, (1.0 - w) * before + w * batch, before)
             moving.assign(ops.cast(after, moving.dtype))
@@ -90,9 +128,9 @@ class MovingStatistics:
             valid: bool (1, 1), whether the timestep counts.
             step: int, from 0 on.
         """
-        rows = self.mean.shape[0]
-        row = ops.expand_dims(ops.arange(rows), -1)
-        self.update(mean, variance, ops.logical_and(valid, row == ops.minimum(step, rows - 1)))
+        rows = self.moving_mean.shape[0]
+        here = ops.expand_dims(ops.arange(rows), -1) == ops.minimum(step, rows - 1)
+        self.update_statistics(mean, variance, ops.logical_and(valid, here))
 
     def update_steps(self, mean: Any, variance: Any, valid: Any) -> None:
         """Move each row towards the statistics of its timesteps, in one update a row.
@@ -111,12 +149,12 @@ class MovingStatistics:
             self.total_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
             for s in (mean, variance)
         )
-        self.update(mean, variance, n > 0)
+        self.update_statistics(mean, variance, n > 0)
 
     def total_by_row(self, per_step: Any) -> Any:
         """Sum (time, features) over the timesteps of each row."""
-        per_timestep = len(self.mean.shape) == 2
-        last = self.mean.shape[0] - 1 if per_timestep else 0
+        per_timestep = len(self.moving_mean.shape) == 2
+        last = self.moving_mean.shape[0] - 1 if per_timestep else 0
         time = ops.shape(per_step)[0]
         missing = max(last - time, 0) if isinstance(time, int) else ops.maximum(last - time, 0)
         rows = [
@@ -127,7 +165,7 @@ class MovingStatistics:
         by_row = ops.concatenate(rows, axis=0)
         return by_row if per_timestep else by_row[0]
 
-    def at(self, steps: Any, dtype: Any) -> tuple[Any, Any]:
+    def statistics_at(self, steps: Any, dtype: Any) -> tuple[Any, Any]:
         """The statistics that stand for given timesteps at inference.
 
         Timestep t reads row min(t, last row), or, where training never reached that row, the
@@ -140,16 +178,16 @@ class MovingStatistics:
         Returns:
             Moving mean and variance, each (time, features).
         """
-        mean, variance = ops.cast(self.mean, dtype), ops.cast(self.variance, dtype)
-        if len(self.mean.shape) == 1:
-            shape = (ops.shape(steps)[0], self.mean.shape[0])
+        mean, variance = ops.cast(self.moving_mean, dtype), ops.cast(self.moving_variance, dtype)
+        if len(self.moving_mean.shape) == 1:
+            shape = (ops.shape(steps)[0], self.moving_mean.shape[0])
             return ops.broadcast_to(mean, shape), ops.broadcast_to(variance, shape)
         row = self._reached_rows(steps)
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
 
     def _reached_rows(self, steps: Any) -> Any:
         """For every timestep, the row that training reached and that stands for it."""
-        row = ops.arange(self.mean.shape[0])
+        row = ops.arange(self.moving_mean.shape[0])
         reached = self.update_count > 0
         before = ops.logical_and(reached, row <= ops.expand_dims(steps, -1))
         last_before = ops.max(ops.where(before, row, -1), axis=1)

@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
-from keras_norm.ops import kernels
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 
@@ -112,18 +111,15 @@ class TimestepBatchNormalization(StatisticsNormalization):
             steps = ops.arange(ops.shape(inputs)[1])
         else:
             steps = ops.reshape(ops.cast(step, "int32"), (-1,))
-        moving = self.statistics.at(steps, statistics_dtype(inputs.dtype))
+        moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
-        if step is None and mask is None and kernels.has_batch_norm(inputs, 2, "training"):
-            surely = inputs.shape[0] is not None and inputs.shape[0] >= FEWEST
-            y, batch = self.normalize_fused(inputs, 2, FEWEST, None if surely else moving)
-        else:
-            y, batch = self.normalize_batch(inputs, rank - 1, [0], moving, mask, fewest=FEWEST)
-        mean, variance, valid = batch
+        y, (mean, variance, valid) = self.normalize_batch(
+            inputs, rank - 1, [0], moving, mask, fewest=FEWEST
+        )
         if step is None:
-            self.statistics.update_steps(mean[0], variance[0], valid[0])
+            self.update_steps(mean[0], variance[0], valid[0])
         else:
             # A batch too small for statistics has those of the rows of its steps.
-            self.statistics.update_step(mean[:1], variance[:1], valid, ops.max(steps))
+            self.update_step(mean[:1], variance[:1], valid, ops.max(steps))
         return y

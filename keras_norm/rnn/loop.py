@@ -87,7 +87,7 @@ class MovingNorm(NamedTuple):
 
     def at(self, steps: Any) -> tuple[Any, ...]:
         """Mean and scale of given timesteps, each (time, width)."""
-        mean, variance = self.layer.statistics.at(steps, self.dtype)
+        mean, variance = self.layer.statistics_at(steps, self.dtype)
         scale = ops.rsqrt(variance + self.layer.epsilon)
         return mean, scale if self.gamma is None else scale * self.gamma
 
@@ -105,7 +105,7 @@ class LearningNorm(NamedTuple):
 
     def at(self, steps: Any) -> tuple[Any, ...]:
         """Moving mean and variance, for timesteps at which too few sequences are alive."""
-        return self.layer.statistics.at(steps, self.dtype)
+        return self.layer.statistics_at(steps, self.dtype)
 
     def normalize(self, x: Any, alive: Any, *moving: Any) -> tuple[Any, tuple[Any, ...]]:
         """Normalize (..., batch, width), and give what the batch tells the moving statistics."""

@@ -85,7 +85,7 @@ class NormRNN(ReplaceableRNN):
             mask = None if mask is None else ops.flip(mask, axis=1)
         path, states, learned = self._run(sequences, initial_state, mask, training)
         for slot, batch in learned.items():
-            self.cell.slot_layers()[slot].statistics.update_steps(*batch)
+            self.cell.slot_layers()[slot].update_steps(*batch)
         states = [ops.cast(state, self.compute_dtype) for state in states]
         last = states[0]
         if mask is not None:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from keras_norm.rnn.gradient import forward, recurrence
+from keras_norm.rnn.gradient import programs, recurrence
 from tests import without_xla
 
 
 @pytest.fixture
 def xla():
     """For tests of the programs as users have them."""
-    assert recurrence.forward_program is forward.forward_program
+    assert recurrence.compiled is programs.compiled
 
 
 @pytest.fixture(autouse=True)

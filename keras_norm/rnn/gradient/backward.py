@@ -1,8 +1,5 @@
 """The backward loop of the gradient by hand."""
 
-import functools
-from collections.abc import Callable
-from itertools import islice
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -11,11 +8,9 @@ from keras_norm.rnn.gradient.cells import CELLS, StepGradients
 from keras_norm.rnn.gradient.norms import BatchNormStep, StateNorm, Statistics, of_rows
 from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
 from keras_norm.rnn.gradient.programs import (
-    PROGRAMS,
     Vectors,
     array,
     batch_norms_at,
-    compiled,
     read,
     read_gates,
     stack,
@@ -46,7 +41,7 @@ def backward(
     d_outputs: Any,
     d_states: list[Any],
     path: list[Any],
-    kept: dict[str, list[Any]],
+    kept: dict[str, Any],
     projected: list[Any],
     grams: list[Any],
     sums: list[Any],
@@ -80,9 +75,6 @@ def backward(
     path_arrays = unstack(path)
     arrays = unstack((d_outputs, kept, grams, statistics, mask))
     array_of = spec.gradients
-    counts = spec.statistics("recurrent")
-    recurrent_start = sum(spec.statistics("kernel"))
-    state_start = recurrent_start + sum(counts)
 
     def body(k: Any, d_states: Any, groups: Any, terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
@@ -90,8 +82,7 @@ def backward(
         d_output, kept, grams, statistics, alive = read(arrays, t)
         row_statistics = kept["row_statistics"]
         batch_norms = batch_norms_at(spec, vectors, alive, statistics=statistics)
-        of_state = row_statistics[state_start:]
-        row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), of_state)
+        row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), row_statistics["state"])
         d = [d_states[0] + d_output, *d_states[1:]]
         if alive:
             zero = tf.zeros([], dtype)
@@ -104,8 +95,8 @@ def backward(
         by_array, d_vectors = _group_gradients(spec, step, batch_norms, products)
         dys = [by_array[i] for i in array_of["recurrent"]]
         hs = under(dropout, old[0])
-        of_products = row_statistics[recurrent_start:state_start]
-        d_hs, row = _product_gradients(spec, vectors, hs, dys, of_products, grams, sums, recurrent)
+        of_groups = row_statistics["recurrent"]
+        d_hs, row = _product_gradients(spec, vectors, hs, dys, of_groups, grams, sums, recurrent)
         d_hs = [x * mask for x, mask in zip(d_hs, dropout, strict=True)] if dropout else d_hs
         dh = tf.add_n(d_hs)
         before = [dh, *step.states[1:]]
@@ -124,19 +115,14 @@ def backward(
         for i, columns in zip(of_groups, spec.columns, strict=True)
     }
     groups = [array(dtype, time, None, widths[i]) for i in range(len(widths))]
-    terms = [[array(dtype, time, None, 1) for _ in range(n)] for n in counts]
+    counts = kept["row_statistics"]["recurrent"]
+    terms = [[array(dtype, time, None, 1) for _ in of_group] for of_group in counts]
     d_norms = {place: [tf.zeros([units], dtype)] * 2 for place in spec.batch_norms}
     d_norms[STATE] = [tf.zeros([units], dtype)] * (0 if spec.state is None else 2)
     _, d_states, groups, terms, d_norms = tf.while_loop(
         lambda k, *_: k < steps, body, (0, d_states, groups, terms, d_norms)
     )
     return Backward(d_states, stack(groups), stack(terms), d_norms)
-
-
-@functools.lru_cache(maxsize=PROGRAMS)
-def backward_program(spec: Spec) -> Callable[..., Backward]:
-    """`backward` as an XLA program."""
-    return compiled(functools.partial(backward, spec))
 
 
 def _group_gradients(
@@ -170,23 +156,22 @@ def _product_gradients(
     vectors: Vectors,
     hs: list[Any],
     dys: list[Any],
-    statistics: list[Any],
+    statistics: list[list[Any]],
     grams: list[Any],
     sums: list[Any],
     recurrent: list[Any],
 ) -> tuple[list[Any], list[list[Any]]]:
     """What the groups of h U give h under each dropout mask, and the `row_terms` of each group.
 
-    `dys` are the gradients of the groups, `statistics` those of the norms of rows of all of them;
-    the rest is as for `backward`, at this timestep.
+    `dys` are the gradients of the groups, `statistics` those of the norm of rows of each; the rest
+    is as for `backward`, at this timestep.
     """
     d_hs: list[Any] = [0.0] * len(hs)
     terms = []
-    left, kernels, grams_left, sums_left = map(iter, (statistics, recurrent, grams, sums))
-    groups = zip(spec.columns, spec.blocks("recurrent"), dys, strict=True)
-    for (columns, blocks, dy), count in zip(groups, spec.statistics("recurrent"), strict=True):
+    kernels, grams_left, sums_left = map(iter, (recurrent, grams, sums))
+    groups = zip(spec.columns, spec.blocks("recurrent"), dys, statistics, strict=True)
+    for columns, blocks, dy, of_group in groups:
         es = [block_of(dy, columns, block) @ next(kernels) for _, block in blocks]
-        of_group = list(islice(left, count))
         of_row: list[Any] = []
         if of_group:
             gamma = vectors.recurrent_gamma[columns]

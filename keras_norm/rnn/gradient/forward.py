@@ -1,7 +1,5 @@
 """The forward loop of the gradient by hand."""
 
-import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -16,11 +14,9 @@ from keras_norm.rnn.gradient.norms import (
 )
 from keras_norm.rnn.gradient.products import multiply
 from keras_norm.rnn.gradient.programs import (
-    PROGRAMS,
     Vectors,
     array,
     batch_norms_at,
-    compiled,
     read,
     read_gates,
     stack,
@@ -41,7 +37,7 @@ class Forward(NamedTuple):
 
     states: list[Any]
     path: list[Any]
-    kept: dict[str, list[Any]]
+    kept: dict[str, Any]
     statistics: list[Statistics]
     variances: list[Any]
 
@@ -95,7 +91,8 @@ def forward(
             new = [tf.where(alive[0], n, o) for n, o in zip(new, states, strict=True)]
         path = [a.write(t + 1, state) for a, state in zip(path, new, strict=False)]
         if training:
-            statistics = [*x_statistics, *u_statistics, *row_norm.statistics]
+            of_rows_of = {"kernel": x_statistics, "recurrent": u_statistics}
+            statistics = {**of_rows_of, "state": row_norm.statistics}
             product = u_gates[: len(kept["product"])]
             row = {"saved": saved, "row_statistics": statistics, "product": product}
             kept = tf.nest.map_structure(lambda a, x: a.write(t, x), kept, row)
@@ -114,12 +111,6 @@ def forward(
     return Forward(states, path, kept, statistics, [variance for *_, variance in learned])
 
 
-@functools.lru_cache(maxsize=PROGRAMS)
-def forward_program(spec: Spec, training: bool) -> Callable[..., Forward]:
-    """`forward` as an XLA program."""
-    return compiled(functools.partial(forward, spec, training))
-
-
 def _normalize(
     spec: Spec,
     side: str,
@@ -128,14 +119,14 @@ def _normalize(
     vectors: Vectors,
     batch_norms: dict[Place, BatchNormStep],
 ) -> tuple[list[Any], list[Any]]:
-    """The gates of a product `a` under their norms, and the statistics of those that norm rows."""
+    """The gates of a product `a` under their norms, and the row statistics of each group."""
     gamma, beta = vectors.of(side)
     normed, statistics = [], []
     groups = zip(spec.gates, spec.columns, spec.norms(side), spec.shifted(side), strict=True)
     for group, columns, norm, shifted in groups:
         row_norm = of_rows(norm)
         of_group = product_statistics(a[:, columns], row_norm, shifted) if row_norm else []
-        statistics += of_group
+        statistics.append(of_group)
         for gate, columns_of_gate in group:
             y = gates[gate]
             batch_norm = batch_norms.get(Place(side, gate))

@@ -13,7 +13,8 @@ from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, Statistics
-from keras_norm.rnn.gradient.recurrence import Plan, Setting, recurrence
+from keras_norm.rnn.gradient.programs import Vectors
+from keras_norm.rnn.gradient.recurrence import Arguments, Plan, Setting, recurrence
 from keras_norm.rnn.gradient.spec import STATE, Norm, Place, Spec
 from keras_norm.rnn.loop import slots_of
 
@@ -89,8 +90,7 @@ def run(
         for statistics in _moving_statistics(layers[slot], there, time, spec.dtype)
     ]
     setting = Setting(moving, _listed(mask), *map(_listed, dropout_masks))
-    given = {"sequences": sequences, **{f"state_{i}": state for i, state in enumerate(states)}}
-    given |= _weights(cell)
+    given = Arguments([sequences], list(states), *_weights(cell, spec))
     path, states, statistics = recurrence(spec, plan, training, given, setting)
 
     # One trace of a program serves all sizes, so that what it gives has none.
@@ -152,24 +152,29 @@ def _places_of_batch_norms(cell: NormCell, spec: Spec) -> dict[str, list[Place]]
 
 def _moving_statistics(layer: Any, places: list[Place], time: Any, dtype: str) -> list[Statistics]:
     """The moving statistics (time, units) that stand for each timestep, for each place."""
-    mean, variance = layer.statistics.at(tf.range(time), dtype)
+    mean, variance = layer.statistics_at(tf.range(time), dtype)
     r = tf.math.rsqrt(variance + layer.epsilon)
     gates = [tf.split(s, len(places), axis=1) for s in (mean, r)]
     return list(map(Statistics, *gates))
 
 
-def _weights(cell: NormCell) -> dict[str, Any]:
-    """The weights of the cell and of its norms, as `recurrence` names them."""
+def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
+    """W and U; and gains and biases, ones and zeros where there are none."""
     layers, weights = cell.slot_layers(), cell.step_weights()
-    named = {
-        "kernel": weights.kernel,
-        "recurrent_kernel": weights.recurrent_kernel,
-        "kernel_bias": weights.bias,
-        "recurrent_bias": weights.recurrent_bias,
-    }
-    sides = zip(("kernel", "recurrent", "state"), [*slots_of(cell), ["state_norm"]], strict=True)
-    for side, slots in sides:
-        for group, layer in enumerate(map(layers.get, slots)):
-            named[f"{side}_gamma_{group}"] = getattr(layer, "gamma", getattr(layer, "scale", None))
-            named[f"{side}_beta_{group}"] = getattr(layer, "beta", None)
-    return {name: tf.convert_to_tensor(w) for name, w in named.items() if w is not None}
+
+    def cast(weight: Any) -> Any:
+        return tf.cast(weight, spec.dtype)
+
+    vectors = []
+    biases = (weights.bias, weights.recurrent_bias, None)
+    for slots, bias in zip((*slots_of(cell), ["state_norm"]), biases, strict=True):
+        gammas, betas = [], []
+        for slot in slots:
+            layer, width = layers.get(slot), cell.slots.widths.get(slot, cell.units)
+            gamma = getattr(layer, "gamma", getattr(layer, "scale", None))
+            beta = getattr(layer, "beta", None)
+            gammas.append(tf.ones([width], spec.dtype) if gamma is None else cast(gamma))
+            betas.append(tf.zeros([width], spec.dtype) if beta is None else cast(beta))
+        beta = tf.concat(betas, axis=0)
+        vectors += [tf.concat(gammas, axis=0), beta if bias is None else beta + cast(bias)]
+    return cast(weights.kernel), cast(weights.recurrent_kernel), Vectors(*vectors)

@@ -3,6 +3,7 @@
 Batch and time may be of any size: XLA compiles a program for each pair that comes by.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,8 +12,8 @@ import tensorflow as tf
 from keras_norm.rnn.gradient.norms import BatchNormStep, Statistics
 from keras_norm.rnn.gradient.spec import Place, Spec
 
-# Programs that are kept, the latest used: one for each kind of cell, its norms and its units.
-PROGRAMS = 64
+# Programs that are kept, the latest used: two or three for each kind of cell, its norms and units.
+PROGRAMS = 128
 
 
 class Vectors(NamedTuple):
@@ -80,13 +81,17 @@ def stack(arrays: Any) -> Any:
     return tf.nest.map_structure(lambda a: a.stack(), arrays)
 
 
-def compiled(function: Callable[..., Any], jit_compile: bool = True) -> Callable[..., Any]:
-    """The function as an XLA program, one trace of which serves every batch and time.
+@functools.lru_cache(maxsize=PROGRAMS)
+def compiled(
+    function: Callable[..., Any], *settings: Any, jit_compile: bool = True
+) -> Callable[..., Any]:
+    """The function of these settings as an XLA program. One trace serves every batch and time.
 
     It calls a concrete function: calling a `tf.function` with jit_compile puts its caller into the
     context of XLA for as long as it takes, in which TensorFlow cannot differentiate a conditional.
     """
-    program = tf.function(function, jit_compile=jit_compile, autograph=False)
+    given = functools.partial(function, *settings)
+    program = tf.function(given, jit_compile=jit_compile, autograph=False)
 
     def run(*arguments: Any) -> Any:
         signature = tf.nest.map_structure(_of_any_size, arguments)

@@ -5,19 +5,17 @@ all timesteps (see `products`).
 """
 
 import functools
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_norm.keras_internals import xla_compiles
-from keras_norm.rnn.gradient.backward import backward_program
-from keras_norm.rnn.gradient.cells import CELLS
-from keras_norm.rnn.gradient.forward import Forward, forward, forward_program
+from keras_norm.rnn.gradient.backward import backward
+from keras_norm.rnn.gradient.forward import Forward, forward
 from keras_norm.rnn.gradient.norms import Statistics
 from keras_norm.rnn.gradient.products import centre, gram, multiply, row_sums
-from keras_norm.rnn.gradient.programs import PROGRAMS, Vectors, under
+from keras_norm.rnn.gradient.programs import PROGRAMS, Vectors, compiled, under
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 # XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
@@ -42,12 +40,13 @@ class Plan(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """What a part of the batch is a function of.
+    """What a recurrence is a function of.
 
-    `xs` are the inputs (time, rows, features): one, or one for each gate where each has its own
-    dropout; `states` the initial states (rows, units); `kernel` W (features, columns) and
-    `recurrent` U (units, columns), both under `products.centre` as far as `Spec.centred`; `vectors`
-    the gains and biases.
+    `xs` is [x (batch, time, features)]; `states` are the initial states (batch, units); `kernel` is
+    W (features, columns), `recurrent` U (units, columns); `vectors` are the gains and biases.
+
+    In a part of the batch the xs are time first, and one for each gate where each has its own
+    dropout; W and U are under `products.centre` as far as `Spec.centred`.
     """
 
     xs: Sequence[Any]
@@ -75,7 +74,7 @@ class Setting(NamedTuple):
 
 
 def recurrence(
-    spec: Spec, plan: Plan, training: bool, given: dict[str, Any], setting: Setting
+    spec: Spec, plan: Plan, training: bool, given: Arguments, setting: Setting
 ) -> tuple[list[Any], list[Any], list[tuple[Any, Any]]]:
     """Run a recurrence whose gradient is written by hand.
 
@@ -83,11 +82,7 @@ def recurrence(
         spec: which recurrence.
         plan: how it is run.
         training: whether to keep what the gradient needs, which is else computed again.
-        given: what it is a function of, by name: "sequences" (batch, time, features), "state_0" and
-            on (batch, units), "kernel", "recurrent_kernel", and where there are any "kernel_bias"
-            and "recurrent_bias" of all columns, and "kernel_gamma_0", "kernel_beta_0" and on of the
-            norm of each group of columns, "recurrent_gamma_0" and on, "state_gamma_0" and
-            "state_beta_0".
+        given: what it is a function of.
         setting: the rest.
 
     Returns:
@@ -100,21 +95,21 @@ def recurrence(
     @tf.custom_gradient
     def run(*flat: Any) -> Any:
         # A tape that watches the programs would have XLA differentiate them.
-        still = [tf.stop_gradient(tensor) for tensor in flat]
-        outcome = _forward_function(spec, plan, training)(_named(given, still), setting)
+        still = tf.nest.map_structure(tf.stop_gradient, _like(given, flat))
+        outcome = _traced_once(_outcome, spec, plan, training)(still, setting)
 
         def gradient(*d_results: Any) -> list[Any]:
             kept = outcome.kept
             if not training:
-                kept = _forward_function(spec, plan, True)(_named(given, still), setting).kept
+                kept = _traced_once(_outcome, spec, plan, True)(still, setting).kept
             d_results = d_results[: len(outcome.results)]
-            return _gradient(spec, plan, given, setting, kept, flat, d_results)
+            return _gradient(spec, plan, _like(given, flat), setting, kept, d_results)
 
         return [*outcome.results, *tf.nest.flatten(outcome.statistics)], gradient
 
-    results = tf.nest.flatten(run(*given.values()))
+    results = tf.nest.flatten(run(*tf.nest.flatten(given)))
     outputs = int(plan.return_sequences)
-    states = outputs + CELLS[spec.cell].STATES
+    states = outputs + len(given.states)
     left = iter([tf.stop_gradient(s) for s in results[states:]])
     return results[:outputs], results[outputs:states], list(zip(left, left, strict=True))
 
@@ -133,12 +128,17 @@ class Outcome(NamedTuple):
 
 
 def _outcome(
-    spec: Spec, plan: Plan, training: bool, compiled: bool, given: dict[str, Any], setting: Setting
+    spec: Spec,
+    plan: Plan,
+    training: bool,
+    given: Arguments,
+    setting: Setting,
+    run: Callable[..., Any] | None = None,
 ) -> Outcome:
-    """Run a recurrence; for a second gradient not compiled."""
-    loop = forward_program(spec, training) if compiled else functools.partial(forward, spec, True)
+    """Run a recurrence; XLA compiles the loop, where nothing else is to `run` it."""
+    loop = (run or compiled)(forward, spec, training)
     kept = [_forward(spec, loop, *part) for part in _parts(spec, plan, given, setting)]
-    batch, time = tf.unstack(tf.shape(given["sequences"])[:2])
+    batch, time = tf.unstack(tf.shape(given.xs[0])[:2])
     lefts = [left for _, left in kept]
     states = zip(*(left.states for left in lefts), strict=True)
     results = [tf.concat(of_parts, axis=0)[:batch] for of_parts in states]
@@ -155,13 +155,13 @@ def _outcome(
 def _gradient_of_outcome(
     spec: Spec,
     plan: Plan,
-    given: dict[str, Any],
+    given: Arguments,
     setting: Setting,
     kept: list[tuple[Any, Forward]],
     d_results: list[Any],
 ) -> list[Any]:
     """The gradients of all that is given."""
-    flat = list(given.values())
+    flat = tf.nest.flatten(given)
     with tf.GradientTape() as tape:
         tape.watch(flat)
         parts = _parts(spec, plan, given, setting)
@@ -183,37 +183,28 @@ def _gradient_of_outcome(
 
 
 @functools.lru_cache(maxsize=PROGRAMS)
-def _forward_function(spec: Spec, plan: Plan, training: bool) -> Any:
-    """`_outcome`, traced once for all layers and steps."""
-    return _traced_once(functools.partial(_outcome, spec, plan, training, True))
-
-
-@functools.lru_cache(maxsize=PROGRAMS)
-def _gradient_function(spec: Spec, plan: Plan) -> Any:
-    """`_gradient_of_outcome`, traced once for all layers and steps."""
-    return _traced_once(functools.partial(_gradient_of_outcome, spec, plan))
-
-
-def _traced_once(function: Any) -> Any:
-    return tf.function(function, autograph=False, reduce_retracing=True)
+def _traced_once(function: Any, *settings: Any) -> Any:
+    """A function of these settings, traced once for all layers and steps."""
+    given = functools.partial(function, *settings)
+    return tf.function(given, autograph=False, reduce_retracing=True)
 
 
 def _gradient(
     spec: Spec,
     plan: Plan,
-    given: dict[str, Any],
+    given: Arguments,
     setting: Setting,
     kept: list[tuple[Any, Forward]],
-    flat: Sequence[Any],
     d_results: Sequence[Any],
 ) -> list[Any]:
     """The gradient by hand. Its own is that of the loop as TensorFlow differentiates it."""
+    flat = tf.nest.flatten(given)
 
     @tf.custom_gradient
     def first(*both: Any) -> Any:
         still = [tf.stop_gradient(tensor) for tensor in both]
-        at = _named(given, still[: len(flat)])
-        gradients = _gradient_function(spec, plan)(at, setting, kept, still[len(flat) :])
+        at, d = _like(given, still[: len(flat)]), still[len(flat) :]
+        gradients = _traced_once(_gradient_of_outcome, spec, plan)(at, setting, kept, d)
 
         def second(*dd: Any) -> Any:
             _require_second_gradient(dd[0])
@@ -221,8 +212,8 @@ def _gradient(
                 outer.watch(both)
                 with tf.GradientTape() as inner:
                     inner.watch(both[: len(flat)])
-                    at = _named(given, both[: len(flat)])
-                    results = _outcome(spec, plan, True, False, at, setting).results
+                    at = _like(given, both[: len(flat)])
+                    results = _outcome(spec, plan, True, at, setting, functools.partial).results
                 gradients = inner.gradient(results, both[: len(flat)], both[len(flat) :], "zero")
             return outer.gradient(gradients, both, dd, "zero")
 
@@ -248,15 +239,16 @@ def _require_second_gradient(x: Any) -> None:
         )
 
 
-def _named(given: dict[str, Any], tensors: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(given, tensors, strict=True))
+def _like(given: Arguments, flat: Sequence[Any]) -> Arguments:
+    return tf.nest.pack_sequence_as(given, list(flat))
 
 
 def _parts(
-    spec: Spec, plan: Plan, given: dict[str, Any], setting: Setting
+    spec: Spec, plan: Plan, given: Arguments, setting: Setting
 ) -> list[tuple[Arguments, Setting]]:
     """The parts of the batch, filled up to the sizes that programs are compiled for."""
-    batch, time = tf.unstack(tf.shape(given["sequences"])[:2])
+    (sequences,), dropout = given.xs, setting.input_dropout
+    batch, time = tf.unstack(tf.shape(sequences)[:2])
     rows, length = -(-batch // plan.parts), time
     if plan.open_batch:
         # As many as two parts would have together: so a batch norm's programs are as few.
@@ -271,47 +263,24 @@ def _parts(
     def over_batch(x: Any) -> Any:
         return _filled(tf.cast(x, spec.dtype), size[:1])
 
-    sequences, dropout = given["sequences"], setting.input_dropout
     xs = [over_time(sequences * m[:, None, :]) for m in dropout] or [over_time(sequences)]
-    states = [over_batch(given[f"state_{i}"]) for i in range(CELLS[spec.cell].STATES)]
+    states = list(map(over_batch, given.states))
     mask = [_time_major(_filled(m, size))[:, :, None] for m in setting.mask]
     moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
-    masks = [over_batch(m) for m in setting.dropout]
-    weights = _weights(spec, given)
+    masks = list(map(over_batch, setting.dropout))
+    kernel, recurrent = (
+        centre(kernel, spec.columns, spec.centred(side))
+        for side, kernel in (("kernel", given.kernel), ("recurrent", given.recurrent))
+    )
     parts = []
     for part in range(plan.parts):
         here = slice(part * rows, (part + 1) * rows)
-        arguments = Arguments([x[:, here] for x in xs], [s[here] for s in states], *weights)
+        of_part = [x[:, here] for x in xs], [s[here] for s in states]
+        arguments = Arguments(*of_part, kernel, recurrent, given.vectors)
         steps = tf.where(part * rows < batch, time, 0)
         rows_of = [m[:, here] for m in mask], [m[here] for m in masks]
         parts.append((arguments, Setting(moving, rows_of[0], [], rows_of[1], steps)))
     return parts
-
-
-def _weights(spec: Spec, given: dict[str, Any]) -> tuple[Any, Any, Vectors]:
-    """Kernels, centred where norms want it, and all gains and biases side by side."""
-
-    def vector(side: str, name: str, widths: list[int], fill: Any) -> Any:
-        of_groups = [
-            tf.cast(given[key], spec.dtype) if key in given else fill([width], spec.dtype)
-            for key, width in ((f"{side}_{name}_{g}", width) for g, width in enumerate(widths))
-        ]
-        whole = tf.concat(of_groups, axis=0)
-        if name == "beta" and f"{side}_bias" in given:
-            whole = whole + tf.cast(given[f"{side}_bias"], spec.dtype)
-        return whole
-
-    widths = [columns.stop - columns.start for columns in spec.columns]
-    vectors = [
-        vector(side, name, widths if side != "state" else [spec.units], fill)
-        for side in ("kernel", "recurrent", "state")
-        for name, fill in (("gamma", tf.ones), ("beta", tf.zeros))
-    ]
-    kernels = [
-        centre(tf.cast(given[name], spec.dtype), spec.columns, spec.centred(side))
-        for name, side in (("kernel", "kernel"), ("recurrent_kernel", "recurrent"))
-    ]
-    return *kernels, Vectors(*vectors)
 
 
 def _rounded(n: Any, sizes: list[int]) -> Any:
@@ -369,7 +338,7 @@ def _gradients(
     ]
     learned = dict(zip(spec.learning, left.statistics, strict=True))
     moving = dict(zip(spec.batch_norms, setting.moving, strict=True))
-    back = backward_program(spec)(
+    back = compiled(backward, spec)(
         setting.steps,
         d_path,
         d_states,
@@ -385,12 +354,12 @@ def _gradients(
         setting.dropout,
     )
 
-    row_statistics = map(_rows, left.kept["row_statistics"])
+    row_statistics = tf.nest.map_structure(_rows, left.kept["row_statistics"])
     dxs = [tf.zeros([], spec.dtype) for _ in xs]
     d_kernel, d_recurrent = [], []
     for group, product in enumerate(kernel):
         dy = _rows(back.groups[spec.gradients["kernel"][group]])
-        statistics = list(islice(row_statistics, spec.statistics("kernel")[group]))
+        statistics = row_statistics["kernel"][group]
         parts, terms = product.input_gradient(xs, statistics, dy)
         for (mask, _), part in zip(product.blocks, parts, strict=True):
             dxs[mask] = dxs[mask] + part
@@ -398,7 +367,7 @@ def _gradients(
         d_kernel += _with_vectors(blocks, back.norms, spec, "kernel", group)
     for group, product in enumerate(recurrent):
         dy = _rows(back.groups[spec.gradients["recurrent"][group]])
-        statistics = list(islice(row_statistics, spec.statistics("recurrent")[group]))
+        statistics = row_statistics["recurrent"][group]
         terms = [_rows(term) for term in back.row_terms[group]]
         blocks = product.kernel_gradient(rows, statistics, terms, dy)
         d_recurrent += _with_vectors(blocks, back.norms, spec, "recurrent", group)

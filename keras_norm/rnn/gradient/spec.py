@@ -102,19 +102,20 @@ class Spec(NamedTuple):
         return [place for place, norm in self.batch_norms.items() if norm.learning]
 
     @property
-    def kept(self) -> dict[str, list[int]]:
+    def kept(self) -> dict[str, Any]:
         """The arrays that the forward loop keeps for the backward one, by their widths.
 
-        "saved" are the cell's own; "row_statistics" those of the norms of rows: of the groups of x
-        W, then of h U, then of the state norm; "product" the gates of h U, which batch norms need.
+        "saved" are the cell's own; "row_statistics" those of the norms of rows, of each group of
+        both sides, and of the state; "product" the gates of h U, which batch norms need.
         Each is an array of its own: XLA does not vectorize what reads one array in two places.
         """
         product = any(place.side == "recurrent" for place in self.batch_norms)
         of_state = 1 + self.state.centred if isinstance(self.state, RowNorm) else 0
-        counts = [*self.statistics("kernel"), *self.statistics("recurrent"), of_state]
+        sides = ("kernel", "recurrent")
+        of_rows: dict[str, Any] = {s: [[1] * n for n in self.statistics(s)] for s in sides}
         return {
             "saved": [self.units] * CELLS[self.cell].SAVED,
-            "row_statistics": [1] * sum(counts),
+            "row_statistics": {**of_rows, "state": [1] * of_state},
             "product": [self.units] * (product * self.columns[-1].stop // self.units),
         }
 

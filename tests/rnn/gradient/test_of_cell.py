@@ -13,6 +13,7 @@ from keras_norm import (
     VarianceNormalization,
 )
 from keras_norm.rnn.gradient import of_cell, recurrence
+from keras_norm.rnn.gradient.forward import forward
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN, UNITS
 
@@ -77,19 +78,21 @@ def test_only_training_learns():
 def sizes(monkeypatch):
     """The (time, batch) that the forward loop has run with, each of which XLA would compile for."""
     found = set()
-    program = recurrence.forward_program
+    compiled = recurrence.compiled
 
     def record(shape):
         found.add(tuple(shape.numpy()[:2]))
 
-    def recording(spec, training):
+    def recording(function, *settings):
+        program = compiled(function, *settings)
+
         def run(steps, projected, *args):
             tf.py_function(record, [tf.shape(projected)], [])
-            return program(spec, training)(steps, projected, *args)
+            return program(steps, projected, *args)
 
-        return run
+        return run if function is forward else program
 
-    monkeypatch.setattr(recurrence, "forward_program", recording)
+    monkeypatch.setattr(recurrence, "compiled", recording)
     return found
 
 
