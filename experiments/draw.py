@@ -102,8 +102,8 @@ STUDY = Study(
     f"units, {LATENT} latent numbers a glimpse, {IMAGES:,} digits to learn from. Adam, gradients "
     "clipped at norm 1. The digits are binarised once, by a draw from a seed, so that bounds are "
     "not those of another binarisation. The bound is scored with one z a digit, from the same "
-    "noise for all. Half a nat counts. A run has 24 epochs, for the paper's 200, at the end of "
-    "which all were still improving.",
+    "noise for all. Half a nat counts. At first a run had 24 epochs, for the paper's 200, at "
+    "the end of which all were still improving; now the hour alone bounds it.",
     work=Training(
         load,
         build,
@@ -140,9 +140,10 @@ STUDY = Study(
             unit="nats of a digit",
         ),
     ),
-    full=Size(None, 9984, 48, patience=8, seeds=3, rates=(1e-3, 3e-3, 1e-2), trial=4),
+    # The hour is the bound: it has some 2,000 rounds, as timed.
+    full=Size(None, 9984, 4000, patience=8, seeds=3, rates=(1e-3, 3e-3, 1e-2), trial=4),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=6.0,
+    minutes=60.0,
     scores={
         "bound": ("bound, nats", 1, 2),
         "kl": ("KL of it", 1, 2),

@@ -363,16 +363,19 @@ def drawings_of(study: Study) -> str:
 
 def progress(study: Study, ledger: Ledger) -> str:
     """How many of the runs have ended, what they took, and why they ended."""
-    done = len(ledger.entries)
-    left = study.runs - done
-    said = f"{done} of {study.runs} runs have ended"
-    whole = [e for e in ledger.entries if not e.get("trial")]
+    done = [e for e in ledger.entries if not ledger.goes_on(e)]
+    going = len(ledger.entries) - len(done)
+    left = study.runs - len(ledger.entries)
+    said = f"{len(done)} of {study.runs} runs have ended"
+    whole = [e for e in done if not e.get("trial")]
     if whole:
         said += f", after {np.mean([e['seconds'] for e in whole]):.0f} s in the mean"
+    if going:
+        said += f"; {going} to go on, which a lower bound on rounds cut off, for at most an hour "
+        said += "of two cores each"
     if left > 0:
         seconds = deciding.seconds_left(study, ledger.entries)
-        others = "the last one takes" if left == 1 else f"the other {left} take"
-        said += f"; {others} some {deciding.time(seconds)}"
+        said += f"; {left} to begin, for some {deciding.time(seconds)}"
     for ended, bound in deciding.BOUNDS.items():
         count = sum(e.get("ended") == ended for e in whole)
         if count and study.full.rounds > 1:

@@ -206,10 +206,10 @@ def _entries(
     study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
 ) -> list[Entry] | None:
     """The runs of a seed that a question looks at; None where one is missing."""
-    if not all(ledger.find(run) for run in first_runs(arm, size)):
+    if not all(ledger.latest(run) for run in first_runs(arm, size)):
         return None
     rates = size.rates if question.worst_rate else (chosen_rate(study, arm, size, ledger),)
-    found = [ledger.find(Run(arm, rate, seed)) for rate in rates]
+    found = [ledger.latest(Run(arm, rate, seed)) for rate in rates]
     entries = [entry for entry in found if entry]
     return entries if len(entries) == len(found) else None
 
@@ -250,10 +250,10 @@ def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> 
         first = list(first_runs(arm, size))
         rates = size.rates
         if not question.worst_rate:
-            ended = all(ledger.find(run) for run in first)
+            ended = all(ledger.latest(run) for run in first)
             rates = (chosen_rate(study, arm, size, ledger) if ended else first[0].rate,)
         later = [Run(arm, rate, seed) for rate in rates for seed in size.later_seeds]
-        lacking += [run for run in (*first, *later) if not ledger.find(run)]
+        lacking += [run for run in (*first, *later) if not ledger.latest(run)]
     seconds = sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
     runs = "1 run is missing" if len(lacking) == 1 else f"{len(lacking)} runs are missing"
     return f"{runs}, {time(seconds)}" if lacking else ""

@@ -26,7 +26,7 @@ class Ledger:
     """
 
     def __init__(self, path: pathlib.Path, study: Study, size: Size) -> None:
-        self.path = path
+        self.path, self._rounds = path, size.rounds
         self._head = json.loads(json.dumps({"study": study.name, **settings(size)}))
         self.entries: list[Entry] = []
         if not path.exists():
@@ -44,13 +44,24 @@ class Ledger:
 
     def find(self, run: Run) -> Entry | None:
         """What a run gave; None if it has not ended."""
+        entry = self.latest(run)
+        return None if entry is None or self.goes_on(entry) else entry
+
+    def latest(self, run: Run) -> Entry | None:
+        """The same, where a run that is to go on counts as well."""
         key = key_of(run)
         return next((e for e in self.entries if key.items() <= {"trial": False, **e}.items()), None)
 
+    def goes_on(self, entry: Entry) -> bool:
+        """Whether a bound on rounds ended a run, and it may have more rounds by now."""
+        return entry.get("ended") == "rounds" and any(
+            len(scores) < self._rounds for scores in entry["history"].values()
+        )
+
     def add(self, run: Run, entry: Entry) -> Entry:
-        """Keep what a run gave."""
-        entry = {**key_of(run), **entry}
-        self.entries.append(entry)
+        """Keep what a run gave, in place of what it gave before it went on."""
+        before, entry = self.latest(run), {**key_of(run), **entry}
+        self.entries = [*(e for e in self.entries if e is not before), entry]
         head = {**self._head, "machine": machine()}
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         runs = ",\n".join(f"  {json.dumps(e)}" for e in self.entries)
@@ -60,8 +71,9 @@ class Ledger:
 
 
 def settings(size: Size) -> dict[str, Any]:
-    """What results depend on; more seeds can join those that are there."""
-    return {name: value for name, value in dataclasses.asdict(size).items() if name != "seeds"}
+    """What results depend on; more seeds can join those that are there, and runs can go on."""
+    found = dataclasses.asdict(size)
+    return {name: value for name, value in found.items() if name not in ("seeds", "rounds")}
 
 
 def key_of(run: Run) -> Entry:

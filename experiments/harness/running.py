@@ -99,7 +99,7 @@ def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
     choose = max if higher else min
 
     def score(run: Run) -> float:
-        entry = ledger.find(run)
+        entry = ledger.latest(run)
         assert entry is not None, f"{run.name} has not ended"
         if work.chosen is None:
             value = entry["validation"][work.monitor]
@@ -114,13 +114,14 @@ def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
 def compared(study: Study, size: Size, ledger: Ledger) -> dict[tuple[str, str], dict[int, Entry]]:
     """The runs that count, by (task, model) and seed: those with the learning rate chosen.
 
-    An arm some of whose learning rates have not been run has none yet.
+    An arm some of whose learning rates have not been run has none yet. A run that is to go on
+    counts as it is.
     """
     found: dict[tuple[str, str], dict[int, Entry]] = {}
     for arm in study.arms:
-        if not all(ledger.find(run) for run in first_runs(arm, size)):
+        if not all(ledger.latest(run) for run in first_runs(arm, size)):
             continue
         rate = chosen_rate(study, arm, size, ledger)
-        entries = {seed: ledger.find(Run(arm, rate, seed)) for seed in range(size.seeds)}
+        entries = {seed: ledger.latest(Run(arm, rate, seed)) for seed in range(size.seeds)}
         found[arm.task, arm.model] = {s: e for s, e in entries.items() if e is not None}
     return found

@@ -62,7 +62,7 @@ class Size:
     Attributes:
         samples: training samples that there are; None for all.
         per_round: samples between two validations.
-        rounds: the most that a run has.
+        rounds: the most that a run has; with more of them, one that they ended goes on.
         patience: rounds without a better validation that end it.
         seeds: how often every arm is run.
         rates: learning rates that validation chooses from, for every arm the same.
@@ -208,7 +208,8 @@ class Study:
         questions: what decides.
         full: how much is run.
         smoke: how much the tests run.
-        minutes: that one run of `full` takes, as timed before the first.
+        minutes: that one run of `full` takes, as timed before the first; 60, where the hour alone
+            is its bound.
         scores: shown on the page: heading, factor and digits by name.
         figures: what the paper has, by (task, model), under the first of `scores`.
     """

@@ -126,8 +126,9 @@ class Trainer:
             if time.monotonic() - saved > SAVE_EVERY:
                 state.save(checkpoint)
                 saved = time.monotonic()
-        if run.trial:
+        if run.trial or ended == "rounds":
             state.save(checkpoint)  # the run may go on
+        if run.trial:
             return self._kept(ended, state, {}, run)
         self._restore(state.best)
         test = dict(self._scores("test"))
@@ -138,7 +139,8 @@ class Trainer:
         kept = self._kept(ended, state, test, run)
         if self.work.drawings and run.seed == 0:
             kept["drawings"] = self.work.drawings.make(self.model, self.parts)
-        checkpoint.unlink(missing_ok=True)
+        if ended != "rounds":
+            checkpoint.unlink(missing_ok=True)
         return kept
 
     def _kept(self, ended: str, state: State, test: Figures, run: Run) -> dict[str, Any]:

@@ -75,6 +75,22 @@ def test_a_rate_that_has_none_tried_beyond_it_is_told(tmp_path):
     assert "smallest" not in said
 
 
+def test_a_run_that_is_to_go_on_is_told_and_counts_as_it_is(tmp_path):
+    size = dataclasses.replace(made.SIZE, rates=(1e-3,))
+    study = dataclasses.replace(made.STUDY, full=size)
+    ledger = Ledger(tmp_path / "made.json", study, size)
+    for arm, ended in zip(study.arms, ("rounds", "validation"), strict=True):
+        for seed in range(size.seeds):
+            ledger.add(Run(arm, 1e-3, seed), made.entry(1.0) | {"ended": ended})
+    section = page.section(study, tmp_path)
+    assert section.progress == (
+        "2 of 4 runs have ended, after 60 s in the mean; 2 to go on, which a lower bound on rounds "
+        "cut off, for at most an hour of two cores each."
+    )
+    assert [row[:3] for row in section.rows] == [("line", m, "1.000") for m in ("none", "BN")]
+    assert section.verdicts[0].longer == {("line", "none", 1e-3, seed) for seed in range(2)}
+
+
 def test_verdicts_are_words():
     question = next(iter(experiments.STUDIES.values())).questions[0]
     words = [Verdict(question, holds, 1.0, 0.1, 5).word for holds in (True, False, None)]

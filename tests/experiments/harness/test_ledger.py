@@ -41,6 +41,40 @@ def test_more_seeds_join_those_that_are_there(path):
     assert Ledger(path, made.STUDY, more).find(RUN)
 
 
+@pytest.fixture
+def cut(path):
+    """The same file, as a bound of two rounds left it when the bound told results apart."""
+    head = dataclasses.replace(made.SIZE, rounds=2)
+    run = dataclasses.replace(RUN, seed=1)
+    Ledger(path, made.STUDY, head).add(run, made.entry(0.7) | {"ended": "rounds"})
+    path.write_text(path.read_text().replace(' "patience"', ' "rounds": 2,\n "patience"'))
+    return path, run, head
+
+
+def test_a_run_that_a_bound_on_rounds_cut_off_has_ended_until_it_may_have_more(cut):
+    path, run, head = cut
+    assert Ledger(path, made.STUDY, head).find(run)["test"] == {"error": 0.7}
+    more = Ledger(path, made.STUDY, made.SIZE)
+    assert more.find(run) is None
+    assert more.latest(run)["test"] == {"error": 0.7}
+    assert more.find(RUN)["test"] == {"error": 0.5}  # validation ended it
+
+
+def test_what_went_on_takes_the_place_of_what_was_cut_off(cut):
+    path, run, _ = cut
+    Ledger(path, made.STUDY, made.SIZE).add(run, made.entry(0.3))
+    ledger = Ledger(path, made.STUDY, made.SIZE)
+    assert [entry["test"]["error"] for entry in ledger.entries] == [0.5, 0.3]
+    assert ledger.find(run)["test"] == {"error": 0.3}
+
+
+def test_a_bound_on_rounds_that_an_older_file_tells_is_told_no_more(cut):
+    path, run, _ = cut
+    assert "rounds" in json.loads(path.read_text())
+    Ledger(path, made.STUDY, made.SIZE).add(run, made.entry(0.3))
+    assert "rounds" not in json.loads(path.read_text())
+
+
 def test_other_settings_are_refused(path):
     other = dataclasses.replace(made.SIZE, patience=9)
     with pytest.raises(SystemExit, match=r"results of another patience: remove it"):

@@ -51,13 +51,31 @@ def test_stopped_and_resumed_equals_not_stopped(tmp_path, monkeypatch):
     assert found | {"seconds": 0} == json.loads(json.dumps(expected)) | {"seconds": 0}
     for variable, other in zip(values(resumed.model), values(whole.model), strict=True):
         np.testing.assert_array_equal(variable, other)
-    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_cut_off_by_a_bound_on_rounds_and_gone_on_equals_not_cut_off(tmp_path):
+    """Other weights than the last were tested in between: the largest error counts as the best."""
+    more = dataclasses.replace(made.SIZE, rounds=5, patience=9)
+    work = dataclasses.replace(made.STUDY.work, higher=True, measure=weighed, every=2)
+    one = train(tmp_path / "whole", more, work)
+    expected = one.run(RUN)
+    one.folder, one.size = tmp_path / "cut off", dataclasses.replace(more, rounds=3)
+    cut = one.run(RUN)
+    assert (cut["ended"], cut["best_round"]) == ("rounds", 1)
+    assert cut["history"]["error"] == expected["history"]["error"][:3]
+    one.size, learn, rounds = more, one._train, []
+    one._train = lambda run, k: (rounds.append(k), learn(run, k))
+    found = json.loads(json.dumps(one.run(RUN)))
+    assert found | {"seconds": 0} == json.loads(json.dumps(expected)) | {"seconds": 0}
+    assert rounds == [3, 4]
 
 
 def test_the_same_seed_is_the_same_run_whatever_ran_before(tmp_path):
-    one = train(tmp_path, dataclasses.replace(made.SIZE, rounds=2))
-    first = [one.run(run) for run in (RUN, dataclasses.replace(RUN, seed=2), RUN)]
-    assert first[0]["history"] == first[2]["history"] != first[1]["history"]
+    one, found = train(tmp_path, dataclasses.replace(made.SIZE, rounds=2)), []
+    for number, run in enumerate((RUN, dataclasses.replace(RUN, seed=2), RUN)):
+        one.folder = tmp_path / str(number)  # or it would go on from its own checkpoint
+        found.append(one.run(run)["history"])
+    assert found[0] == found[2] != found[1]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +113,17 @@ def test_a_run_ends_when_validation_stops_improving(traced, errors, ended, best)
     assert (found["ended"], found["best_round"]) == (ended, best)
 
 
+@pytest.mark.parametrize(
+    ("last", "kept"), [(3.6, []), (1.0, [f"{RUN.name}.npz"])], ids=["validation", "rounds"]
+)
+def test_a_checkpoint_is_kept_where_more_rounds_would_go_on_from_it(
+    traced, tmp_path, monkeypatch, last, kept
+):
+    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
+    scripted(traced, [4.0, 3.0, 3.5, last], made.SIZE)
+    assert [path.name for path in tmp_path.glob("*.npz")] == kept
+
+
 def test_patience_waits_until_a_run_has_learned(traced):
     traced.work = dataclasses.replace(traced.work, learned=3.5)
     size = dataclasses.replace(made.SIZE, rounds=9)
@@ -129,7 +158,6 @@ def test_a_run_that_was_tried_goes_on_from_its_trial(trained, traced, tmp_path, 
     monkeypatch.setattr(tried, "_train", lambda run, k: (rounds.append(k), learn(run, k)))
     assert tried.run(RUN) | {"seconds": 0} == expected | {"seconds": 0}
     assert rounds == list(range(2, len(expected["history"]["error"])))
-    assert not list(tmp_path.glob("*.npz"))
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
@@ -211,7 +239,10 @@ def test_noise_that_batch_statistics_are_computed_with_follows_from_the_run(tmp_
     work = dataclasses.replace(made.STUDY.work, recalibrated=True)
     size = dataclasses.replace(made.SIZE, rounds=2)
     one, other = (Trainer(work, size, made.PARTS, noisy, tmp_path) for _ in range(2))
-    found = [trained.run(RUN)["history"] for trained in (one, one, other)]
+    found = []
+    for number, trained in enumerate((one, one, other)):
+        trained.folder = tmp_path / str(number)  # or it would go on from its own checkpoint
+        found.append(trained.run(RUN)["history"])
     assert found[0] == found[1] == found[2]
 
 
