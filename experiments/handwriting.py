@@ -15,7 +15,9 @@ from experiments.harness import data
 from experiments.harness.likelihoods import NUMBERS, bernoulli_nll, mixture_nll, sampled
 from experiments.harness.study import (
     Arm,
+    Curve,
     Drawings,
+    Figure,
     Parts,
     Question,
     Scores,
@@ -205,4 +207,12 @@ STUDY = Study(
         "nll": ("nll of a drawing, nats", 1, 2),
         "epochs": (f"updates to {LEVEL:g} nats", DRAWINGS // 8, 0),
     },
+    figure=Figure(
+        4,
+        "negative log-likelihood by update, at batches of 8",
+        "the same in validation, of whole drawings",
+        "updates",
+        (Curve("nll", "validation nll of a drawing, nats"),),
+        {"nll": {}},
+    ),
 )

@@ -260,13 +260,33 @@ class Section:
     @property
     def anchor(self) -> str:
         """That GitHub gives its heading."""
-        kept = (c for c in self.study.title.lower() if c.isalnum() or c in " -")
-        return "".join(kept).replace(" ", "-")
+        return anchor(self.study.title)
 
     @property
     def link(self) -> str:
         """To its place on the page."""
         return f"[{self.study.title}](#{self.anchor})"
+
+    @property
+    def figure_heading(self) -> str:
+        """The heading of the paper's figure that it asks about; empty without one."""
+        figure = self.study.figure
+        return f"Figure {figure.number}: {self.study.title}" if figure else ""
+
+    @property
+    def ends(self) -> list[tuple[str, ...]]:
+        """How that figure ends, in the paper and here: a header, and a row for each score."""
+        assert self.study.figure is not None
+        tasks, models = (list(dict.fromkeys(names)) for names in zip(*self.found, strict=True))
+        rows: list[tuple[str, ...]] = [("", "", *models)]
+        for score, told in self.study.figure.ends.items():
+            heading = self.study.scores[score][0]
+            if told:
+                rows.append((heading, "paper", *(told.get(model, "") for model in models)))
+            for task in tasks:
+                here = f"here{f', {task}' * (len(tasks) > 1)}"
+                rows.append((heading, here, *(self.mean((task, m), score) for m in models)))
+        return rows
 
     def said(self, verdicts: Sequence[Verdict]) -> str:
         """How many are decided, what would decide the others, and whether a bound ended runs."""
@@ -314,6 +334,15 @@ class Section:
             for task, model in cell.arms
         ]
         return f"{heading}{shared}: {'; '.join(means)}"
+
+
+def anchor(heading: str) -> str:
+    """That GitHub gives a heading.
+
+    >>> anchor("Translation, Chinese into English")
+    'translation-chinese-into-english'
+    """
+    return "".join(c for c in heading.lower() if c.isalnum() or c in " -").replace(" ", "-")
 
 
 def counted(verdicts: Iterable[Verdict]) -> str:
@@ -422,6 +451,11 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
         .render(
             claims={n: Claim(cell, _asked(n, sections.values())) for n, cell in CLAIMS.items()},
             beside=BESIDE,
+            figures=sorted(
+                (s for s in sections.values() if s.study.figure),
+                key=lambda section: section.study.figure.number,
+            ),
+            anchor=anchor,
             sections=sections,
             asked=len(verdicts),
             decided=sum(verdict.holds is not None for verdict in verdicts),

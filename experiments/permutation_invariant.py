@@ -7,7 +7,17 @@ import keras
 from experiments.harness import scores
 from experiments.harness.digits import digits
 from experiments.harness.norms import NORMS
-from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
+from experiments.harness.study import (
+    Arm,
+    Curve,
+    Figure,
+    Parts,
+    Question,
+    Size,
+    Study,
+    Training,
+    arms,
+)
 
 LEVEL = 0.15  # nats of validation
 LARGE, SMALL = "batch 128", "batch 4"
@@ -31,7 +41,7 @@ STUDY = Study(
     name="permutation_invariant",
     title="Permutation invariant MNIST",
     paper="Ba et al. 2016, Figure 6: 784-1000-1000-10, BatchNorm and LayerNorm in the hidden "
-    "layers, batches of 128 and of 4, training likelihood and test error by update. LayerNorm is "
+    "layers, batches of 128 and of 4, training likelihood and test error by epoch. LayerNorm is "
     "the less sensitive to the size of the batch.",
     otherwise="Smaller: hidden layers of 256 units for 1,000. Adam, gradients clipped at norm 1; "
     "a net without a norm is there too; 55,000 digits to learn from, 5,000 to stop by. The level "
@@ -118,4 +128,15 @@ STUDY = Study(
         "nll": ("nll, nats", 1, 4),
         "epochs": (f"epochs to {LEVEL:g} nats", 1, 2),
     },
+    figure=Figure(
+        6,
+        "nll of training and error of the test, by epoch, at batches of 128 and of 4",
+        "nll and error in validation",
+        "epochs",
+        (
+            Curve("nll", "validation nll, nats", log=True),
+            Curve("accuracy", "validation error, %", -100, 100),
+        ),
+        {"accuracy": {}, "nll": {}},
+    ),
 )

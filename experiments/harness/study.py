@@ -195,6 +195,47 @@ class Question:
 
 
 @dataclasses.dataclass(frozen=True)
+class Curve:
+    """What is drawn of a run: plus + factor * score.
+
+    Attributes:
+        score: of the validations; or of what is measured on the way.
+        label: of its axis.
+        factor: to the unit of the label.
+        plus: what is added to that.
+        log: whether the axis is logarithmic, where all values are positive.
+    """
+
+    score: str
+    label: str
+    factor: float = 1.0
+    plus: float = 0.0
+    log: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure of Ba et al. 2016, to be drawn alike.
+
+    Attributes:
+        number: its own.
+        paper: what it shows, over what.
+        here: what ours shows.
+        along: "updates" or "epochs", which the curves are over.
+        curves: ours.
+        ends: scores that tell how it ends, and what the paper says of them, by model; nothing
+            where it has curves alone.
+    """
+
+    number: int
+    paper: str
+    here: str
+    along: str
+    curves: tuple[Curve, ...]
+    ends: Mapping[str, Mapping[str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
 class Study:
     """One file of `experiments`.
 
@@ -212,6 +253,7 @@ class Study:
             is its bound.
         scores: shown on the page: heading, factor and digits by name.
         figures: what the paper has, by (task, model), under the first of `scores`.
+        figure: the one of Ba et al. 2016 that it asks about, if there is one.
     """
 
     name: str
@@ -226,6 +268,7 @@ class Study:
     minutes: float
     scores: Mapping[str, tuple[str, float, int]]
     figures: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    figure: Figure | None = None
 
     def arm(self, task: str, model: str) -> Arm:
         """The arm of these names."""

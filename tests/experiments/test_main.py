@@ -9,7 +9,7 @@ from experiments import __main__ as experiments
 from experiments import page
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Ledger
-from experiments.harness.study import Run
+from experiments.harness.study import Figure, Run
 from tests.experiments import made
 
 DOCS = experiments.ROOT / "docs"
@@ -160,6 +160,36 @@ def test_figures_of_a_cell_name_what_differs_between_them():
     assert re.fullmatch(
         rf"{heading}: RNN \(gain 1\) \d.*; RNN \(gain 2\) \d.*", section.figures(cell)
     )
+
+
+def test_each_of_the_papers_six_figures_has_its_place_on_the_page():
+    studies = [study for study in experiments.STUDIES.values() if study.figure]
+    assert sorted(study.figure.number for study in studies) == [1, 2, 3, 4, 5, 6]
+    written = (DOCS / "experiments.md").read_text("utf-8")
+    for study in studies:
+        section = page.section(study, experiments.RESULTS)
+        _, _, block = written.partition(f"### {section.figure_heading}\n")
+        block, _, _ = block.partition("\n##")
+        assert f"](experiments/{study.name}.png)" in block
+        models = {model for _, model in section.found}
+        for score, told in study.figure.ends.items():
+            assert set(told) <= models
+            assert f"| {study.scores[score][0]} | here" in block
+        assert all(verdict.question.part in block for verdict in section.verdicts)
+
+
+def test_ends_of_a_figure_stand_below_those_of_the_paper(tmp_path):
+    size = dataclasses.replace(made.SIZE, rates=(1e-3,))
+    ends = {"error": {"BN": "0.7"}}
+    study = dataclasses.replace(made.STUDY, full=size, figure=Figure(1, "", "", "", (), ends))
+    ledger = Ledger(tmp_path / "made.json", study, size)
+    for arm in study.arms:
+        ledger.add(Run(arm, 1e-3, 0), made.entry(0.5))
+    assert page.section(study, tmp_path).ends == [
+        ("", "", "none", "BN"),
+        ("error", "paper", "", "0.7"),
+        ("error", "here", "0.500", "0.500"),
+    ]
 
 
 def test_every_claim_and_every_cell_beside_it_names_figures_that_there_are():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.harness import pictures
+from experiments.harness import pictures, study
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import first_runs, later_runs
-from experiments.harness.study import Drawings, Measurement
+from experiments.harness.study import Curve, Drawings, Measurement
 from tests.experiments import made
 
 
@@ -44,17 +44,34 @@ def test_errors_are_drawn_by_their_logarithm_where_they_have_one(
     assert figures[0].axes[0].get_yscale() == scale
 
 
-def test_what_is_measured_on_the_way_is_drawn_in_a_panel_each(ledger, tmp_path, monkeypatch):
+CURVES = (Curve("error", "rightness, %", -100, 100), Curve("error", "error", log=True))
+
+
+@pytest.mark.parametrize(("axis", "first"), [("epochs", 0.5), ("updates", 3.0)])
+def test_a_figure_of_the_paper_is_drawn_over_its_axes(ledger, tmp_path, monkeypatch, axis, first):
+    paper = study.Figure(1, "", "", axis, CURVES, {})
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
+    pictures.draw(dataclasses.replace(made.STUDY, figure=paper), ledger, tmp_path / "made.png")
+    labels = [(axes.get_xlabel(), axes.get_ylabel()) for axes in drawn[0].axes]
+    assert labels == [(axis, "rightness, %"), (axis, "error")]
+    assert [axes.get_yscale() for axes in drawn[0].axes] == ["linear", "log"]
+    lines = [axes.lines[0].get_xydata() for axes in drawn[0].axes]
+    np.testing.assert_allclose(
+        lines, [[[first, -100], [2 * first, 0]], [[first, 2], [2 * first, 1]]]
+    )
+
+
+def test_what_is_measured_on_the_way_is_drawn_by_its_rounds(ledger, tmp_path, monkeypatch):
     work = dataclasses.replace(made.STUDY.work, measure=lambda *_: {}, every=2)
-    scores = {"error": ("error", 1, 3), "weight": ("weight, %", 100, 1)}
-    study = dataclasses.replace(made.STUDY, work=work, scores=scores)
+    paper = study.Figure(1, "", "", "updates", (Curve("weight", "weight, %", 100),), {})
     for entry in ledger.entries:
         entry["measured"] = [[2, {"weight": 0.5}], [4, {"weight": 0.7}]]
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
-    pictures.draw(study, ledger, tmp_path / "made.png")
+    asked = dataclasses.replace(made.STUDY, work=work, figure=paper)
+    pictures.draw(asked, ledger, tmp_path / "made.png")
     (axes,) = drawn[0].axes
-    assert axes.get_title(loc="left") == "weight, %"
     np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[6, 50], [12, 70]])
 
 
