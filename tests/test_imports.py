@@ -1,4 +1,4 @@
-"""Imports run one way (design.md, section 2), and TensorFlow stays where it is named."""
+"""Imports run one way (CONTRIBUTING.md), and TensorFlow stays where it is named."""
 
 import ast
 import graphlib

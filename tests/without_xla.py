@@ -15,8 +15,8 @@ def trace(patch):
             the order in which they were made.
     """
     patch.setattr(programs, "array", array)
-    patch.setattr(recurrence, "compiled", without_xla)
-    patch.setattr(recurrence, "_traced_once", around)
+    patch.setattr(recurrence, "compiled", in_steps)
+    patch.setattr(recurrence, "traced", in_steps)
 
 
 def array(dtype, time, *shape):
@@ -24,18 +24,14 @@ def array(dtype, time, *shape):
     return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
 
 
-def without_xla(*function):
-    """A program as it is traced, once for all tests; an eager caller's runs step by step."""
-    return functools.partial(*function) if tf.executing_eagerly() else _graph_of(*function)
-
-
-def around(*function):
-    """What `recurrence` traces around the programs, whose trace would cost more than its run.
+def in_steps(function, *settings):
+    """A program as it is traced; an eager caller's runs step by step.
 
     What is traced around these programs is not to be taken for what is traced around compiled ones.
     """
-    return functools.partial(*function) if tf.executing_eagerly() else _traced(*function)
+    if tf.executing_eagerly():
+        return functools.partial(function, *settings)
+    return _traced(function, *settings)
 
 
-_graph_of = functools.cache(functools.partial(programs.compiled.__wrapped__, jit_compile=False))
-_traced = functools.cache(recurrence._traced_once.__wrapped__)
+_traced = functools.cache(programs.traced.__wrapped__)

@@ -7,6 +7,13 @@ from typing import Any
 from keras import constraints, initializers, ops, regularizers
 
 from keras_norm.layers.arguments import DeclaredArguments
+from keras_norm.layers.inputs import (
+    as_axis,
+    canonical_axes,
+    feature_sizes,
+    require_floating,
+    with_features,
+)
 
 
 class Normalization(DeclaredArguments):
@@ -36,6 +43,41 @@ class Normalization(DeclaredArguments):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The input's own shape."""
         return input_shape
+
+
+class FeatureNormalization(Normalization):
+    """Base of the layers that normalize each sample over an axis or several.
+
+    A subclass gives `normalize`, of a floating tensor over given axes. Of a tf.RaggedTensor the
+    values are normalized, whose axes are its last ones.
+    """
+
+    def __init__(self, *, axis: int | Sequence[int], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.axis = as_axis(axis)
+
+    def build(self, input_shape: Any) -> None:
+        """Find the sizes of the axes, which `call` holds its inputs to."""
+        self._shape = feature_sizes(self.axis, input_shape)
+
+    def call(self, inputs: Any) -> Any:
+        """Normalize `inputs`."""
+        require_floating(inputs, self)
+        if not hasattr(inputs, "flat_values"):
+            return self.normalize(*with_features(inputs, self.axis, self._shape))
+        values, shape = inputs.flat_values, inputs.shape
+        axes = [a - len(shape) for a in canonical_axes(self.axis, shape)]
+        if axes[0] <= -len(values.shape):
+            raise ValueError(
+                "A RaggedTensor is normalized over axes within its values. Received "
+                f"axis={self.axis} for inputs of shape {tuple(shape)}: make them dense, and mask "
+                "the padding."
+            )
+        return inputs.with_flat_values(self.normalize(*with_features(values, axes, self._shape)))
+
+    def normalize(self, x: Any, axes: list[int]) -> Any:
+        """Normalize `x` over `axes`, each in [0, rank)."""
+        raise NotImplementedError
 
 
 class AffineNormalization(Normalization):

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.affine import broadcastable
-from keras_norm.layers.batch_statistics import BatchStatistics, StatisticsNormalization
+from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, feature_sizes, is_int, require_floating
 from keras_norm.layers.renorm import Renorm
 from keras_norm.ops import ghosts, kernels
@@ -147,7 +147,19 @@ class BatchNormalization(StatisticsNormalization):
             return self._infer(inputs)
         if self.virtual_batch_size is not None:
             return self._normalize_ghosts(inputs, mask, self.virtual_batch_size)
-        y, batch = self._train(inputs, mask)
+        all_reduce = identity
+        if self.synchronized:
+            from keras_norm.ops.tensorflow_batch_norm import sum_over_replicas as all_reduce
+        y, batch = self.normalize_batch(
+            inputs,
+            self._axis,
+            [a for a in range(len(inputs.shape)) if a != self._axis],
+            self._moving(inputs),
+            mask,
+            all_reduce,
+            self._renorm,
+            fused=True,
+        )
         mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
         if self._renorm is None:
             self.update_statistics(mean, variance, valid)
@@ -164,16 +176,6 @@ class BatchNormalization(StatisticsNormalization):
         moving = (self.moving_mean, self.moving_variance)
         y = normalize_with(inputs, *moving, self.gamma, self.beta, self.epsilon)
         return ops.cast(y, self.compute_dtype)
-
-    def _train(self, inputs: Any, mask: Any) -> tuple[Any, BatchStatistics]:
-        """Normalize with the batch's statistics."""
-        all_reduce = identity
-        if self.synchronized:
-            from keras_norm.ops.tensorflow_batch_norm import sum_over_replicas as all_reduce
-        reduced = [a for a in range(len(inputs.shape)) if a != self._axis]
-        return self.normalize_batch(
-            inputs, self._axis, reduced, self._moving(inputs), mask, all_reduce, self._renorm
-        )
 
     def _normalize_ghosts(self, inputs: Any, mask: Any, virtual_batch_size: int) -> Any:
         x, alive = ghosts.split(inputs, mask, virtual_batch_size)

@@ -48,6 +48,7 @@ class StatisticsNormalization(MovingStatistics):
         renorm: Renorm | None = None,
         fewest: int = 1,
         dtype: str | None = None,
+        fused: bool = False,
     ) -> tuple[Any, BatchStatistics]:
         """Normalize with the batch's own statistics, as training does.
 
@@ -61,13 +62,15 @@ class StatisticsNormalization(MovingStatistics):
             renorm: corrects gamma and beta, or None.
             fewest: positions that statistics need.
             dtype: of the result; None for the layer's own.
+            fused: whether a kernel may do it, where there is one. A loop would wait at every
+                timestep for it to start.
 
         Returns:
             The normalized tensor, and the statistics to move towards.
         """
         plain = mask is None and all_reduce is identity and renorm is None
         leading = reduced == list(range(len(reduced)))
-        if plain and leading and kernels.has_batch_norm(x, axis, "training"):
+        if fused and plain and leading and kernels.has_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
             kept = len(x.shape) - len(reduced)

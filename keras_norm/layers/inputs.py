@@ -1,7 +1,7 @@
 """What a normalization takes, and errors that say what was received and what to do."""
 
 import numbers
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -107,33 +107,3 @@ def with_features(
         shape = ops.shape(inputs)
         inputs = ops.reshape(inputs, [built.get(a, size) for a, size in enumerate(shape)])
     return inputs, axes
-
-
-def over_features(
-    normalize: Callable[[Any, list[int]], Any], inputs: Any, layer: Any, sizes: Sequence[int]
-) -> Any:
-    """Normalize floating inputs over the axes that `layer` was built for.
-
-    Of a tf.RaggedTensor the values are normalized, whose axes are its last ones.
-
-    Args:
-        normalize: (tensor, its axes) -> tensor.
-        inputs: what the layer is called on.
-        layer: the layer, with its `axis`.
-        sizes: of the axes that it was built for.
-
-    Raises:
-        TypeError: the inputs are no floating ones.
-        ValueError: as `with_features`, or an axis whose sizes are ragged.
-    """
-    require_floating(inputs, layer)
-    if not hasattr(inputs, "flat_values"):
-        return normalize(*with_features(inputs, layer.axis, sizes))
-    values, rank = inputs.flat_values, len(inputs.shape)
-    last = [a - rank for a in canonical_axes(layer.axis, inputs.shape)]
-    if last[0] <= -len(values.shape):
-        raise ValueError(
-            f"A RaggedTensor is normalized over axes within its values. Received axis={layer.axis} "
-            f"for inputs of shape {tuple(inputs.shape)}: make them dense, and mask the padding."
-        )
-    return inputs.with_flat_values(normalize(*with_features(values, last, sizes)))

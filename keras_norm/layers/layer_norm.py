@@ -7,14 +7,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import as_axis, feature_sizes, over_features
+from keras_norm.layers.affine import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormalization(AffineNormalization):
+class LayerNormalization(FeatureNormalization, AffineNormalization):
     """Normalize each sample over its features.
 
     ::
@@ -69,7 +68,7 @@ class LayerNormalization(AffineNormalization):
         **kwargs: Any,
     ) -> None:
         center, scale = center and not rms_scaling, scale or rms_scaling
-        super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
+        super().__init__(axis=axis, epsilon=epsilon, center=center, scale=scale, **kwargs)
         if epsilon_placement not in ("inside", "outside"):
             raise ValueError(
                 "epsilon_placement must be 'inside' or 'outside' (of the root). "
@@ -77,14 +76,13 @@ class LayerNormalization(AffineNormalization):
             )
         if ddof not in (0, 1):
             raise ValueError(f"ddof must be 0 or 1. Received: ddof={ddof!r}.")
-        self.axis = as_axis(axis)
         self.epsilon_placement = epsilon_placement
         self.ddof = ddof
         self.rms_scaling = rms_scaling
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta over the normalized axes."""
-        self._shape = feature_sizes(self.axis, input_shape)
+        super().build(input_shape)
         if math.prod(self._shape) <= self.ddof:
             raise ValueError(
                 f"ddof={self.ddof} needs more than {self.ddof} features. Received inputs of shape "
@@ -92,11 +90,8 @@ class LayerNormalization(AffineNormalization):
             )
         self.add_affine_weights(self._shape)
 
-    def call(self, inputs: Any) -> Any:
-        """Normalize `inputs`."""
-        return over_features(self._normalize, inputs, self, self._shape)
-
-    def _normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Any, axes: list[int]) -> Any:
+        """Normalize `x`."""
         m = moments(x, axes)
         n = math.prod(self._shape)
         y = normalize(

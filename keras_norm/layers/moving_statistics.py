@@ -119,19 +119,6 @@ class MovingStatistics(AffineNormalization):
             after = ops.where(valid, (1.0 - w) * before + w * batch, before)
             moving.assign(ops.cast(after, moving.dtype))
 
-    def update_step(self, mean: Any, variance: Any, valid: Any, step: Any) -> None:
-        """Move the row of one timestep, the last row for a timestep beyond it.
-
-        Args:
-            mean: (1, features).
-            variance: (1, features).
-            valid: bool (1, 1), whether the timestep counts.
-            step: int, from 0 on.
-        """
-        rows = self.moving_mean.shape[0]
-        here = ops.expand_dims(ops.arange(rows), -1) == ops.minimum(step, rows - 1)
-        self.update_statistics(mean, variance, ops.logical_and(valid, here))
-
     def update_steps(self, mean: Any, variance: Any, valid: Any) -> None:
         """Move each row towards the statistics of its timesteps, in one update a row.
 

@@ -6,14 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import Normalization, broadcastable
-from keras_norm.layers.inputs import as_axis, feature_sizes, over_features
+from keras_norm.layers.affine import FeatureNormalization, broadcastable
 from keras_norm.ops.moments import mean_square, statistics_dtype
 from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class RMSNormalization(Normalization):
+class RMSNormalization(FeatureNormalization):
     """Divide each sample by the root mean square of its features.
 
     ::
@@ -46,19 +45,15 @@ class RMSNormalization(Normalization):
     def __init__(
         self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
     ) -> None:
-        super().__init__(epsilon=epsilon, **kwargs)
-        self.axis = as_axis(axis)
+        super().__init__(axis=axis, epsilon=epsilon, **kwargs)
 
     def build(self, input_shape: Any) -> None:
         """Create the gain over the normalized axes."""
-        shape = feature_sizes(self.axis, input_shape)
-        self.scale = self.add_weight(name="scale", shape=shape, initializer="ones", autocast=False)
+        super().build(input_shape)
+        self.scale = self.add_weight(self._shape, "ones", autocast=False, name="scale")
 
-    def call(self, inputs: Any) -> Any:
-        """Normalize `inputs`."""
-        return over_features(self._normalize, inputs, self, self.scale.shape)
-
-    def _normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Any, axes: list[int]) -> Any:
+        """Normalize `x`."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         gamma = broadcastable(self.scale, len(x.shape), axes)
         y = normalize(x, mean_square(x, axes), self.epsilon, gamma=gamma)

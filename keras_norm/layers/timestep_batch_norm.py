@@ -115,11 +115,13 @@ class TimestepBatchNormalization(StatisticsNormalization):
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
         y, (mean, variance, valid) = self.normalize_batch(
-            inputs, rank - 1, [0], moving, mask, fewest=FEWEST
+            inputs, rank - 1, [0], moving, mask, fewest=FEWEST, fused=step is None
         )
         if step is None:
             self.update_steps(mean[0], variance[0], valid[0])
         else:
             # A batch too small for statistics has those of the rows of its steps.
-            self.update_step(mean[:1], variance[:1], valid, ops.max(steps))
+            rows = ops.expand_dims(ops.arange(self.max_timesteps), -1)
+            here = rows == ops.minimum(ops.max(steps), self.max_timesteps - 1)
+            self.update_statistics(mean[:1], variance[:1], ops.logical_and(valid, here))
         return y

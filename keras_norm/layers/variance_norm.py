@@ -6,14 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.inputs import as_axis, feature_sizes, over_features
+from keras_norm.layers.affine import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
-class VarianceNormalization(AffineNormalization):
+class VarianceNormalization(FeatureNormalization, AffineNormalization):
     """Divide each sample by the deviation of its features, without centring it.
 
     ::
@@ -55,19 +54,15 @@ class VarianceNormalization(AffineNormalization):
         scale: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(epsilon=epsilon, center=center, scale=scale, **kwargs)
-        self.axis = as_axis(axis)
+        super().__init__(axis=axis, epsilon=epsilon, center=center, scale=scale, **kwargs)
 
     def build(self, input_shape: Any) -> None:
         """Create gamma and beta, where they are asked for."""
-        self._shape = feature_sizes(self.axis, input_shape)
+        super().build(input_shape)
         self.add_affine_weights(self._shape)
 
-    def call(self, inputs: Any) -> Any:
-        """Normalize `inputs`."""
-        return over_features(self._normalize, inputs, self, self._shape)
-
-    def _normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Any, axes: list[int]) -> Any:
+        """Normalize `x`."""
         variance = moments(x, axes).variance
         affine = self.affine_weights(len(x.shape), axes)
         y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, **affine)

@@ -381,6 +381,19 @@ def test_step_in_a_graph_may_be_unknown():
         np.testing.assert_allclose(infer(x[:, t], t), expected[:, t], rtol=0, atol=1e-11)
 
 
+def test_a_step_of_every_sequence_trains_in_a_graph(form):
+    """So a cell in keras.layers.RNN is trained."""
+    layer = TimestepBatchNormalization(4)
+    layer.build((None, WIDTH))
+    train = tf.function(
+        lambda x, step: layer(x, training=True, step=step),
+        input_signature=[tf.TensorSpec((None, WIDTH)), tf.TensorSpec((None,), "int32")],
+    )
+    x = draw(1)[:, 0].astype("float32")
+    expected = (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + layer.epsilon)
+    np.testing.assert_allclose(train(x, np.ones(len(x), "int32")), expected, rtol=0, atol=1e-5)
+
+
 # Graphs, numerics -------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 The products x W and h U come normalized and with their biases, gate by gate. A cell gives
 
 - `GROUPS`: the number of gates in each group of columns, which have a norm in common,
-- `STATES`: the number of its states,
 - `SAVED`: the number of arrays, as wide as a state, that its backward pass needs of the step,
 - `KERNEL`, `RECURRENT`: which of the gradients that `backward` returns belongs to each group of x W
   and of h U,
@@ -34,7 +33,6 @@ class LSTM:
     """i, f, g, o = x + u; c = s(f) c + s(i) tanh(g); h = s(o) tanh(norm(c))."""
 
     GROUPS = (4,)
-    STATES = 2
     SAVED = 4
     KERNEL = RECURRENT = (0,)
 
@@ -65,7 +63,6 @@ class GRU:
     """z, r = s(x_zr + u_zr); n = tanh(x_n + r u_n); h = z h + (1 - z) n."""
 
     GROUPS = (2, 1)
-    STATES = 1
     SAVED = 4
     KERNEL = (0, 1)
     RECURRENT = (0, 2)
@@ -94,7 +91,6 @@ class SimpleRNN:
     """h = tanh(x + u)."""
 
     GROUPS = (1,)
-    STATES = 1
     SAVED = 1
     KERNEL = RECURRENT = (0,)
 

@@ -74,7 +74,8 @@ def forward(
     paths = len(states) if training else 1
     path = [array(dtype, time + 1, None, units).write(0, state) for state in states[:paths]]
     widths = spec.kept if training else {}
-    kept = tf.nest.map_structure(lambda width: array(dtype, time, None, width), widths)
+    rows = projected.shape[1]  # an eager array that no step has written wants to know
+    kept = tf.nest.map_structure(lambda width: array(dtype, time, rows, width), widths)
     learned = [[array(dtype, time, units) for _ in range(3)] for _ in spec.learning]
 
     def body(t: Any, states: Any, path: Any, kept: Any, learned: Any) -> Any:

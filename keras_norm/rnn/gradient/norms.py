@@ -11,12 +11,14 @@ over the n rows that are alive. With moving statistics, or with those of the bat
     da = gamma r (dy - (sum(dy) + a' sum(dy a')) / n)        a' = (a - mean) r
 """
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 
-class RowNorm(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class RowNorm:
     """A norm of rows: LayerNorm where `centred`, else RMSNorm."""
 
     centred: bool
@@ -28,6 +30,7 @@ def of_rows(norm: Any) -> RowNorm | None:
     return norm if isinstance(norm, RowNorm) else None
 
 
+@dataclasses.dataclass
 class StateNorm:
     """y = gamma (c - mean) scale + beta, with scale = 1 / sqrt(var + epsilon), of rows c.
 
@@ -41,11 +44,10 @@ class StateNorm:
             these.
     """
 
-    def __init__(self, norm: RowNorm | None, gamma: Any, beta: Any, statistics: list[Any]) -> None:
-        self.norm = norm
-        self.gamma = gamma
-        self.beta = beta
-        self.statistics = statistics
+    norm: RowNorm | None
+    gamma: Any
+    beta: Any
+    statistics: list[Any]
 
     def forward(self, c: Any) -> Any:
         """The norm of c."""
@@ -98,7 +100,8 @@ def product_statistics(a: Any, norm: RowNorm, shifted: bool) -> list[Any]:
     return [tf.math.rsqrt(row_mean(centred * centred) + norm.epsilon), *means]
 
 
-class BatchNorm(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class BatchNorm:
     """A norm of columns; where it is `learning` with the statistics of the batch."""
 
     epsilon: float
@@ -115,6 +118,7 @@ class Statistics(NamedTuple):
     r: Any
 
 
+@dataclasses.dataclass
 class BatchNormStep:
     """A batch norm at one timestep.
 
@@ -129,22 +133,13 @@ class BatchNormStep:
             own `variance` beside; in a backward pass these.
     """
 
-    def __init__(
-        self,
-        norm: BatchNorm,
-        gamma: Any,
-        beta: Any,
-        alive: list[Any],
-        moving: Statistics | None = None,
-        statistics: Statistics | None = None,
-    ) -> None:
-        self.norm = norm
-        self.gamma = gamma
-        self.beta = beta
-        self.alive = alive
-        self.moving = moving
-        self.statistics: Any = statistics
-        self.variance: Any = None
+    norm: BatchNorm
+    gamma: Any
+    beta: Any
+    alive: list[Any]
+    moving: Any = None
+    statistics: Any = None
+    variance: Any = None
 
     def forward(self, a: Any) -> Any:
         """The norm of a (batch, n)."""

@@ -78,7 +78,7 @@ def run(
     # What is normalized over the batch cannot be split, nor is there a second core within XLA.
     whole = spec.learning or sequences.shape[0] == 1 or xla_compiles() or not computes_on_cpu()
     parts = 1 if whole else PARTS
-    plan = Plan(sequences.shape[-1], parts, open_batch, open_time, return_sequences)
+    plan = Plan(parts, open_batch, open_time, return_sequences)
     if mask is None and spec.masked:
         mask = tf.ones(tf.shape(sequences)[:2], "bool")
     layers = cell.slot_layers()
@@ -89,7 +89,8 @@ def run(
         for slot, there in places.items()
         for statistics in _moving_statistics(layers[slot], there, time, spec.dtype)
     ]
-    setting = Setting(moving, _listed(mask), *map(_listed, dropout_masks))
+    masks = [] if mask is None else [mask[:, :, None]]
+    setting = Setting(moving, masks, *map(_listed, dropout_masks))
     given = Arguments([sequences], list(states), *_weights(cell, spec))
     path, states, statistics = recurrence(spec, plan, training, given, setting)
 

@@ -1,8 +1,9 @@
-"""What the programs of the two loops share: vectors, norms at a timestep, arrays, compilation.
+"""What the programs of the two loops share: vectors, norms at a timestep, arrays, traces.
 
 Batch and time may be of any size: XLA compiles a program for each pair that comes by.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ import tensorflow as tf
 from keras_norm.rnn.gradient.norms import BatchNormStep, Statistics
 from keras_norm.rnn.gradient.spec import Place, Spec
 
-# Programs that are kept, the latest used: two or three for each kind of cell, its norms and units.
-PROGRAMS = 128
+# Traces that are kept, the latest used: some eight for each kind of cell, its norms and its units,
+# of which two or three are XLA programs.
+TRACES = 512
 
 
 class Vectors(NamedTuple):
@@ -81,11 +83,11 @@ def stack(arrays: Any) -> Any:
     return tf.nest.map_structure(lambda a: a.stack(), arrays)
 
 
-@functools.lru_cache(maxsize=PROGRAMS)
-def compiled(
-    function: Callable[..., Any], *settings: Any, jit_compile: bool = True
+@functools.lru_cache(maxsize=TRACES)
+def traced(
+    function: Callable[..., Any], *settings: Any, jit_compile: bool = False
 ) -> Callable[..., Any]:
-    """The function of these settings as an XLA program. One trace serves every batch and time.
+    """The function of these settings. One trace of it serves every batch and time, and all layers.
 
     It calls a concrete function: calling a `tf.function` with jit_compile puts its caller into the
     context of XLA for as long as it takes, in which TensorFlow cannot differentiate a conditional.
@@ -95,11 +97,17 @@ def compiled(
 
     def run(*arguments: Any) -> Any:
         signature = tf.nest.map_structure(_of_any_size, arguments)
-        with tf.init_scope():
-            traced = program.get_concrete_function(*signature)
-        return traced(*arguments)
+        # What is traced there sees nothing of its first caller, and can have no tape of its own.
+        with tf.init_scope() if jit_compile else contextlib.nullcontext():
+            concrete = program.get_concrete_function(*signature)
+        return concrete(*arguments)
 
     return run
+
+
+def compiled(function: Callable[..., Any], *settings: Any) -> Callable[..., Any]:
+    """`traced`, as an XLA program."""
+    return traced(function, *settings, jit_compile=True)
 
 
 def _of_any_size(x: Any) -> tf.TensorSpec:

@@ -5,7 +5,7 @@ all timesteps (see `products`).
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -15,7 +15,7 @@ from keras_norm.rnn.gradient.backward import backward
 from keras_norm.rnn.gradient.forward import Forward, forward
 from keras_norm.rnn.gradient.norms import Statistics
 from keras_norm.rnn.gradient.products import centre, gram, multiply, row_sums
-from keras_norm.rnn.gradient.programs import PROGRAMS, Vectors, compiled, under
+from keras_norm.rnn.gradient.programs import Vectors, compiled, traced, under
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 # XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
@@ -29,10 +29,8 @@ class Plan(NamedTuple):
     """How the batch is run: in how many parts, side by side; whether batch and time are open.
 
     Layers that return sequences have the programs of those that do not: a stack compiles once.
-    Inputs of another width, `features`, are another plan: a trace for all widths knows none.
     """
 
-    features: int
     parts: int
     open_batch: bool
     open_time: bool
@@ -60,10 +58,10 @@ class Setting(NamedTuple):
     """What a recurrence has besides: no gradient goes there.
 
     `moving` are the moving statistics (time, units) of each batch norm, in the order of
-    `Spec.batch_norms`; `mask` is [] or [bool (batch, time)]; `input_dropout` and `dropout` are the
-    factors of x (batch, features) and of h (batch, units), none, one, or one for each gate. In a
-    part of the batch all are time first, `dropout` alone is left of the factors, and `steps` is the
-    number of timesteps, after which all is padding.
+    `Spec.batch_norms`; `mask` is [] or [bool (batch, time, 1)]; `input_dropout` and `dropout` are
+    the factors of x (batch, features) and of h (batch, units), none, one, or one for each gate. In
+    a part of the batch all are time first, `dropout` alone is left of the factors, and `steps` is
+    the number of timesteps, after which all is padding.
     """
 
     moving: list[Statistics]
@@ -96,14 +94,15 @@ def recurrence(
     def run(*flat: Any) -> Any:
         # A tape that watches the programs would have XLA differentiate them.
         still = tf.nest.map_structure(tf.stop_gradient, _like(given, flat))
-        outcome = _traced_once(_outcome, spec, plan, training)(still, setting)
+        outcome = traced(_outcome, spec, plan, training, True)(still, setting)
 
         def gradient(*d_results: Any) -> list[Any]:
             kept = outcome.kept
             if not training:
-                kept = _traced_once(_outcome, spec, plan, True)(still, setting).kept
-            d_results = d_results[: len(outcome.results)]
-            return _gradient(spec, plan, _like(given, flat), setting, kept, d_results)
+                kept = traced(_outcome, spec, plan, True, True)(still, setting).kept
+            # Rows that were gathered have sparse gradients.
+            dense = [tf.convert_to_tensor(d) for d in d_results[: len(outcome.results)]]
+            return _gradient(spec, plan, _like(given, flat), setting, kept, dense)
 
         return [*outcome.results, *tf.nest.flatten(outcome.statistics)], gradient
 
@@ -128,16 +127,12 @@ class Outcome(NamedTuple):
 
 
 def _outcome(
-    spec: Spec,
-    plan: Plan,
-    training: bool,
-    given: Arguments,
-    setting: Setting,
-    run: Callable[..., Any] | None = None,
+    spec: Spec, plan: Plan, training: bool, compiles: bool, given: Arguments, setting: Setting
 ) -> Outcome:
-    """Run a recurrence; XLA compiles the loop, where nothing else is to `run` it."""
-    loop = (run or compiled)(forward, spec, training)
-    kept = [_forward(spec, loop, *part) for part in _parts(spec, plan, given, setting)]
+    """Run a recurrence; for a second gradient nothing is compiled."""
+    around, of_loop = (traced, compiled) if compiles else (functools.partial, functools.partial)
+    of_part = around(_forward, spec, of_loop(forward, spec, training))
+    kept = [of_part(*part) for part in _parts(spec, plan, given, setting)]
     batch, time = tf.unstack(tf.shape(given.xs[0])[:2])
     lefts = [left for _, left in kept]
     states = zip(*(left.states for left in lefts), strict=True)
@@ -173,20 +168,13 @@ def _gradient_of_outcome(
         d_path = tf.zeros([time, plan.parts * rows, spec.units], spec.dtype)
     d_states = d_results[plan.return_sequences :]
     d_states = [_filled(d, [plan.parts * rows]) for d in d_states]
-    gradients = []
-    for k, (part, of_part) in enumerate(zip(parts, kept, strict=True)):
+    of_part, gradients = traced(_gradients, spec), []
+    for k, (part, of_loop) in enumerate(zip(parts, kept, strict=True)):
         here = slice(k * rows, (k + 1) * rows)
         d_here = d_path[:, here], [d[here] for d in d_states]
-        gradients.append(_gradients(spec, *part, *of_part, *d_here))
+        gradients.append(of_part(*part, *of_loop, *d_here))
     arguments = [part for part, _ in parts]
     return tape.gradient(arguments, flat, gradients, unconnected_gradients="zero")
-
-
-@functools.lru_cache(maxsize=PROGRAMS)
-def _traced_once(function: Any, *settings: Any) -> Any:
-    """A function of these settings, traced once for all layers and steps."""
-    given = functools.partial(function, *settings)
-    return tf.function(given, autograph=False, reduce_retracing=True)
 
 
 def _gradient(
@@ -204,7 +192,7 @@ def _gradient(
     def first(*both: Any) -> Any:
         still = [tf.stop_gradient(tensor) for tensor in both]
         at, d = _like(given, still[: len(flat)]), still[len(flat) :]
-        gradients = _traced_once(_gradient_of_outcome, spec, plan)(at, setting, kept, d)
+        gradients = traced(_gradient_of_outcome, spec, plan)(at, setting, kept, d)
 
         def second(*dd: Any) -> Any:
             _require_second_gradient(dd[0])
@@ -213,7 +201,7 @@ def _gradient(
                 with tf.GradientTape() as inner:
                     inner.watch(both[: len(flat)])
                     at = _like(given, both[: len(flat)])
-                    results = _outcome(spec, plan, True, at, setting, functools.partial).results
+                    results = _outcome(spec, plan, True, False, at, setting).results
                 gradients = inner.gradient(results, both[: len(flat)], both[len(flat) :], "zero")
             return outer.gradient(gradients, both, dd, "zero")
 
@@ -247,6 +235,7 @@ def _parts(
     spec: Spec, plan: Plan, given: Arguments, setting: Setting
 ) -> list[tuple[Arguments, Setting]]:
     """The parts of the batch, filled up to the sizes that programs are compiled for."""
+    _tell_rows(spec, given)
     (sequences,), dropout = given.xs, setting.input_dropout
     batch, time = tf.unstack(tf.shape(sequences)[:2])
     rows, length = -(-batch // plan.parts), time
@@ -265,7 +254,7 @@ def _parts(
 
     xs = [over_time(sequences * m[:, None, :]) for m in dropout] or [over_time(sequences)]
     states = list(map(over_batch, given.states))
-    mask = [_time_major(_filled(m, size))[:, :, None] for m in setting.mask]
+    mask = [_time_major(_filled(m, size)) for m in setting.mask]
     moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
     masks = list(map(over_batch, setting.dropout))
     kernel, recurrent = (
@@ -281,6 +270,12 @@ def _parts(
         rows_of = [m[:, here] for m in mask], [m[here] for m in masks]
         parts.append((arguments, Setting(moving, rows_of[0], [], rows_of[1], steps)))
     return parts
+
+
+def _tell_rows(spec: Spec, given: Arguments) -> None:
+    """Let a trace, which is one for every batch, know how many rows the kernels have."""
+    given.kernel.set_shape([given.xs[0].shape[-1], None])
+    given.recurrent.set_shape([spec.units, None])
 
 
 def _rounded(n: Any, sizes: list[int]) -> Any:
@@ -325,6 +320,7 @@ def _gradients(
     d_states: list[Any],
 ) -> Arguments:
     """The gradients of all arguments."""
+    _tell_rows(spec, given)
     vectors = given.vectors
     hs = under(setting.dropout, left.path[0][:-1])
     xs, rows = [_rows(x) for x in given.xs], [_rows(h) for h in hs]

@@ -1,4 +1,4 @@
-"""What a fast sequence form is made for: all that its XLA programs depend on, but sizes."""
+"""What a recurrence is: all that its XLA programs depend on, but sizes."""
 
 from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple

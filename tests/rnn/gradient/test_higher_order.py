@@ -46,6 +46,14 @@ def test_two_tapes(kind, norm):
     )
 
 
+def test_two_tapes_where_one_part_of_the_batch_has_no_rows():
+    """Ten rows are two parts of sixteen, of which the second one takes no step."""
+    layer, x = kinds.build(SIMPLE_RNN, LayerNormalization()), kinds.cast(kinds.inputs(10, 2))
+    found = two_tapes(lambda x: layer(x, training=True)[0], x)
+    layer.compiled = False
+    kinds.assert_close(found, two_tapes(lambda x: layer(x, training=True)[0], x))
+
+
 def two_tapes(call, x):
     with tf.GradientTape() as outer:
         outer.watch(x)

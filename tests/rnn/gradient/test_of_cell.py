@@ -65,6 +65,13 @@ def test_what_is_not_covered(kind, norm, options):
         refusing(kinds.inputs())
 
 
+def test_norms_of_different_kinds_are_different_recurrences():
+    """Whatever their numbers: each has its own programs."""
+    norms = LayerNormalization(epsilon=1.0), TimestepBatchNormalization(3, epsilon=1.0)
+    of_rows, of_batch = (spec_of(kinds.build(SIMPLE_RNN, norm)) for norm in norms)
+    assert of_rows.kernel != of_batch.kernel
+
+
 def test_only_training_learns():
     layer = kinds.build(LSTM, COVERED["timestep"])
     assert spec_of(layer).learning == list(spec_of(layer).batch_norms)

@@ -153,6 +153,22 @@ def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics():
     kinds.assert_close(*found)
 
 
+def test_rows_that_are_gathered_have_gradients():
+    """Of them alone, sparse ones."""
+
+    def gathered(layer, x):
+        @tf.function(autograph=False)
+        def gradient(x):
+            with tf.GradientTape() as tape:
+                y = layer(x, training=True)[0]
+                loss = tf.reduce_sum(tf.sin(tf.gather(y, [0, 2])))
+            return tape.gradient(loss, [v.value for v in layer.trainable_variables])
+
+        return gradient(x)
+
+    kinds.assert_trains_as_the_loop(maker(SIMPLE_RNN), kinds.cast(kinds.inputs()), run=gathered)
+
+
 # Sizes ------------------------------------------------------------------------------------------
 
 
