@@ -166,16 +166,19 @@ def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
     def cast(weight: Any) -> Any:
         return tf.cast(weight, spec.dtype)
 
+    def vector(slots: list[str], names: tuple[str, ...], fill: Any) -> Any:
+        parts = []
+        for slot in slots:
+            found = (getattr(layers.get(slot), name, None) for name in names)
+            weight = next((w for w in found if hasattr(w, "shape")), None)
+            width = cell.slots.widths.get(slot, cell.units)
+            parts.append(fill([width], spec.dtype) if weight is None else cast(weight))
+        return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
+
     vectors = []
     biases = (weights.bias, weights.recurrent_bias, None)
     for slots, bias in zip((*slots_of(cell), ["state_norm"]), biases, strict=True):
-        gammas, betas = [], []
-        for slot in slots:
-            layer, width = layers.get(slot), cell.slots.widths.get(slot, cell.units)
-            gamma = getattr(layer, "gamma", getattr(layer, "scale", None))
-            beta = getattr(layer, "beta", None)
-            gammas.append(tf.ones([width], spec.dtype) if gamma is None else cast(gamma))
-            betas.append(tf.zeros([width], spec.dtype) if beta is None else cast(beta))
-        beta = tf.concat(betas, axis=0)
-        vectors += [tf.concat(gammas, axis=0), beta if bias is None else beta + cast(bias)]
+        beta = vector(slots, ("beta",), tf.zeros)
+        vectors.append(vector(slots, ("gamma", "scale"), tf.ones))
+        vectors.append(beta if bias is None else beta + cast(bias))
     return cast(weights.kernel), cast(weights.recurrent_kernel), Vectors(*vectors)
