@@ -15,7 +15,8 @@ NAMES = [getattr(keras_norm, name) for name in keras_norm.__all__]
 PUBLIC = [cls for cls in NAMES if isinstance(cls, type)]
 REQUIRED = {"units": 3, "max_timesteps": 2}
 INTERNAL = (
-    "Preset",
+    "FeatureNormalization",
+    "MovingStatistics",
     "NormCell",
     "NormRNN",
     "CellLayer",

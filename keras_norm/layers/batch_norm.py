@@ -9,7 +9,7 @@ from keras import ops
 from keras_norm.layers.affine import broadcastable
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, feature_sizes, is_int, require_floating
-from keras_norm.layers.renorm import Renorm
+from keras_norm.layers.renorm import add_renorm_weights, require_renorm, update_renorm
 from keras_norm.ops import ghosts, kernels
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import identity, statistics_dtype
@@ -119,13 +119,14 @@ class BatchNormalization(StatisticsNormalization):
                 "renorm keeps exponential averages; debias and momentum=None do not go with it. "
                 f"Received: renorm=True, debias={debias}, momentum={momentum}."
             )
+        if renorm:
+            require_renorm(renorm_clipping, renorm_momentum)
         self.axis = int(axis)
         self.virtual_batch_size = virtual_batch_size
         self.renorm = renorm
         self.renorm_clipping = renorm_clipping
         self.renorm_momentum = renorm_momentum
         self.synchronized = synchronized
-        self._renorm = Renorm(renorm_clipping, renorm_momentum) if renorm else None
 
     def build(self, input_shape: Any) -> None:
         """Create gamma, beta and the moving statistics."""
@@ -133,8 +134,8 @@ class BatchNormalization(StatisticsNormalization):
         features = feature_sizes(self.axis, input_shape)
         self.add_affine_weights(features)
         self.add_statistics(features)
-        if self._renorm is not None:
-            self._renorm.add_weights(self, features)
+        if self.renorm:
+            add_renorm_weights(self, features)
         axes = {self._axis: features[0]}
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
 
@@ -157,14 +158,14 @@ class BatchNormalization(StatisticsNormalization):
             self._moving(inputs),
             mask,
             all_reduce,
-            self._renorm,
+            self.renorm,
             fused=True,
         )
         mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
-        if self._renorm is None:
-            self.update_statistics(mean, variance, valid)
+        if self.renorm:
+            update_renorm(self, mean, variance, valid)
         else:
-            self._renorm.update(self, mean, variance, valid)
+            self.update_statistics(mean, variance, valid)
         return y
 
     def _infer(self, inputs: Any) -> Any:

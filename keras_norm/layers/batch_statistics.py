@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from keras_norm.layers.moving_statistics import MovingStatistics
-from keras_norm.layers.renorm import Renorm
+from keras_norm.layers.renorm import renormalized
 from keras_norm.ops import kernels
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
@@ -45,7 +45,7 @@ class StatisticsNormalization(MovingStatistics):
         moving: tuple[Any, Any],
         mask: Any = None,
         all_reduce: Callable[[Any], Any] = identity,
-        renorm: Renorm | None = None,
+        renorm: bool = False,
         fewest: int = 1,
         dtype: str | None = None,
         fused: bool = False,
@@ -59,7 +59,7 @@ class StatisticsNormalization(MovingStatistics):
             moving: mean and variance that serve where fewer than `fewest` positions count.
             mask: bool, broadcasts to `x`, or None.
             all_reduce: sums over replicas.
-            renorm: corrects gamma and beta, or None.
+            renorm: whether slow averages correct gamma and beta.
             fewest: positions that statistics need.
             dtype: of the result; None for the layer's own.
             fused: whether a kernel may do it, where there is one. A loop would wait at every
@@ -68,7 +68,7 @@ class StatisticsNormalization(MovingStatistics):
         Returns:
             The normalized tensor, and the statistics to move towards.
         """
-        plain = mask is None and all_reduce is identity and renorm is None
+        plain = mask is None and all_reduce is identity and not renorm
         leading = reduced == list(range(len(reduced)))
         if fused and plain and leading and kernels.has_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
@@ -81,8 +81,8 @@ class StatisticsNormalization(MovingStatistics):
             m = moments(x, reduced, mask, all_reduce, fewest, moving)
             mean, variance, count = m.mean, m.variance, m.count
             affine = self.affine_weights(len(x.shape), [axis])
-            if renorm is not None:
-                affine = renorm.correct(self, affine, mean, variance)
+            if renorm:
+                affine = renormalized(self, affine, mean, variance)
             y = normalize(m.centred, variance, self.epsilon, **affine)
         batch = self.batch_statistics(mean, variance, count, fewest)
         return ops.cast(y, dtype or self.compute_dtype), batch

@@ -9,21 +9,17 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.rnn.cell import NormCell
 
 
-class Preset(NormCell):
-    """A cell that brings its own norm."""
+class LayerNormPreset(NormCell):
+    """Fills every slot with a `LayerNormalization`; arguments as of `LayerNormLSTM`."""
 
     HIDDEN: ClassVar = ("norm",)
-
-
-class LayerNormPreset(Preset):
-    """Fills every slot with a `LayerNormalization`; arguments as of `LayerNormLSTM`."""
 
     def __init__(self, units: int, *args: Any, epsilon: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(units, LayerNormalization(epsilon=epsilon), *args, **kwargs)
         self.epsilon = epsilon
 
 
-class BatchNormPreset(Preset):
+class BatchNormPreset(NormCell):
     """Fills every slot with a `TimestepBatchNormalization` as Cooijmans et al. use it.
 
     gamma starts at 0.1, since a unit deviation saturates tanh (section 4); only the state norm has
@@ -31,6 +27,8 @@ class BatchNormPreset(Preset):
 
     Arguments are those of `BatchNormLSTM`.
     """
+
+    HIDDEN: ClassVar = ("norm",)
 
     def __init__(
         self,

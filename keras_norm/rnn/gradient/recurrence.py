@@ -91,26 +91,25 @@ def recurrence(
     setting = tf.nest.map_structure(tf.stop_gradient, setting)
 
     @tf.custom_gradient
-    def run(*flat: Any) -> Any:
+    def run(given: Arguments) -> Any:
         # A tape that watches the programs would have XLA differentiate them.
-        still = tf.nest.map_structure(tf.stop_gradient, _like(given, flat))
+        still = tf.nest.map_structure(tf.stop_gradient, given)
         outcome = traced(_outcome, spec, plan, training, True)(still, setting)
 
-        def gradient(*d_results: Any) -> list[Any]:
+        def gradient(*d_results: Any) -> Arguments:
             kept = outcome.kept
             if not training:
                 kept = traced(_outcome, spec, plan, True, True)(still, setting).kept
             # Rows that were gathered have sparse gradients.
             dense = [tf.convert_to_tensor(d) for d in d_results[: len(outcome.results)]]
-            return _gradient(spec, plan, _like(given, flat), setting, kept, dense)
+            return _gradient(spec, plan, given, setting, kept, dense)
 
-        return [*outcome.results, *tf.nest.flatten(outcome.statistics)], gradient
+        return (outcome.results, outcome.statistics), gradient
 
-    results = tf.nest.flatten(run(*tf.nest.flatten(given)))
+    results, statistics = run(given)
     outputs = int(plan.return_sequences)
-    states = outputs + len(given.states)
-    left = iter([tf.stop_gradient(s) for s in results[states:]])
-    return results[:outputs], results[outputs:states], list(zip(left, left, strict=True))
+    statistics = tf.nest.map_structure(tf.stop_gradient, statistics)
+    return results[:outputs], results[outputs:], statistics
 
 
 class Outcome(NamedTuple):
@@ -154,11 +153,10 @@ def _gradient_of_outcome(
     setting: Setting,
     kept: list[tuple[Any, Forward]],
     d_results: list[Any],
-) -> list[Any]:
+) -> Arguments:
     """The gradients of all that is given."""
-    flat = tf.nest.flatten(given)
     with tf.GradientTape() as tape:
-        tape.watch(flat)
+        tape.watch(given)
         parts = _parts(spec, plan, given, setting)
     rows = tf.shape(parts[0][0].states[0])[0]
     time = tf.shape(parts[0][0].xs[0])[0]
@@ -174,7 +172,7 @@ def _gradient_of_outcome(
         d_here = d_path[:, here], [d[here] for d in d_states]
         gradients.append(of_part(*part, *of_loop, *d_here))
     arguments = [part for part, _ in parts]
-    return tape.gradient(arguments, flat, gradients, unconnected_gradients="zero")
+    return tape.gradient(arguments, given, gradients, unconnected_gradients="zero")
 
 
 def _gradient(
@@ -183,15 +181,14 @@ def _gradient(
     given: Arguments,
     setting: Setting,
     kept: list[tuple[Any, Forward]],
-    d_results: Sequence[Any],
-) -> list[Any]:
+    d_results: list[Any],
+) -> Arguments:
     """The gradient by hand. Its own is that of the loop as TensorFlow differentiates it."""
-    flat = tf.nest.flatten(given)
 
     @tf.custom_gradient
     def first(*both: Any) -> Any:
-        still = [tf.stop_gradient(tensor) for tensor in both]
-        at, d = _like(given, still[: len(flat)]), still[len(flat) :]
+        given, d_results = both
+        at, d = tf.nest.map_structure(tf.stop_gradient, both)
         gradients = traced(_gradient_of_outcome, spec, plan)(at, setting, kept, d)
 
         def second(*dd: Any) -> Any:
@@ -199,15 +196,14 @@ def _gradient(
             with tf.GradientTape() as outer:
                 outer.watch(both)
                 with tf.GradientTape() as inner:
-                    inner.watch(both[: len(flat)])
-                    at = _like(given, both[: len(flat)])
-                    results = _outcome(spec, plan, True, False, at, setting).results
-                gradients = inner.gradient(results, both[: len(flat)], both[len(flat) :], "zero")
+                    inner.watch(given)
+                    results = _outcome(spec, plan, True, False, given, setting).results
+                gradients = inner.gradient(results, given, d_results, "zero")
             return outer.gradient(gradients, both, dd, "zero")
 
         return gradients, second
 
-    return first(*flat, *d_results)
+    return first(given, d_results)
 
 
 def _require_second_gradient(x: Any) -> None:
@@ -215,20 +211,14 @@ def _require_second_gradient(x: Any) -> None:
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = tf.identity(x)
+    refused = "Under jit_compile=True the gradient of a gradient" if xla_compiles() else ""
     if tape.gradient(y, x) is None:
+        refused = "tf.autodiff.ForwardAccumulator"
+    if refused:
         raise NotImplementedError(
-            "tf.autodiff.ForwardAccumulator cannot go through the gradient by hand, which a "
-            "recurrent layer has in training: give the layer compiled=False."
+            f"{refused} cannot go through the gradient by hand, which a recurrent layer has in "
+            "training: give the layer compiled=False."
         )
-    if xla_compiles():
-        raise NotImplementedError(
-            "Under jit_compile=True the gradient of a gradient cannot go through the gradient by "
-            "hand, which a recurrent layer has in training: give the layer compiled=False."
-        )
-
-
-def _like(given: Arguments, flat: Sequence[Any]) -> Arguments:
-    return tf.nest.pack_sequence_as(given, list(flat))
 
 
 def _parts(
