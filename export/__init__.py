@@ -16,8 +16,8 @@ from keras_norm.export.exporting.onnx import export_onnx
 from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.report import Report
-from keras_norm.export.results import Partial
+from keras_norm.export.report.report import Report
+from keras_norm.export.results.partial import Partial
 from keras_norm.export.runners import open_runner
 
 __all__ = [

@@ -11,7 +11,7 @@ import rich.console
 from keras_norm.export.checking.check import check
 from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.report import Report
+from keras_norm.export.report.report import Report
 
 # Format -> its exporter, and the name of the file.
 FORMATS: dict[str, tuple[Callable[..., pathlib.Path], str]] = {

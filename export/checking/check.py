@@ -31,8 +31,9 @@ from keras_norm.export.comparing.data import Data
 from keras_norm.export.comparing.merging import merge
 from keras_norm.export.comparing.metrics import read_labels
 from keras_norm.export.exporting.find_step import find_step
-from keras_norm.export.report import Report
-from keras_norm.export.results import ArtifactResult, FirstDifference, Partial
+from keras_norm.export.report.report import Report
+from keras_norm.export.results.artifact import ArtifactResult, FirstDifference
+from keras_norm.export.results.partial import Partial
 from keras_norm.export.versions import versions
 
 

@@ -2,14 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from keras_norm.export.results import (
-    ArtifactResult,
-    Finding,
-    LayerStatistics,
-    TrainInferenceGap,
-    difference,
-)
-from keras_norm.export.results.gap import NOTABLE
+from keras_norm.export.results.artifact import ArtifactResult, Finding
+from keras_norm.export.results.comparison import difference
+from keras_norm.export.results.gap import NOTABLE, LayerStatistics, TrainInferenceGap
 
 # A failed check of this name -> what to do about it.
 ADVICE = {

@@ -26,7 +26,8 @@ from keras_norm.export.formats.tflite import (
     read_tflite,
     tflite_schema,
 )
-from keras_norm.export.results import FirstDifference, OutputComparison
+from keras_norm.export.results.artifact import FirstDifference
+from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.runners import Arrays
 from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT

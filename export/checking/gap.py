@@ -13,16 +13,9 @@ from keras_norm.export.comparing.metrics import tally
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
-from keras_norm.export.results import (
-    BatchStatistics,
-    LayerStatistics,
-    MetricGap,
-    ModeDifference,
-    OutputGap,
-    PartialGap,
-    TrainInferenceGap,
-    largest_known,
-)
+from keras_norm.export.results.comparison import largest_known
+from keras_norm.export.results.gap import LayerStatistics, MetricGap, OutputGap, TrainInferenceGap
+from keras_norm.export.results.partial import BatchStatistics, ModeDifference, PartialGap
 from keras_norm.measured import Measured
 from keras_norm.walk import batch_norms, named_layers
 

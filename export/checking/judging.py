@@ -16,16 +16,14 @@ from keras_norm.export.comparing.difference_profile import merged
 from keras_norm.export.comparing.eight_bits import Useful, useful
 from keras_norm.export.comparing.elements import kind_of, wide
 from keras_norm.export.comparing.tolerance import TURNED, Tolerance, coarsest, default_tolerance
-from keras_norm.export.results import (
-    ArtifactResult,
+from keras_norm.export.results.artifact import ArtifactResult, Property
+from keras_norm.export.results.comparison import (
     DifferenceProfile,
-    Measured,
     Measurement,
     OutputComparison,
     OutputResult,
-    Partial,
-    Property,
 )
+from keras_norm.export.results.partial import Measured, Partial
 
 
 @dataclasses.dataclass(frozen=True)

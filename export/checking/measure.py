@@ -15,7 +15,7 @@ from keras_norm.export.checking.sweep import Sweep
 from keras_norm.export.comparing.cases import LARGE_BATCH
 from keras_norm.export.comparing.data import Data
 from keras_norm.export.comparing.merging import merge
-from keras_norm.export.results import Partial
+from keras_norm.export.results.partial import Partial
 from keras_norm.export.runners import KerasRunner
 
 

@@ -15,7 +15,7 @@ from keras_norm.export.comparing.cost import measure_cost
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.properties import AT_ONCE, SECONDS, THREADS
 from keras_norm.export.errors import one_line
-from keras_norm.export.results import Cost
+from keras_norm.export.results.artifact import Cost
 from keras_norm.export.runners.facts import changed_weights, ops, weights_state
 from keras_norm.export.signature import STEP
 

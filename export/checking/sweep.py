@@ -21,7 +21,9 @@ from keras_norm.export.comparing.metrics import read_labels, tally
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
-from keras_norm.export.results import Measured, Measurement, Partial, Tally
+from keras_norm.export.results.artifact import Tally
+from keras_norm.export.results.comparison import Measurement
+from keras_norm.export.results.partial import Measured, Partial
 from keras_norm.export.runners import KerasRunner
 
 

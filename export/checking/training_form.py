@@ -13,7 +13,8 @@ from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.elements import Arrays, largest
 from keras_norm.export.comparing.tolerance import Tolerance
 from keras_norm.export.errors import one_line
-from keras_norm.export.results import Property, difference
+from keras_norm.export.results.artifact import Property
+from keras_norm.export.results.comparison import difference
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.replaceable import Loop, replaced_loops

@@ -15,7 +15,12 @@ from keras_norm.export.comparing.elements import (
     magnitude,
     wide,
 )
-from keras_norm.export.results import Element, Measurement, OutputComparison, largest_known
+from keras_norm.export.results.comparison import (
+    Element,
+    Measurement,
+    OutputComparison,
+    largest_known,
+)
 
 
 def measure(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.comparing.cases import Samples
-from keras_norm.export.results import Cost
+from keras_norm.export.results.artifact import Cost
 
 # Calls that are timed, and the seconds after which no further one begins.
 CALLS, SECONDS = 5, 0.25

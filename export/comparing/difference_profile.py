@@ -10,7 +10,7 @@ from keras_norm.export.comparing.elements import (
     incomparable,
     largest,
 )
-from keras_norm.export.results import DifferenceProfile
+from keras_norm.export.results.comparison import DifferenceProfile
 
 # Upper bounds of the histogram's bins; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))

@@ -19,7 +19,8 @@ import numpy as np
 from keras_norm.export.comparing import compare
 from keras_norm.export.comparing.elements import Arrays, kind_of, wide
 from keras_norm.export.comparing.tolerance import TURNED, judge_turned
-from keras_norm.export.results import Measurement, OutputComparison, Spread
+from keras_norm.export.results.comparison import Measurement, OutputComparison
+from keras_norm.export.results.partial import Spread
 
 # How a TFLite file is quantised, where its weights have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")

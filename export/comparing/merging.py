@@ -5,15 +5,15 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from keras_norm.export.comparing import compare
-from keras_norm.export.results import (
+from keras_norm.export.results.artifact import Tally
+from keras_norm.export.results.comparison import largest_known
+from keras_norm.export.results.partial import (
     BatchStatistics,
     Measured,
     ModeDifference,
     Partial,
     PartialGap,
     Spread,
-    Tally,
-    largest_known,
 )
 
 

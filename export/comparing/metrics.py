@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.comparing.elements import Arrays
-from keras_norm.export.results import Tally
+from keras_norm.export.results.artifact import Tally
 
 
 def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:

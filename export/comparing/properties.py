@@ -9,7 +9,8 @@ from keras_norm.export.comparing.cases import PADDING, Case, Companion
 from keras_norm.export.comparing.eight_bits import Useful
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.tolerance import Tolerance
-from keras_norm.export.results import Property, difference
+from keras_norm.export.results.artifact import Property
+from keras_norm.export.results.comparison import difference
 
 # Threads that call at once, with how many different inputs, and for how many seconds.
 THREADS, AT_ONCE, SECONDS = 8, 4, 0.5

@@ -16,7 +16,7 @@ from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.rounding import MAGNIFIED, rounding
 from keras_norm.export.comparing.tolerance import Tolerance, coarsest, default_tolerance
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
-from keras_norm.export.results import OutputComparison
+from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.runners import Arrays, KerasRunner
 
 logger = logging.getLogger("keras_norm.export")

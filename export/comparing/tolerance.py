@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from keras_norm.export.comparing.compare import judge, measure
 from keras_norm.export.comparing.elements import Arrays, magnitude
-from keras_norm.export.results import Measurement, OutputComparison
+from keras_norm.export.results.comparison import Measurement, OutputComparison
 
 # Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
 # that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"

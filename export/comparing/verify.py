@@ -9,7 +9,7 @@ import keras
 from keras_norm.export.comparing.reference import Reference
 from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.formats.tflite import FUSED_LSTM
-from keras_norm.export.results import difference
+from keras_norm.export.results.comparison import difference
 from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm_verify import open_run

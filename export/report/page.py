@@ -18,7 +18,9 @@ from keras_norm.export.report.terminal import (
     tolerances,
     updates,
 )
-from keras_norm.export.results import Outcome, OutputComparison, OutputResult, Property
+from keras_norm.export.results.artifact import Property
+from keras_norm.export.results.comparison import OutputComparison, OutputResult
+from keras_norm.export.results.outcome import Outcome
 
 # What a failed check means, for somebody who has never seen one.
 MEANING = {

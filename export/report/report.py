@@ -11,7 +11,7 @@ import rich.console
 from keras_norm.export.exporting.staging import replace_text
 from keras_norm.export.report.page import render
 from keras_norm.export.report.terminal import as_html, report_tables
-from keras_norm.export.results import Outcome
+from keras_norm.export.results.outcome import Outcome
 from keras_norm.export.results.plain import to_plain
 
 

@@ -14,7 +14,9 @@ from rich.text import Text
 
 from keras_norm.export.comparing.cost import readable_size
 from keras_norm.export.comparing.eight_bits import USEFUL
-from keras_norm.export.results import LayerStatistics, Outcome, OutputComparison
+from keras_norm.export.results.comparison import OutputComparison
+from keras_norm.export.results.gap import LayerStatistics
+from keras_norm.export.results.outcome import Outcome
 
 # What a property that applies can be.
 TESTED = ("pass", "differs", "fail")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_norm.export.comparing.compare import judge, measure
-from keras_norm.export.results import OutputComparison
+from keras_norm.export.results.comparison import OutputComparison
 
 
 def compare(

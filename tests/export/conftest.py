@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from keras_norm.export import export_tflite
-from keras_norm.export.results import FirstDifference
+from keras_norm.export.results.artifact import FirstDifference
 from tests.export import models
 
 

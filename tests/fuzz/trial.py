@@ -15,7 +15,7 @@ from keras_norm.export import Report, UnsupportedOpError, check, export_saved_mo
 from keras_norm.export.checking.plan import make_plan
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.rounding import MOVES, half_unit, moved
-from keras_norm.export.results import Failure
+from keras_norm.export.results.artifact import Failure
 from keras_norm.export.runners import Arrays, KerasRunner
 from keras_norm.export.signature import input_specs
 from tests.fuzz.models import RandomModel, random_model

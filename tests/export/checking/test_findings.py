@@ -5,16 +5,9 @@ import pytest
 
 from keras_norm.export.checking.findings import ADVICE, findings
 from keras_norm.export.report.page import MEANING
-from keras_norm.export.results import (
-    ArtifactResult,
-    FirstDifference,
-    LayerStatistics,
-    MetricGap,
-    OutputGap,
-    OutputResult,
-    Property,
-    TrainInferenceGap,
-)
+from keras_norm.export.results.artifact import ArtifactResult, FirstDifference, Property
+from keras_norm.export.results.comparison import OutputResult
+from keras_norm.export.results.gap import LayerStatistics, MetricGap, OutputGap, TrainInferenceGap
 from tests.export.compared import compare
 
 OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)

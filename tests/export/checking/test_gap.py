@@ -7,7 +7,8 @@ import keras_norm
 from keras_norm.clone import measuring_clone
 from keras_norm.export.checking.gap import GapMeter, judge_gap
 from keras_norm.export.comparing.merging import merge
-from keras_norm.export.results import OutputGap, Partial, TrainInferenceGap
+from keras_norm.export.results.gap import OutputGap, TrainInferenceGap
+from keras_norm.export.results.partial import Partial
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}

@@ -10,7 +10,13 @@ from keras_norm.export.comparing.compare import judge, measure, merge
 from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.merging import merge as merge_parts
 from keras_norm.export.comparing.metrics import tally
-from keras_norm.export.results import BatchStatistics, Measured, ModeDifference, Partial, PartialGap
+from keras_norm.export.results.partial import (
+    BatchStatistics,
+    Measured,
+    ModeDifference,
+    Partial,
+    PartialGap,
+)
 from keras_norm.export.results.plain import to_plain
 
 RTOL = 0.01

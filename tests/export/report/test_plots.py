@@ -7,7 +7,7 @@ from PIL import Image
 
 from keras_norm.export.comparing.difference_profile import profile
 from keras_norm.export.report.plots import BLUE, RED, colours, difference_map, strip, used
-from keras_norm.export.results import LayerStatistics
+from keras_norm.export.results.gap import LayerStatistics
 from tests.export.compared import compare
 
 

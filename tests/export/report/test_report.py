@@ -12,21 +12,12 @@ import rich.console
 
 from keras_norm.export import check, export_saved_model
 from keras_norm.export.comparing.difference_profile import CELLS, profile
-from keras_norm.export.report import Report
 from keras_norm.export.report.page import percent, render, value_rows
+from keras_norm.export.report.report import Report
 from keras_norm.export.report.terminal import breakable
-from keras_norm.export.results import (
-    ArtifactResult,
-    Cost,
-    Finding,
-    LayerStatistics,
-    Metric,
-    MetricGap,
-    OutputGap,
-    OutputResult,
-    Property,
-    TrainInferenceGap,
-)
+from keras_norm.export.results.artifact import ArtifactResult, Cost, Finding, Metric, Property
+from keras_norm.export.results.comparison import OutputResult
+from keras_norm.export.results.gap import LayerStatistics, MetricGap, OutputGap, TrainInferenceGap
 from tests.export.compared import compare
 
 RNG = np.random.default_rng(0)
