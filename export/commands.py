@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -24,7 +24,8 @@ from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_signatures
 from keras_norm.export.formats.tflite import tflite_signatures
-from keras_norm.export.report.page import render
+from keras_norm.export.report.report import Report
+from keras_norm.export.report.versions import VersionReport
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
 from keras_norm.keras_internals import reason
@@ -72,19 +73,18 @@ def export(args: argparse.Namespace) -> bool:
     try:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
         if args.tflite:
-            with _noted("Nothing was written; without --tflite the SavedModel is."):
-                file = export_tflite(
-                    model,
-                    tflite,
-                    signature=args.signature,
-                    quantize=args.quantize,
-                    samples=samples,
-                    # A file of the step alone has it, whatever the SavedModel has.
-                    step=None if args.signature else args.step,
-                    fused=args.fused,
-                    proof=args.proof,
-                    overwrite=args.force,
-                )
+            file = export_tflite(
+                model,
+                tflite,
+                signature=args.signature,
+                quantize=args.quantize,
+                samples=samples,
+                # A file of the step alone has it, whatever the SavedModel has.
+                step=None if args.signature else args.step,
+                fused=args.fused,
+                proof=args.proof,
+                overwrite=args.force,
+            )
             written.append(file)
         written.append(
             export_saved_model(
@@ -98,7 +98,10 @@ def export(args: argparse.Namespace) -> bool:
                 overwrite=args.force,
             )
         )
-    except BaseException:
+    except BaseException as error:
+        refused = isinstance(error, UnsupportedOpError | ConversionError)
+        if refused and args.tflite and not written:
+            error.add_note("Nothing was written; without --tflite the SavedModel is.")
         for path in written:
             if not replaces:  # the old file is gone, and a new one is better than none
                 path.unlink()
@@ -131,18 +134,10 @@ def check(args: argparse.Namespace) -> bool:
         require("report")
     _require_reports(args, args.artifacts)
     model = _load_model(args.model)
-    report = check_model(
-        model,
-        args.artifacts,
-        args.data,
-        rtol=args.rtol,
-        atol=args.atol,
-        max_gap=args.max_gap,
-        lengths=args.lengths,
-        batch_sizes=args.batch_sizes,
-        labels=args.labels,
-    )
-    _print(report, [(args.json, report.to_json), (args.html, lambda: render(report))])
+    names = ("rtol", "atol", "max_gap", "lengths", "batch_sizes", "labels")
+    options = {name: getattr(args, name) for name in names}
+    report = check_model(model, args.artifacts, args.data, **options)
+    _print(report, args)
     return bool(report)
 
 
@@ -165,7 +160,7 @@ def compare(args: argparse.Namespace) -> bool:
         for path in (args.model, *map(pathlib.Path, args.versions))
     )
     report = compare_versions(old, new, args.data, labels=args.labels)
-    _print(report, [(args.json, report.to_json), (args.html, report.page)])
+    _print(report, args)
     return True
 
 
@@ -215,16 +210,6 @@ def inspect(args: argparse.Namespace) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _noted(note: str) -> Iterator[None]:
-    """Add a note to what a format refuses within."""
-    try:
-        yield
-    except (UnsupportedOpError, ConversionError) as error:
-        error.add_note(note)
-        raise
-
-
 def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
     """Raise UsageError for reports that cannot be written, or that overwrite what is read."""
     for path in filter(None, (args.json, args.html)):
@@ -244,12 +229,16 @@ def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
         )
 
 
-def _print(report: Any, pages: Sequence[tuple[pathlib.Path | None, Callable[[], str]]]) -> None:
-    """Print a report, and write its pages where they are wanted."""
-    texts = [(path, text()) for path, text in pages if path]
+def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:
+    """Print a report, and write it where it is wanted."""
+    forms = ((args.json, report.to_json), (args.html, report.page))
+    texts = [(path, text()) for path, text in forms if path]
     report.print()
     for path, text in texts:
-        _write(path, text)
+        try:
+            replace_text(path, text)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _load_model(path: pathlib.Path) -> Any:
@@ -270,10 +259,3 @@ def _load_model(path: pathlib.Path) -> Any:
         elif "Lambda" in text:
             text = "it holds a Lambda layer, whose code safe mode does not run."
         raise UsageError(f"{path} cannot be loaded: {text}") from error
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    try:
-        replace_text(path, text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error

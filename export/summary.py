@@ -1,6 +1,5 @@
-"""What a model normalizes, and how: one entry for every normalization layer."""
+"""What a model normalizes, and how: a row for every normalization layer, in cells too."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,44 +10,6 @@ from keras_norm.export import signature
 from keras_norm.export.checking.gap import moving_statistics
 from keras_norm.export.report.terminal import add_row, breakable, new_table
 from keras_norm.walk import is_batch_norm, named_layers
-
-
-@dataclasses.dataclass(frozen=True)
-class NormalizationSummary:
-    """One normalization layer.
-
-    Attributes:
-        path: where it stands in the model.
-        kind: name of its class.
-        over: what its statistics are taken over: the batch, or axes.
-        epsilon: number added to the variance, None for a layer without one.
-        statistics: how far its moving statistics have been trained; "" for a layer without any.
-    """
-
-    path: str
-    kind: str
-    over: str
-    epsilon: float | None
-    statistics: str
-
-
-def summarize(model: Any) -> tuple[NormalizationSummary, ...]:
-    """Describe every normalization layer of a model, also those inside recurrent cells.
-
-    Args:
-        model: a built Keras model.
-    """
-    return tuple(
-        NormalizationSummary(
-            path=path,
-            kind=type(layer).__name__,
-            over=_over(layer),
-            epsilon=getattr(layer, "epsilon", None),
-            statistics=_statistics(layer) if is_batch_norm(layer) else "",
-        )
-        for path, layer in named_layers(model)
-        if any(c.__name__.endswith("Normalization") for c in type(layer).__mro__)
-    )
 
 
 def summary_tables(model: Any) -> Iterator[Any]:
@@ -69,22 +30,28 @@ def summary_tables(model: Any) -> Iterator[Any]:
     for name, tensor in zip(signature.output_names(model), model.outputs, strict=True):
         add_row(tensors, "output", name, _shape(tensor.shape), str(tensor.dtype))
     yield tensors
-    entries = summarize(model)
-    if not entries:
+    norms = [
+        (path, layer)
+        for path, layer in named_layers(model)
+        if any(c.__name__.endswith("Normalization") for c in type(layer).__mro__)
+    ]
+    if not norms:
         yield Text("No normalization layers.")
         return
     table = new_table("Normalization layers")
     table.add_column("layer, and its class", overflow="fold")
     for column, width in (("over", 7), ("epsilon", 7), ("moving statistics", 16)):
         table.add_column(column, overflow="fold", width=width)
-    for entry in entries:
-        epsilon = "-" if entry.epsilon is None else f"{entry.epsilon:g}"
-        layer = Text.assemble(breakable(entry.path), "\n", (entry.kind, "dim"))
-        add_row(table, layer, entry.over, epsilon, entry.statistics or "-")
+    for path, layer in norms:
+        titled = Text.assemble(breakable(path), "\n", (type(layer).__name__, "dim"))
+        epsilon = getattr(layer, "epsilon", None)
+        known = "-" if epsilon is None else f"{epsilon:g}"
+        add_row(table, titled, _over(layer), known, _statistics(layer))
     yield table
 
 
 def _over(layer: Any) -> str:
+    """What a layer's statistics are taken over: the batch, or axes."""
     if is_batch_norm(layer):
         return "batch"
     axis = getattr(layer, "axis", None)
@@ -95,6 +62,9 @@ def _over(layer: Any) -> str:
 
 
 def _statistics(layer: Any) -> str:
+    """How far a layer's moving statistics have been trained."""
+    if not is_batch_norm(layer):
+        return "-"
     mean, _, reached = moving_statistics(layer)
     rows, features = mean.shape
     size = f"{features} features"

@@ -1,12 +1,10 @@
 """A report as text: tables that stay readable at 80 columns."""
 
-import io
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-import rich.console
 from rich import box
 from rich.padding import Padding
 from rich.table import Table
@@ -28,18 +26,6 @@ STYLES = {
     "large": "yellow",
     "differs": "yellow",
 }
-
-
-def as_html(show: Callable[[rich.console.Console], None]) -> str:
-    """What is printed to a console, as HTML in which nothing moves.
-
-    Args:
-        show: prints.
-    """
-    console = rich.console.Console(file=io.StringIO(), record=True, width=100)
-    show(console)
-    form = '<pre style="line-height: 1.2">{code}</pre>'
-    return console.export_html(inline_styles=True, code_format=form)
 
 
 def report_tables(report: Outcome) -> Iterator[Any]:

@@ -4,7 +4,7 @@ import dataclasses
 import heapq
 
 from keras_norm.export.results.artifact import Metric, Tally
-from keras_norm.export.results.plain import ReadFromJson
+from keras_norm.export.results.plain import InJson
 
 # Predictions that are listed one by one: those that changed, by how much their outputs did.
 LISTED = 20
@@ -109,7 +109,7 @@ class OutputChange:
 
 
 @dataclasses.dataclass(frozen=True)
-class Changes(ReadFromJson):
+class Changes(InJson):
     """What new versions predict differently from an old one.
 
     Attributes:

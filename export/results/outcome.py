@@ -5,11 +5,11 @@ import dataclasses
 from keras_norm.export.results.artifact import ArtifactResult, Failure, Finding
 from keras_norm.export.results.comparison import difference, largest_known
 from keras_norm.export.results.gap import TrainInferenceGap
-from keras_norm.export.results.plain import ReadFromJson
+from keras_norm.export.results.plain import InJson
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome(ReadFromJson):
+class Outcome(InJson):
     """What `check` found. Falsy when any check failed.
 
     Attributes:

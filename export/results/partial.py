@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_norm.export.results.artifact import Tally
 from keras_norm.export.results.comparison import Measurement
-from keras_norm.export.results.plain import ReadFromJson, to_plain
+from keras_norm.export.results.plain import InJson, to_plain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ class PartialGap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Partial(ReadFromJson):
+class Partial(InJson):
     """All that `keras_norm.export.Measure` finds on a part of the data.
 
     Attributes:

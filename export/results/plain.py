@@ -73,14 +73,18 @@ def from_plain(kind: Any, plain: Any) -> Any:
     return float(plain) if kind is float else _of(kind, plain)
 
 
-class ReadFromJson:
-    """A dataclass that comes back from its JSON.
+class InJson:
+    """A dataclass that is written as JSON, and comes back from it.
 
     Attributes:
         CALLED: what it is, for messages.
     """
 
     CALLED = "result"
+
+    def to_json(self) -> str:
+        """All of it as JSON text; `from_json` reads it."""
+        return json.dumps(to_plain(self), indent=2, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
