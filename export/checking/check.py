@@ -12,11 +12,12 @@ from keras import ops
 
 from keras_norm.export import signature
 from keras_norm.export.checking.artifacts import Artifact, Source, sources
+from keras_norm.export.checking.batches import batches
 from keras_norm.export.checking.findings import findings
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.checking.gap import judge_gap
 from keras_norm.export.checking.judging import Judge
-from keras_norm.export.checking.plan import Plan, make_plan, with_rows
+from keras_norm.export.checking.plan import Plan, make_plan
 from keras_norm.export.checking.running import (
     Opened,
     answers_of,
@@ -29,7 +30,6 @@ from keras_norm.export.checking.training_form import training_form
 from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.data import Data
 from keras_norm.export.comparing.merging import merge
-from keras_norm.export.comparing.metrics import read_labels
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.report.report import Report
 from keras_norm.export.results.artifact import ArtifactResult, FirstDifference
@@ -132,9 +132,7 @@ def check(
         weights = [ops.convert_to_numpy(weight) for weight in model.weights]
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            _, case = next(first.samples.batches(plan.batch))
-            known = with_rows(case, plan.run(case.inputs))
-            read_labels(first.labels, known, first.samples.count)
+            next(batches(first, plan.run, plan.batch))  # refuses labels that do not fit
         with opened(found, plan.cases[0].inputs) as runs:
             sweep = Sweep(model, plan.run, runs, rtol, plan.batch)
             if measured is None:

@@ -166,11 +166,6 @@ def make_plan(
     )
 
 
-def with_rows(case: Case, outputs: Arrays) -> Arrays:
-    """The outputs that have a row for each of the case's."""
-    return {n: y for n, y in outputs.items() if np.shape(y)[:1] == (len(case.rows),)}
-
-
 def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
     """Some sequences for the signature `step` of the artefacts, or why the model has none."""
     try:

@@ -1,14 +1,13 @@
 """All data, a part at a time, through the Keras model and the artefacts."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_norm.export.checking.batches import Batch, batches
 from keras_norm.export.checking.gap import GapMeter
-from keras_norm.export.checking.plan import with_rows
 from keras_norm.export.checking.running import Opened
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.compare import measure
@@ -17,7 +16,7 @@ from keras_norm.export.comparing.depth import timesteps_of
 from keras_norm.export.comparing.eight_bits import spreads
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.merging import merge
-from keras_norm.export.comparing.metrics import read_labels, tally
+from keras_norm.export.comparing.metrics import tally
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
@@ -60,20 +59,18 @@ class Sweep:
         """Run one part in batches, and in training mode as one, unless the model takes one size."""
         found: list[Partial] = []
         labels: Arrays = {}
-        for rows, case in part.samples.batches(self.batch):
-            expected = self.run(case.inputs)
-            if part.labels is not None and not labels:
-                count = part.samples.count
-                labels = read_labels(part.labels, with_rows(case, expected), count)
-            batch = _Batch(part.source, rows, case, expected, labels)
+        for batch in batches(part, self.run, self.batch):
+            labels = batch.labels
             found.append(
                 Partial(
                     samples=batch.count,
-                    timesteps=self._timesteps(case.inputs),
-                    scales=tuple((name, magnitude(y)) for name, y in expected.items()),
-                    spreads=spreads({n: y[: batch.count] for n, y in batch.with_rows.items()}),
-                    tallies=batch.tally(expected),
-                    artifacts=tuple(self._measured(artifact, batch) for artifact in self.artifacts),
+                    timesteps=self._timesteps(batch.case.inputs),
+                    scales=tuple((name, magnitude(y)) for name, y in batch.answer.items()),
+                    spreads=spreads(batch.counted(batch.with_rows)),
+                    tallies=_tally(batch, batch.answer),
+                    artifacts=tuple(
+                        self._measured(artifact, batch, part.source) for artifact in self.artifacts
+                    ),
                 )
             )
         for rows, case in part.samples.batches(part.samples.count):
@@ -81,7 +78,7 @@ class Sweep:
             found.append(Partial(gap=self.gap(case.inputs, given)))
         return merge(found)
 
-    def _measured(self, artifact: Opened, batch: "_Batch") -> Measured:
+    def _measured(self, artifact: Opened, batch: Batch, source: str) -> Measured:
         name = artifact.source.name
         if artifact.run is None:
             return Measured(name, error=artifact.error)
@@ -94,42 +91,20 @@ class Sweep:
             return Measured(name, error=artifact.error)
         rtol = self.rtol
         if rtol is None:
-            own = model_precision(self.model, batch.expected)
+            own = model_precision(self.model, batch.answer)
             rtol = TOLERANCES[coarsest([artifact.source.precision, own])]
-        outputs = measure(batch.expected, actual, rtol, batch.case.rows, batch.source)
+        outputs = measure(batch.answer, actual, rtol, batch.case.rows, source)
         off = max((_share(found) for found in outputs), default=-1.0)
         if off > self._off.get(name, -math.inf):
-            self._off[name], self.worst[name] = off, (batch.case, batch.expected)
-        return Measured(name, outputs, batch.tally(actual))
+            self._off[name], self.worst[name] = off, (batch.case, batch.answer)
+        return Measured(name, outputs, _tally(batch, actual))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Batch:
-    """What the Keras model gives for one batch, of whose rows the first are to be counted."""
-
-    source: str
-    rows: slice
-    case: Case
-    expected: Arrays
-    labels: Arrays
-
-    @property
-    def count(self) -> int:
-        return self.rows.stop - self.rows.start
-
-    @property
-    def with_rows(self) -> Arrays:
-        """The Keras model's outputs that have a row for each of the batch's."""
-        return with_rows(self.case, self.expected)
-
-    def tally(self, outputs: Arrays) -> tuple[Tally, ...]:
-        """The metrics of those outputs that have the Keras model's shape."""
-        own = self.with_rows
-        alike = {
-            n: y[: self.count] for n, y in outputs.items() if n in own and y.shape == own[n].shape
-        }
-        labels = {name: y[self.rows] for name, y in self.labels.items()}
-        return tally(labels, alike, {name: y[: self.count] for name, y in own.items()})
+def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
+    """The metrics of those outputs that have the shape of the Keras model's."""
+    own = batch.with_rows
+    alike = {n: y for n, y in outputs.items() if n in own and y.shape == own[n].shape}
+    return tally(batch.given, batch.counted(alike), batch.counted(own))
 
 
 def _share(found: Measurement) -> float:

@@ -11,13 +11,12 @@ import keras
 import numpy as np
 
 from keras_norm.export.checking.artifacts import Artifact
-from keras_norm.export.checking.plan import with_rows
+from keras_norm.export.checking.batches import Batch, batches
 from keras_norm.export.checking.running import left_as_it_was
 from keras_norm.export.comparing.cases import LARGE_BATCH
 from keras_norm.export.comparing.changes import changes, threshold
 from keras_norm.export.comparing.data import Data
 from keras_norm.export.comparing.elements import Arrays
-from keras_norm.export.comparing.metrics import read_labels
 from keras_norm.export.report.versions import VersionReport
 from keras_norm.export.results.changes import OutputChange
 from keras_norm.export.runners import KerasRunner, open_runner
@@ -72,18 +71,11 @@ def compare_versions(
         parts = Data(before.inputs, data, labels, ordered=isinstance(old, keras.Model))
         thresholds = _thresholds(before, parts, batch_size)
         for part in parts:
-            known: Arrays = {}
-            for rows, case in part.samples.batches(batch_size):
-                count = rows.stop - rows.start
-                answer = with_rows(case, before(case.inputs))
-                if part.labels is not None and not known:
-                    known = read_labels(part.labels, answer, part.samples.count)
-                given = {name: y[rows] for name, y in known.items()}
-                expected = {name: y[:count] for name, y in answer.items()}
+            for batch in batches(part, before, batch_size):
+                expected, rows = batch.counted(batch.with_rows), batch.case.rows
                 for k, (name, run) in enumerate(others):
-                    actual = _fitted(name, run, case.inputs, answer)
-                    actual = {output: y[:count] for output, y in actual.items()}
-                    changed = changes(expected, actual, given, thresholds, case.rows, part.source)
+                    actual = batch.counted(_fitted(name, run, batch))
+                    changed = changes(expected, actual, batch.given, thresholds, rows, part.source)
                     found[k] = tuple(map(operator.add, found[k], changed)) or changed
             samples += part.samples.count
     if not samples:
@@ -100,14 +92,11 @@ def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None
     found: dict[str, float | None] = {}
     labelled: set[str] = set()
     for part in data:
-        for _, case in part.samples.batches(batch_size):
-            answer = with_rows(case, run(case.inputs))
+        for batch in batches(part, run, batch_size):
+            answer = batch.with_rows
             if not found:
-                known: Arrays = {}
-                if part.labels is not None:
-                    known = read_labels(part.labels, answer, part.samples.count)
-                found = {n: threshold(y, known.get(n)) for n, y in answer.items()}
-                labelled = {*known}
+                found = {n: threshold(y, batch.given.get(n)) for n, y in answer.items()}
+                labelled = {*batch.labels}
             for name in [name for name, above in found.items() if above == 0.5]:
                 if answer[name].min() < 0.0 or answer[name].max() > 1.0:
                     found[name] = 0.0 if name in labelled else None
@@ -127,12 +116,13 @@ def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
     return "/".join(pathlib.Path(run.path).parts[-2:]), run
 
 
-def _fitted(name: str, run: Any, inputs: Arrays, expected: Arrays) -> Arrays:
+def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
     """What a new version gives, by the old one's names; a single input or output may have another.
 
     Raises:
         ValueError: other inputs, outputs or shapes.
     """
+    inputs, expected = batch.case.inputs, batch.with_rows
     taken = getattr(run, "inputs", inputs)
     if len(taken) == len(inputs) == 1:
         inputs = dict(zip(taken, inputs.values(), strict=True))
