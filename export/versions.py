@@ -1,5 +1,6 @@
 """Versions of the packages that write, run and compare files."""
 
+import contextlib
 import importlib.metadata
 
 PACKAGES = (
@@ -17,8 +18,6 @@ def versions() -> dict[str, str]:
     """Version of each of `PACKAGES` that is installed, by name."""
     found = {}
     for name in PACKAGES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found

@@ -30,11 +30,11 @@ from keras_norm.export.results.artifact import FirstDifference
 from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.runners import Arrays
 from keras_norm.export.runners.worker_process import WorkerProcess
+from keras_norm.export.runners.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
 
-TIMEOUT = 300.0
 QUANTIZE = {"int8": "dynamic", "float16": "float16"}
 
 
@@ -178,9 +178,9 @@ def _is_telling(value: Any) -> bool:
 
 def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
     """Every tensor that a file computes, outside its loops."""
-    file = "trace_onnx.py" if path.suffix == ".onnx" else "trace_tflite.py"
-    script = "trace_saved_model.py" if path.is_dir() else file
-    request = {"path": str(path), "signature": SERVING_DEFAULT}
+    script = "run_onnx.py" if path.suffix == ".onnx" else "run_tflite.py"
+    script = "trace_saved_model.py" if path.is_dir() else script
+    request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
     with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
         worker.load(request)
         return list(worker.run(inputs).values())

@@ -16,7 +16,7 @@ from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.properties import AT_ONCE, SECONDS, THREADS
 from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact import Cost
-from keras_norm.export.runners.facts import changed_weights, ops, weights_state
+from keras_norm.export.runners.facts import changed_weights, ops
 from keras_norm.export.signature import STEP
 
 
@@ -39,7 +39,7 @@ class Opened:
     error: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Answers:
     """What a model answered to a plan; what it did not come to is empty, or None.
 
@@ -90,7 +90,7 @@ def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[t
             one = Opened(source)
             try:
                 one.run = stack.enter_context(source.open(worker=worker))
-                one.state = weights_state(one.run)
+                one.state = getattr(one.run, "state", dict)()
                 one.first = one.run(first) if first is not None else {}
             except Exception as error:
                 one.run, one.error = None, one_line(error)
@@ -117,41 +117,34 @@ def answers_of(artifact: Opened, plan: Plan, size: int | None = None) -> Answers
         plan: what to ask.
         size: bytes of what has no file.
     """
-    run, source = artifact.run, artifact.source
-    found: dict[str, Any] = {"error": artifact.error, "first": artifact.first}
+    found = Answers(artifact.first, error=artifact.error)
     try:
-        if run is not None:
-            _ask(run, source, plan, size, artifact.state, found)
+        if artifact.run is not None:
+            _ask(artifact, plan, size, found)
     # Whatever a runner raises is a finding about its artefact.
     except Exception as error:
-        found["error"] = one_line(error)
-    return Answers(**found)
+        found.error = one_line(error)
+    return found
 
 
-def _ask(
-    run: Any,
-    source: Source,
-    plan: Plan,
-    size: int | None,
-    state: dict[str, str],
-    found: dict[str, Any],
-) -> None:
-    found["cases"] = tuple(run(case.inputs) for case in plan.cases)
-    found["companions"] = tuple(run(asked.case.inputs) for asked in plan.companions)
+def _ask(artifact: Opened, plan: Plan, size: int | None, found: Answers) -> None:
+    run, source = artifact.run, artifact.source
+    found.cases = tuple(run(case.inputs) for case in plan.cases)
+    found.companions = tuple(run(asked.case.inputs) for asked in plan.companions)
     if hasattr(run, "run_at_once"):
         picked = {*np.linspace(0, len(plan.cases) - 1, AT_ONCE).astype(int).tolist()}
-        found["picked"] = tuple(sorted(picked))
-        inputs = [plan.cases[k].inputs for k in found["picked"]]
-        found["at_once"] = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
-    found["cost"] = measure_cost(run, plan.samples, plan.batch, size)
-    found["again"] = tuple(run(plan.cases[k].inputs) for k in (0, -1))
-    found["changed"] = changed_weights(state, weights_state(run))
-    found["ops"] = ops(run)
+        found.picked = tuple(sorted(picked))
+        inputs = [plan.cases[k].inputs for k in found.picked]
+        found.at_once = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
+    found.cost = measure_cost(run, plan.samples, plan.batch, size)
+    found.again = tuple(run(plan.cases[k].inputs) for k in (0, -1))
+    found.changed = changed_weights(artifact.state, getattr(run, "state", dict)())
+    found.ops = ops(run)
     if source.alone:
-        found["streamed"] = _streamed(run.run, plan.long_stream())
+        found.streamed = _streamed(run.run, plan.long_stream())
     elif source.path and STEP in run.signatures():
         with source.open(STEP, worker=run.worker) as step:
-            found["streamed"] = _streamed(step, plan.stream())
+            found.streamed = _streamed(step, plan.stream())
 
 
 def answers_to_padding(run: Any, plan: Plan) -> dict[str, Arrays]:

@@ -1,4 +1,8 @@
-"""Read what stands in a SavedModel, without loading it."""
+"""Read what stands in a SavedModel, without loading it.
+
+All of it raises FileNotFoundError where the folder has no saved_model.pb, and ValueError where that
+cannot be parsed.
+"""
 
 import dataclasses
 import os
@@ -12,6 +16,7 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
+from keras_norm_verify import resolved
 
 # Calls back into the Python process that wrote the model.
 PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
@@ -45,15 +50,14 @@ def saved_model_signature(
         (inputs, outputs), each name -> `GraphTensor`.
 
     Raises:
-        FileNotFoundError: no saved_model.pb in the folder.
-        ValueError: saved_model.pb cannot be parsed, or has no such signature.
+        ValueError: there is no such signature.
     """
     signatures = _read(path).signature_def
     if name not in signatures:
         known = ", ".join(saved_model_signatures(path))
         raise ValueError(f"{path} has no signature {name}; it has: {known or 'none'}")
     found = signatures[name]
-    return graph_tensors(found.inputs), graph_tensors(found.outputs)
+    return _tensors(found.inputs), _tensors(found.outputs)
 
 
 def write_numbered(
@@ -73,8 +77,7 @@ def write_numbered(
         (inputs, outputs), each name -> its name in the new signature.
 
     Raises:
-        FileNotFoundError: no saved_model.pb in the folder.
-        ValueError: saved_model.pb cannot be parsed, or has no such signature.
+        ValueError: there is no such signature.
     """
     specs, answers = saved_model_signature(path, name)
     inputs = {known: f"input_{i}" for i, known in enumerate(specs)}
@@ -99,10 +102,6 @@ def saved_model_signatures(path: str | os.PathLike[str]) -> list[str]:
 
     Args:
         path: the SavedModel's folder.
-
-    Raises:
-        FileNotFoundError: no saved_model.pb in the folder.
-        ValueError: saved_model.pb cannot be parsed.
     """
     return sorted(name for name in _read(path).signature_def if not name.startswith("__"))
 
@@ -116,16 +115,13 @@ def saved_model_folder(path: str | os.PathLike[str]) -> pathlib.Path:
     Raises:
         ValueError: it is neither.
     """
-    folder = pathlib.Path(path)
-    if (folder / "saved_model.pb").is_file():
-        return folder
-    versions = [f.parent for f in folder.glob("*/saved_model.pb") if f.parent.name.isdecimal()]
-    if not versions:
+    folder = resolved(pathlib.Path(path))
+    if not (folder / "saved_model.pb").is_file():
         raise ValueError(
             f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
             "and no TFLite file"
         )
-    return max(versions, key=lambda version: int(version.name))
+    return folder
 
 
 def saved_model_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
@@ -137,10 +133,6 @@ def saved_model_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Returns:
         Operation, such as "MatMul" -> names of the nodes that run it; a node's name begins with
         the Keras layers it stands in.
-
-    Raises:
-        FileNotFoundError: no saved_model.pb in the folder.
-        ValueError: saved_model.pb cannot be parsed.
     """
     ops: dict[str, list[str]] = {}
     for node in _nodes(_read(path)):
@@ -156,10 +148,6 @@ def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 
     Returns:
         Operation, or "jit_compile", -> names of its nodes or functions; empty when all is well.
-
-    Raises:
-        FileNotFoundError: no saved_model.pb in the folder.
-        ValueError: saved_model.pb cannot be parsed.
     """
     # Some of XLA's ops have kernels for CPUs in part of TensorFlow's builds.
     found = {
@@ -167,9 +155,9 @@ def unservable_ops(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         for op, nodes in saved_model_ops(path).items()
         if op.startswith("Xla") or op in PYTHON_OPS or not has_cpu_kernel(op)
     }
-    graph = _read(path).graph_def
-    compiled = [n.name for n in _nodes(_read(path)) if _must_compile(n)]
-    compiled += [f.signature.name for f in graph.library.function if _must_compile(f)]
+    graph = _read(path)
+    compiled = [n.name for n in _nodes(graph) if _must_compile(n)]
+    compiled += [f.signature.name for f in graph.graph_def.library.function if _must_compile(f)]
     return found | ({"jit_compile": compiled} if compiled else {})
 
 
@@ -178,10 +166,6 @@ def multiplies_integers(path: str | os.PathLike[str]) -> bool:
 
     Args:
         path: the SavedModel's folder.
-
-    Raises:
-        FileNotFoundError: no saved_model.pb in the folder.
-        ValueError: saved_model.pb cannot be parsed.
     """
     integers = {tf.int8.as_datatype_enum, tf.int32.as_datatype_enum}
     products = (node for node in _nodes(_read(path)) if "MatMul" in node.op)
@@ -212,12 +196,8 @@ def _must_compile(item: Any) -> bool:
     return "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b
 
 
-def graph_tensors(entries: Any) -> dict[str, GraphTensor]:
-    """The inputs or outputs of a SignatureDef, by name.
-
-    Args:
-        entries: name -> TensorInfo.
-    """
+def _tensors(entries: Any) -> dict[str, GraphTensor]:
+    """The inputs or outputs of a SignatureDef, from name -> TensorInfo."""
     return {
         name: GraphTensor(
             entry.name,

@@ -1,4 +1,8 @@
-"""Read what stands in a TFLite file, without loading it."""
+"""Read what stands in a TFLite file, without loading it.
+
+All that reads within it raises FileNotFoundError where there is no file, and ValueError where it is
+damaged.
+"""
 
 import importlib.util
 import os
@@ -41,10 +45,6 @@ def read_tflite(path: str | os.PathLike[str]) -> Any:
 
     Args:
         path: a .tflite file.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: the file is damaged.
     """
     schema = tflite_schema()
     try:
@@ -53,9 +53,9 @@ def read_tflite(path: str | os.PathLike[str]) -> Any:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def tflite_signature(
+def tflite_ends(
     path: str | os.PathLike[str], name: str = SERVING_DEFAULT
-) -> tuple[dict[str, str], dict[str, str]]:
+) -> tuple[dict[str, tuple[int, str]], dict[str, tuple[int, str]]]:
     """Read the inputs and outputs of a signature of a TFLite file's main graph.
 
     Args:
@@ -63,37 +63,28 @@ def tflite_signature(
         name: of the signature.
 
     Returns:
-        (inputs, outputs), each name -> name of the tensor.
+        (inputs, outputs), each name -> its place among those of the graph, and the tensor's name.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: the file is damaged, or has no such signature in its main graph.
+        ValueError: there is no such signature in the main graph.
     """
-    graph, found = _main_signature(path, name)
-    inputs, outputs = (
-        {e.name.decode(): graph.tensors[e.tensorIndex].name.decode() for e in entries or ()}
-        for entries in (found.inputs, found.outputs)
-    )
-    return inputs, outputs
+    model = read_tflite(path)
+    found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise ValueError(f"{path} has no signature {name} in its main graph; there: {known}")
+    graph, signature = model.subgraphs[0], found[name]
 
+    def ends(entries: Any, places: Any) -> dict[str, tuple[int, str]]:
+        return {
+            e.name.decode(): (
+                list(places).index(e.tensorIndex),
+                graph.tensors[e.tensorIndex].name.decode(),
+            )
+            for e in entries or ()
+        }
 
-def tflite_places(
-    path: str | os.PathLike[str], name: str = SERVING_DEFAULT
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Read where the inputs and outputs of a signature stand among those of the main graph.
-
-    Args, Raises:
-        as `tflite_signature`.
-
-    Returns:
-        (inputs, outputs), each name -> place.
-    """
-    graph, found = _main_signature(path, name)
-    inputs, outputs = (
-        {e.name.decode(): list(ends).index(e.tensorIndex) for e in entries or ()}
-        for entries, ends in ((found.inputs, graph.inputs), (found.outputs, graph.outputs))
-    )
-    return inputs, outputs
+    return ends(signature.inputs, graph.inputs), ends(signature.outputs, graph.outputs)
 
 
 def computes_in_integers(path: str | os.PathLike[str]) -> bool:
@@ -101,9 +92,6 @@ def computes_in_integers(path: str | os.PathLike[str]) -> bool:
 
     Args:
         path: a .tflite file.
-
-    Raises:
-        ValueError: the file is damaged.
     """
     quantize = tflite_schema().BuiltinOperator.QUANTIZE
     # Old files keep the code in a byte, new ones in an int: the larger one counts.
@@ -116,9 +104,6 @@ def tflite_signatures(path: str | os.PathLike[str]) -> list[str]:
 
     Args:
         path: a .tflite file.
-
-    Raises:
-        ValueError: the file is damaged.
     """
     return sorted(s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ())
 
@@ -128,18 +113,5 @@ def is_step_alone(path: str | os.PathLike[str]) -> bool:
 
     Args:
         path: a .tflite file.
-
-    Raises:
-        ValueError: the file is damaged.
     """
     return tflite_signatures(path) == [STEP]
-
-
-def _main_signature(path: str | os.PathLike[str], name: str) -> tuple[Any, Any]:
-    """The main graph, and a signature of it."""
-    model = read_tflite(path)
-    found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none"
-        raise ValueError(f"{path} has no signature {name} in its main graph; there: {known}")
-    return model.subgraphs[0], found[name]

@@ -9,17 +9,8 @@ from keras_norm.export.formats.saved_model import unservable_ops
 SEED_VARIABLE = "seed_generator_state"
 
 
-def weights_state(run: Any) -> dict[str, str]:
-    """A digest of each variable that a runner can see, by name.
-
-    Args:
-        run: a runner with `state()`, or any function.
-    """
-    return run.state() if hasattr(run, "state") else {}
-
-
 def changed_weights(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
-    """The variables, but for seeds, whose digest is another; see `weights_state`."""
+    """The variables, but for seeds, whose digest is another; see `WorkerRunner.state`."""
     changed = (n for n, d in before.items() if now.get(n) != d and SEED_VARIABLE not in n)
     return tuple(name.split(": ")[1] for name in changed)
 

@@ -25,7 +25,3 @@ class ONNXRunner(WorkerRunner):
     def ops(self) -> dict[str, list[str]]:
         """Operation -> its nodes, in loop bodies too; "domain.Op" where it is not ONNX's own."""
         return dict(self._info["ops"])
-
-    def signatures(self) -> list[str]:
-        """The one that there is."""
-        return [SERVING_DEFAULT]

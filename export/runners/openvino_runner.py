@@ -1,15 +1,11 @@
 """SavedModels and TFLite files in OpenVINO."""
 
-import contextlib
 import pathlib
 import tempfile
-from collections.abc import Iterator
-from typing import Any
 
-from keras_norm.export.errors import RunnerError
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_signatures, write_numbered
-from keras_norm.export.formats.tflite import tflite_signature
+from keras_norm.export.formats.tflite import tflite_ends
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
 
@@ -29,25 +25,16 @@ class OpenVINORunner(WorkerRunner):
 
     def _load(self) -> None:
         require("openvino")
-        try:
-            with self._readable() as request:
-                self._load_reporting(request)
-        except (OSError, ValueError) as error:
-            raise RunnerError(f"{self._subject}: {error}") from error
-
-    @contextlib.contextmanager
-    def _readable(self) -> Iterator[dict[str, Any]]:
-        """The worker's request: what to read, and the tensors in it that the signature names."""
-        if not self.path.is_dir():
-            inputs, outputs = tflite_signature(self.path, self.signature_name)
-            yield {"path": str(self.path), "inputs": inputs, "outputs": outputs}
-            return
         with tempfile.TemporaryDirectory() as folder:
-            inputs, outputs = write_numbered(self.path, self.signature_name, pathlib.Path(folder))
-            yield {"path": folder, "inputs": inputs, "outputs": outputs}
+            path, name = self.path, self.signature_name
+            if path.is_dir():
+                inputs, outputs = write_numbered(path, name, pathlib.Path(folder))
+                path = pathlib.Path(folder)
+            else:
+                ends = tflite_ends(path, name)
+                inputs, outputs = ({n: tensor for n, (_, tensor) in end.items()} for end in ends)
+            self._load_reporting({"path": str(path), "inputs": inputs, "outputs": outputs})
 
     def signatures(self) -> list[str]:
         """Names of the signatures in the file that OpenVINO can be led to."""
-        if not self.path.is_dir():
-            return [self.signature_name]
-        return saved_model_signatures(self.path)
+        return saved_model_signatures(self.path) if self.path.is_dir() else super().signatures()

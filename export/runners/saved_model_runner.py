@@ -1,15 +1,16 @@
-"""SavedModels in TensorFlow."""
+"""SavedModels in TensorFlow, in Python's and through its C API."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.saved_model import (
-    GraphTensor,
     saved_model_ops,
     saved_model_signature,
     saved_model_signatures,
 )
+from keras_norm.export.runners.runner import Arrays
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 
@@ -21,11 +22,12 @@ class SavedModelRunner(WorkerRunner):
     script = "run_saved_model.py"
 
     def _load(self) -> None:
-        try:
-            inputs, outputs = saved_model_signature(self.path, self.signature_name)
-        except (OSError, ValueError) as error:
-            raise RunnerError(f"{self._subject}: {error}") from error
-        self.inputs = fixed_specs(inputs, self._subject)
+        inputs, outputs = saved_model_signature(self.path, self.signature_name)
+        self.inputs = {}
+        for name, tensor in inputs.items():
+            if tensor.shape is None:
+                raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
+            self.inputs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
         self.worker.load(
             {
                 "path": str(self.path),
@@ -44,19 +46,32 @@ class SavedModelRunner(WorkerRunner):
         return saved_model_signatures(self.path)
 
 
-def fixed_specs(inputs: Mapping[str, GraphTensor], subject: str) -> dict[str, TensorSpec]:
-    """The inputs of a SavedModel's signature as a runner's.
+class CApiRunner(SavedModelRunner):
+    """A SavedModel through TensorFlow's C API, the loader that TensorFlow Serving uses.
 
-    Args:
-        inputs: name -> tensor.
-        subject: what has them, for the message.
-
-    Raises:
-        RunnerError: one of them may have any number of axes.
+    The worker never imports Python's TensorFlow.
     """
-    specs = {}
-    for name, tensor in inputs.items():
-        if tensor.shape is None:
-            raise RunnerError(f'{subject}: input "{name}" has no fixed number of axes')
-        specs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
-    return specs
+
+    name = "SavedModel (C API)"
+    script = "run_c_api.py"
+
+    def run_at_once(
+        self, cases: Sequence[Mapping[str, Any]], threads: int = 8, seconds: float = 1.0
+    ) -> tuple[int, list[Arrays], list[Arrays]]:
+        """Run many calls at once on the one loaded model, as a server does.
+
+        Args:
+            cases: inputs of a call, as `__call__` takes them; no more of them than threads.
+            threads: how many call at once, each with the cases in turn.
+            seconds: for how long; every thread calls at least once.
+
+        Returns:
+            How many calls there were; and for every case the lowest and the highest value that
+            each element of its outputs had in any call.
+
+        Raises:
+            ValueError, RunnerError: as `__call__`.
+        """
+        given = [*map(self._read, cases)]
+        calls, spans = self.worker.ask("threads", given, threads=threads, seconds=seconds)
+        return calls, spans[: len(cases)], spans[len(cases) :]

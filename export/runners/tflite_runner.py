@@ -1,7 +1,14 @@
-"""TFLite files in LiteRT."""
+"""TFLite files in LiteRT, and in the runtime of microcontrollers."""
 
+from keras_norm.export.errors import RunnerError
 from keras_norm.export.extras import require
+from keras_norm.export.formats.tflite import tflite_ends
 from keras_norm.export.runners.worker_runner import WorkerRunner
+
+# Bytes of the first arena that is tried, and of the last; each is twice the one before.
+SMALLEST, LARGEST = 2**12, 2**24
+# What is said of an arena that is too small; of all else a larger one is no cure.
+TOO_SMALL = ("it does not fit", "was killed by")
 
 
 class TFLiteRunner(WorkerRunner):
@@ -25,3 +32,42 @@ class TFLiteRunner(WorkerRunner):
     def signatures(self) -> list[str]:
         """Names of the signatures in the file."""
         return list(self._info["signatures"])
+
+
+class MicroRunner(WorkerRunner):
+    """The main graph of a TFLite file in TensorFlow Lite Micro, on this machine.
+
+    It has no open sizes: what a file leaves open is 1 there. All that it computes with stands in
+    one arena, whose size is found by trying.
+
+    Attributes:
+        arena: bytes of the smallest arena, of those tried, in which the file ran.
+
+    Raises:
+        ImportError: tflite-micro is not installed, or LiteRT is not.
+    """
+
+    name = "TFLite Micro"
+    script = "run_micro.py"
+    arena: int
+
+    def _load(self) -> None:
+        require("micro")
+        inputs, outputs = tflite_ends(self.path, self.signature_name)
+        request = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
+        self.arena = SMALLEST
+        while True:
+            # In an arena that is too small it may write beyond the end: each has its own process.
+            try:
+                self._load_file(request | {"arena": self.arena})
+                return
+            except RunnerError as error:
+                if not any(reason in str(error) for reason in TOO_SMALL):
+                    raise
+                if self.arena >= LARGEST:
+                    said = str(error).removeprefix(f"{self._subject}: ")
+                    raise RunnerError(
+                        f"{self._subject}: it runs in no arena of up to {LARGEST} bytes: {said}"
+                    ) from error
+                self.arena *= 2
+                self.worker = self.start(self.path, timeout=self.worker.timeout)

@@ -1,7 +1,6 @@
 """The runner's end of a worker process: start it, ask it, and survive whatever happens to it."""
 
 import contextlib
-import json
 import os
 import pathlib
 import re
@@ -11,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "workers"
 CHATTER = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
 
 
-class WorkerProcess:
+class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     """A child process that runs one of the scripts in `workers/`.
 
     The scripts are started by path, so that neither this package nor Keras is imported in them.
@@ -57,66 +56,29 @@ class WorkerProcess:
             RunnerError: the worker could not load, died, or took too long. It is closed then.
         """
         try:
-            return json.loads(self._ask(protocol.LOAD, protocol.pack_json(request)))
+            return self.ask("load", request=request)[0]
         except BaseException:
             self.close()
             raise
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> protocol.Arrays:
         """Send inputs and return outputs."""
-        return protocol.unpack_arrays(self._ask(protocol.ARRAYS, protocol.pack_arrays(arrays)))
+        return self.ask("run", [arrays])[1][0]
 
-    def over_time(
-        self,
-        sequences: Mapping[str, np.ndarray],
-        others: Mapping[str, np.ndarray],
-        states: Sequence[str],
-    ) -> protocol.Arrays:
-        """See `protocol.over_time`: it runs in the worker."""
-        request = protocol.pack_cases({"states": list(states)}, [sequences, others])
-        return protocol.unpack_arrays(self._ask(protocol.STREAM, request))
+    def ask(
+        self, what: str, cases: Sequence[Mapping[str, np.ndarray]] = (), **given: Any
+    ) -> tuple[Any, list[protocol.Arrays]]:
+        """What the worker tells, and the arrays that it answers; see `protocol`.
 
-    def run_at_once(
-        self, cases: Sequence[Mapping[str, np.ndarray]], threads: int, seconds: float
-    ) -> tuple[int, list[protocol.Arrays]]:
-        """See `protocol.run_at_once`: it runs in the worker."""
-        request = protocol.pack_cases({"threads": threads, "seconds": seconds}, cases)
-        header, spans = protocol.unpack_cases(self._ask(protocol.THREADS, request))
-        return header["calls"], spans
+        Args:
+            what: "run", "stream", "threads", "modules", "state" or "seconds".
+            cases: inputs.
+            **given: what JSON can hold.
 
-    def modules(self) -> set[str]:
-        """Top-level modules that the worker has imported so far."""
-        return set(self._tell("modules"))
-
-    def state(self) -> dict[str, str]:
-        """A digest of each variable that the worker holds, by name; empty where it cannot tell."""
-        return dict(self._tell("state"))
-
-    def seconds(self) -> float:
-        """How long the last run took in the worker, or the average timestep of a stream."""
-        return float(self._tell("seconds"))
-
-    def _tell(self, what: str) -> Any:
-        return json.loads(self._ask(protocol.JSON, protocol.pack_json(what)))
-
-    def close(self) -> None:
-        """End the worker, which holds nothing that must be put in order. Twice is fine."""
-        self._process.kill()  # nothing where it has ended
-        self._process.wait()
-        with contextlib.suppress(BrokenPipeError):  # of what it had not read
-            self._stdin.close()
-        self._stdout.close()
-        self._stderr.close()
-        self._folder.cleanup()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _ask(self, kind: bytes, payload: bytes) -> bytes:
-        if self._stdin.closed:
+        Raises:
+            RunnerError: the worker failed, died, or took too long.
+        """
+        if self._process.stdin.closed:
             raise RunnerError(f"{self._subject}: the runner is closed")
         expired = threading.Event()
 
@@ -128,8 +90,8 @@ class WorkerProcess:
         timer.start()
         try:
             with contextlib.suppress(BrokenPipeError):  # it died: reading finds that out
-                protocol.write_frame(self._stdin, kind, payload)
-            reply = protocol.read_frame(self._stdout)
+                protocol.write_message(self._process.stdin, {"ask": what, "given": given}, cases)
+            reply = protocol.read_message(self._process.stdout)
         except BaseException:  # an interrupt: what it will answer is no answer to the next call
             self.close()
             raise
@@ -139,10 +101,23 @@ class WorkerProcess:
             raise RunnerError(f"{self._subject}: no answer within {self.timeout:g} s")
         if reply is None:
             raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
-        if reply[0] == protocol.ERROR:
-            text = reply[1].decode()
+        header, outputs = reply
+        if (text := header.get("error")) is not None:
             raise RunnerError(f"{self._subject}: {first_line(text) or 'unknown error'}", text)
-        return reply[1]
+        return header["told"], outputs
+
+    def close(self) -> None:
+        """End the worker, which holds nothing that must be put in order. Twice is fine."""
+        self._process.kill()  # nothing where it has ended
+        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):  # of what it had not read
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._stderr.close()
+        self._folder.cleanup()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _cause_of_death(self) -> str:
         code = self._process.wait()
@@ -153,14 +128,6 @@ class WorkerProcess:
         lines = self._stderr.read().decode(errors="replace").splitlines()
         telling = [line for line in lines if line.strip() and not CHATTER.match(line)]
         return f"the process that ran it {cause}" + (f": {telling[-1]}" if telling else "")
-
-    @property
-    def _stdin(self) -> Any:
-        return self._process.stdin
-
-    @property
-    def _stdout(self) -> Any:
-        return self._process.stdout
 
 
 def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:

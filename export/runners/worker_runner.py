@@ -48,6 +48,9 @@ class WorkerRunner(Runner):
         self.worker = worker or self.start(path, timeout=timeout)
         try:
             self._load()
+        except (OSError, ValueError) as error:  # what reads the file here finds it damaged
+            self.close()
+            raise RunnerError(f"{self._subject}: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -103,19 +106,23 @@ class WorkerRunner(Runner):
         }
         given = fitted({**sequences, **others}, specs, self.name)
         now, rest = ({name: given[name] for name in part} for part in (sequences, others))
-        return self.worker.over_time(now, rest, states)
+        return self.worker.ask("stream", [now, rest], states=list(states))[1][0]
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file that the runner can be led to."""
+        return [self.signature_name]
 
     def modules(self) -> set[str]:
         """Top-level Python modules that the worker has imported."""
-        return self.worker.modules()
+        return set(self.worker.ask("modules")[0])
 
     def state(self) -> dict[str, str]:
         """A digest of each variable, by name; empty where the runtime does not show them."""
-        return self.worker.state()
+        return dict(self.worker.ask("state")[0])
 
     def seconds(self) -> float:
-        """How long the last run took, without the way to the worker and back."""
-        return self.worker.seconds()
+        """How long the last run took, or the average timestep, without the way to the worker."""
+        return float(self.worker.ask("seconds")[0])
 
     def close(self) -> None:
         """End the worker process."""

@@ -1,15 +1,18 @@
-"""How a runner and its worker process talk: frames over the worker's stdin and stdout.
+"""How a runner and its worker process talk: messages over the worker's stdin and stdout.
 
-A frame is one byte of kind, eight bytes of length (little-endian) and the payload. It depends on
-NumPy alone, because a worker must not import what it is there to do without.
+A message is a JSON object and any number of dicts of arrays, after the lengths of both, in eight
+bytes each (little-endian). It depends on NumPy alone, because a worker must not import what it is
+there to do without. The runner asks, and the worker tells, or answers with arrays:
 
-    runner -> worker   LOAD     what to load, in place of what is loaded
-    worker -> runner   JSON     loaded: its names, shapes and dtypes; or ERROR, and the worker ends
-    runner -> worker   ARRAYS   inputs               worker -> runner   ARRAYS or ERROR
-    runner -> worker   STREAM   whole sequences      worker -> runner   ARRAYS or ERROR
-    runner -> worker   THREADS  several inputs       worker -> runner   THREADS or ERROR
-    runner -> worker   JSON     what to tell: "modules" (imported), "state" (digests of variables),
-                                "seconds" (of the last call)         worker -> runner   JSON
+    load       what to load, in place of what is loaded     tells its names, shapes and dtypes
+    run        inputs                                       the outputs
+    stream     whole sequences, and what else there is      see `over_time`
+    threads    several inputs                               tells how many calls; see `run_at_once`
+    modules                                                 tells what it has imported
+    state                                                   tells digests of its variables
+    seconds                                                 tells how long the last call took
+
+An error is a text instead. The worker ends where it cannot load.
 """
 
 import concurrent.futures
@@ -26,32 +29,38 @@ from typing import IO, Any
 
 import numpy as np
 
-LOAD, JSON, ARRAYS, STREAM, THREADS, ERROR = b"L", b"J", b"A", b"S", b"T", b"E"
-
 Arrays = dict[str, np.ndarray]
 Run = Callable[[Arrays], Arrays]
 
 
-def write_frame(stream: IO[bytes], kind: bytes, payload: bytes) -> None:
-    """Write one frame and flush it."""
-    stream.write(kind + struct.pack("<Q", len(payload)))
-    stream.write(payload)
+def write_message(
+    stream: IO[bytes], header: Mapping[str, Any], cases: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Write a message, `header` being what JSON can hold, and flush it."""
+    text = json.dumps({**header, "cases": len(cases)}).encode()
+    arrays = pack_arrays(
+        {f"{i}:{name}": a for i, case in enumerate(cases) for name, a in case.items()}
+    )
+    stream.write(struct.pack("<QQ", len(text), len(arrays)) + text)
+    stream.write(arrays)
     stream.flush()
 
 
-def read_frame(stream: IO[bytes]) -> tuple[bytes, bytes] | None:
-    """Read one frame: (kind, payload), or None where the stream ends."""
-    header = stream.read(9)
-    if len(header) < 9:
+def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[Arrays]] | None:
+    """Read what `write_message` wrote, or None where the stream ends."""
+    lengths = stream.read(16)
+    if len(lengths) < 16:
         return None
-    (length,) = struct.unpack("<Q", header[1:])
-    payload = stream.read(length)
-    return (header[:1], payload) if len(payload) == length else None
-
-
-def pack_json(value: Any) -> bytes:
-    """Encode a JSON payload."""
-    return json.dumps(value).encode()
+    length, rest = struct.unpack("<QQ", lengths)
+    text, arrays = stream.read(length), stream.read(rest)
+    if len(arrays) < rest:
+        return None
+    header = json.loads(text)
+    cases: list[Arrays] = [{} for _ in range(header.pop("cases"))]
+    for numbered, array in unpack_arrays(arrays).items():
+        number, _, name = numbered.partition(":")
+        cases[int(number)][name] = array
+    return header, cases
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -72,23 +81,6 @@ def unpack_arrays(payload: bytes) -> Arrays:
     with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
         names, *values = (archive[f"arr_{i}"] for i in range(len(archive.files)))
     return dict(zip(names.tolist(), values, strict=True))
-
-
-def pack_cases(header: Mapping[str, Any], cases: Sequence[Mapping[str, np.ndarray]]) -> bytes:
-    """Encode several dicts of arrays, and numbers that belong to all of them."""
-    numbered = {f"{i}:{name}": a for i, case in enumerate(cases) for name, a in case.items()}
-    numbers = pack_json(header)
-    return struct.pack("<Q", len(numbers)) + numbers + pack_arrays(numbered)
-
-
-def unpack_cases(payload: bytes) -> tuple[dict[str, Any], list[Arrays]]:
-    """Decode what `pack_cases` encoded."""
-    (length,) = struct.unpack("<Q", payload[:8])
-    cases: dict[str, Arrays] = {}
-    for numbered, array in unpack_arrays(payload[8 + length :]).items():
-        number, _, name = numbered.partition(":")
-        cases.setdefault(number, {})[name] = array
-    return json.loads(payload[8 : 8 + length]), list(cases.values())
 
 
 def over_time(
@@ -171,44 +163,40 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
 
     run: Any = None
     seconds = 0.0
-    told: dict[str, Callable[[], Any]] = {
-        "modules": lambda: sorted({n.partition(".")[0] for n, m in sys.modules.items() if m}),
-        "state": lambda: getattr(run, "state", dict)(),
-        "seconds": lambda: seconds,
-    }
-    while (frame := read_frame(requests)) is not None:
-        kind, payload = frame
-        if kind == LOAD:
-            try:
-                info, run = load(json.loads(payload))
-            except Exception as error:
-                write_frame(replies, ERROR, _text(error))
-                return
-            write_frame(replies, JSON, pack_json(info))
-            continue
-        if kind == JSON:
-            write_frame(replies, JSON, pack_json(told[json.loads(payload)]()))
-            continue
+
+    def answer(ask: str, given: dict[str, Any], cases: list[Arrays]) -> tuple[Any, list[Arrays]]:
+        """What is to be told, and outputs."""
+        nonlocal run, seconds
+        if ask == "load":
+            info, run = load(given["request"])
+            return info, []
+        if ask == "modules":
+            return sorted({n.partition(".")[0] for n, m in sys.modules.items() if m}), []
+        if ask == "state":
+            return getattr(run, "state", dict)(), []
+        if ask == "seconds":
+            return seconds, []
+        if ask == "threads":
+            return run_at_once(run, cases, **given)
+        start, calls = time.perf_counter(), 1
+        if ask == "stream":
+            sequences, others = cases
+            calls = next(iter(sequences.values())).shape[1]
+            outputs = over_time(run, sequences, others, given["states"])
+        else:
+            outputs = run(*cases)
+        seconds = (time.perf_counter() - start) / calls
+        return None, [outputs]
+
+    while (message := read_message(requests)) is not None:
+        request, cases = message
         try:
-            if kind == STREAM:
-                header, (sequences, others) = unpack_cases(payload)
-                start = time.perf_counter()
-                outputs = over_time(run, sequences, others, header["states"])
-                length = next(iter(sequences.values())).shape[1]
-                seconds = (time.perf_counter() - start) / length
-                write_frame(replies, ARRAYS, pack_arrays(outputs))
-            elif kind == THREADS:
-                how, cases = unpack_cases(payload)
-                calls, spans = run_at_once(run, cases, **how)
-                write_frame(replies, THREADS, pack_cases({"calls": calls}, spans))
-            else:
-                inputs = unpack_arrays(payload)
-                start = time.perf_counter()
-                outputs = run(inputs)
-                seconds = time.perf_counter() - start
-                write_frame(replies, ARRAYS, pack_arrays(outputs))
+            told, outputs = answer(request["ask"], request["given"], cases)
+            write_message(replies, {"told": told}, outputs)
         except Exception as error:
-            write_frame(replies, ERROR, _text(error))
+            write_message(replies, {"error": str(error) or type(error).__name__})
+            if request["ask"] == "load":
+                return
 
 
 def _end_with(parent: int) -> None:
@@ -216,7 +204,3 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)
-
-
-def _text(error: Exception) -> bytes:
-    return (str(error) or type(error).__name__).encode()

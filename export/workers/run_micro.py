@@ -14,7 +14,7 @@ from tflite_micro.python.tflite_micro import runtime
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     """Load `request["path"]` into an arena of `request["arena"]` bytes.
 
-    Its `inputs` and `outputs` are places in the main graph by name.
+    Its `inputs` and `outputs` are places in the main graph, and tensors, by name.
     """
     content = pathlib.Path(request["path"]).read_bytes()
     with tempfile.TemporaryFile() as log:
@@ -30,13 +30,17 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
-    details = {name: interpreter.get_input_details(i) for name, i in request["inputs"].items()}
+    inputs, outputs = (
+        {name: place for name, (place, _) in request[ends].items()}
+        for ends in ("inputs", "outputs")
+    )
+    details = {name: interpreter.get_input_details(place) for name, place in inputs.items()}
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
         for name, array in arrays.items():
-            interpreter.set_input(array, request["inputs"][name])
+            interpreter.set_input(array, inputs[name])
         interpreter.invoke()
-        return {n: interpreter.get_output(i) for n, i in request["outputs"].items()}
+        return {n: interpreter.get_output(i) for n, i in outputs.items()}
 
     info = {
         "inputs": {

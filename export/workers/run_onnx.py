@@ -3,6 +3,7 @@
 import pathlib
 from typing import Any
 
+import onnx
 import onnx_graph
 import onnxruntime
 import protocol
@@ -14,28 +15,43 @@ FATAL = 4
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load `request["path"]`; report its inputs and operations."""
+    """Load `request["path"]`; report its inputs and operations.
+
+    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = FATAL  # errors are raised as well
-    session = onnxruntime.InferenceSession(
-        request["path"], options, providers=["CPUExecutionProvider"]
-    )
+
+    def opened(file: str | bytes) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+    session = opened(request["path"])
     outputs = [output.name for output in session.get_outputs()]
-    info = {
-        "inputs": {
-            entry.name: {
-                "shape": [size if isinstance(size, int) else None for size in entry.shape],
-                "dtype": dtype(entry.type),
-            }
-            for entry in session.get_inputs()
-        },
-        "ops": onnx_graph.operations(onnx_graph.read(pathlib.Path(request["path"]))),
+    model = onnx_graph.read(pathlib.Path(request["path"]))
+    if request.get("every_tensor"):
+        computed = [name for node in model.graph.node for name in node.output if name]
+        # ONNX Runtime finds their types and shapes by itself.
+        new = (onnx.ValueInfoProto(name=name) for name in computed if name not in outputs)
+        model.graph.output.extend(new)
+        session, outputs = opened(model.SerializeToString()), computed
+    inputs = {
+        entry.name: {
+            "shape": [size if isinstance(size, int) else None for size in entry.shape],
+            "dtype": dtype(entry.type),
+        }
+        for entry in session.get_inputs()
     }
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        return dict(zip(outputs, session.run(outputs, arrays), strict=True))
+        values = zip(outputs, session.run(outputs, arrays), strict=True)
+        return {n: v for n, v in values if not request.get("every_tensor") or is_floating(v)}
 
-    return info, run
+    return {"inputs": inputs, "ops": onnx_graph.operations(model)}, run
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a value, which need not be a tensor, is one of floats."""
+    return getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
 
 
 def dtype(kind: str) -> str:

@@ -6,12 +6,22 @@ from typing import Any
 import numpy as np
 import protocol
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+EVERY_TENSOR = {
+    "experimental_preserve_all_tensors": True,
+    # A delegate computes several operations in one, and keeps nothing in between.
+    "experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+}
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load `request["path"]`; report its inputs, outputs and operations."""
-    interpreter = Interpreter(model_path=request["path"])
+    """Load `request["path"]`; report its inputs and operations.
+
+    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    """
+    options = EVERY_TENSOR if request.get("every_tensor") else {}
+    interpreter = Interpreter(model_path=request["path"], **options)
     signatures = sorted(interpreter.get_signature_list())
     if not signatures:
         raise ValueError("the file has no signature, so its inputs have no names")
@@ -29,23 +39,33 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         }
         for name, detail in signature.get_input_details().items()
     }
+    model = schema.ModelT.InitFromPackedBuf(pathlib.Path(request["path"]).read_bytes(), 0)
+    graphs = {s.signatureKey.decode(): s.subgraphIndex for s in model.signatureDefs}
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        return signature(**arrays)
+        outputs = signature(**arrays)
+        return computed(interpreter, model, graphs[key]) if options else outputs
 
-    info = {
-        "inputs": inputs,
-        "signatures": signatures,
-        "outputs": sorted(signature.get_output_details()),
-        "ops": operations(pathlib.Path(request["path"])),
-    }
-    return info, run
+    return {"inputs": inputs, "signatures": signatures, "ops": operations(model)}, run
 
 
-def operations(path: pathlib.Path) -> dict[str, list[str]]:
+def computed(interpreter: Interpreter, model: schema.ModelT, graph: int) -> protocol.Arrays:
+    """Every tensor of floats that a graph has computed."""
+    tensors = {}
+    for index in [i for op in model.subgraphs[graph].operators for i in op.outputs]:
+        try:
+            tensor = interpreter.get_tensor(index, subgraph_index=graph)
+        except ValueError:  # it has no data: a state inside an operation
+            continue
+        if tensor.dtype.kind == "f":
+            name = model.subgraphs[graph].tensors[index].name.decode()
+            tensors[f"{index}: {name}"] = np.array(tensor)
+    return tensors
+
+
+def operations(model: schema.ModelT) -> dict[str, list[str]]:
     """Operation -> names of the tensors it writes, in every subgraph (loop bodies too)."""
     names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
-    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
     found: dict[str, list[str]] = {}
     for subgraph in model.subgraphs:
         for operator in subgraph.operators or ():

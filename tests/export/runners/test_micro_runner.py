@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from keras_norm.export import RunnerError, Step
-from keras_norm.export.runners import MicroRunner, micro_runner
+from keras_norm.export.runners import MicroRunner, tflite_runner
 from tests.export import models
 
 pytest.importorskip("tflite_micro")
@@ -41,7 +41,7 @@ def test_the_arena_is_a_power_of_two_that_suffices(micro):
 
 def test_the_time_limit_holds_in_every_arena_that_is_tried(step_alone):
     with MicroRunner(step_alone[1], "step", timeout=70.0) as run:
-        assert run.arena > micro_runner.SMALLEST, "no second worker was started"
+        assert run.arena > tflite_runner.SMALLEST, "no second worker was started"
         assert run.worker.timeout == 70.0
 
 
@@ -90,8 +90,8 @@ def test_an_operation_that_it_lacks_is_named(tmp_path):
 
 
 def test_a_model_too_large_for_any_arena_says_so(step_alone, monkeypatch):
-    monkeypatch.setattr(micro_runner, "SMALLEST", 256)
-    monkeypatch.setattr(micro_runner, "LARGEST", 256)
+    monkeypatch.setattr(tflite_runner, "SMALLEST", 256)
+    monkeypatch.setattr(tflite_runner, "LARGEST", 256)
     with pytest.raises(RunnerError, match=r"runs in no arena of up to 256 bytes: "):
         MicroRunner(step_alone[1], "step")
 

@@ -84,9 +84,9 @@ def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
 
 def test_the_worker_tells_how_long_its_last_run_took(echo):
     echo.run({"doze": 1})
-    assert 0.05 <= echo.seconds() < 0.5
+    assert 0.05 <= echo.ask("seconds")[0] < 0.5
     echo.run({"fine": 1})
-    assert 0.0 < echo.seconds() < 0.05
+    assert 0.0 < echo.ask("seconds")[0] < 0.05
 
 
 def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
@@ -102,7 +102,7 @@ def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_call(tmp_path
 
     with start(tmp_path) as worker:
         with monkeypatch.context() as patched:
-            patched.setattr(protocol, "read_frame", interrupted)
+            patched.setattr(protocol, "read_message", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 worker.run({"file": 1})
         with pytest.raises(RunnerError, match="the runner is closed"):
@@ -110,21 +110,21 @@ def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_call(tmp_path
 
 
 def test_threads_call_at_once_and_every_one_of_them_is_answered(echo):
-    calls, (lowest, highest) = echo.run_at_once([{"alive": 1}], threads=8, seconds=0.1)
+    calls, (lowest, highest) = echo.ask("threads", [{"alive": 1}], threads=8, seconds=0.1)
     assert calls >= 8
     assert 1 <= lowest["alive"] < highest["alive"] <= 8
 
 
 def test_the_answers_of_threads_are_sorted_by_case(echo):
     cases = [{"file": np.array([k, -k])} for k in range(3)]
-    calls, spans = echo.run_at_once(cases, threads=4, seconds=0)
+    calls, spans = echo.ask("threads", cases, threads=4, seconds=0)
     assert calls == 4  # one for each thread, however short the time
     np.testing.assert_array_equal([span["file"] for span in spans], 2 * [c["file"] for c in cases])
 
 
 def test_what_fails_in_a_thread_fails_the_call(echo):
     with pytest.raises(RunnerError, match=r"^the echo: first line$"):
-        echo.run_at_once([{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
+        echo.ask("threads", [{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
 
 
 def test_a_crash_names_the_signal_and_what_the_worker_said(tmp_path):
@@ -149,10 +149,10 @@ sys.path.insert(0, {str(FOLDER)!r})
 import numpy, protocol
 
 worker = subprocess.Popen([sys.executable, "script.py"], stdin=-1, stdout=-1)
-protocol.write_frame(worker.stdin, protocol.LOAD, b"null")
-protocol.read_frame(worker.stdout)
-hang = protocol.pack_arrays({{"hang": numpy.ones(1)}})
-protocol.write_frame(worker.stdin, protocol.ARRAYS, hang)
+protocol.write_message(worker.stdin, {{"ask": "load", "given": {{"request": None}}}})
+protocol.read_message(worker.stdout)
+hang = {{"hang": numpy.ones(1)}}
+protocol.write_message(worker.stdin, {{"ask": "run", "given": {{}}}}, [hang])
 print("at work", flush=True)
 time.sleep(60)
 """
