@@ -16,7 +16,7 @@ from keras_norm.export.comparing.cases import (
     make_cases,
     masked_cases,
 )
-from keras_norm.export.comparing.depth import layers_in_series, timesteps_run
+from keras_norm.export.comparing.depth import layers_in_series, timesteps_of
 from keras_norm.export.comparing.elements import Arrays, magnitude
 from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.comparing.precision import model_precision
@@ -162,7 +162,7 @@ def make_plan(
         long_stream=functools.cache(functools.partial(_long_stream, model, samples)),
         notes=tuple(notes),
         layers=layers_in_series(model),
-        timesteps=timesteps_run(model, (case.inputs for case in kept)),
+        timesteps=max(map(timesteps_of(model), (case.inputs for case in kept))),
     )
 
 
@@ -172,7 +172,7 @@ def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
         step = Step(model)
     except StreamingError as error:
         return str(error)
-    inputs = samples.take([row % samples.count for row in range(samples.batch or STREAMS)])
+    inputs = samples.take(range(samples.batch or STREAMS))
     steps = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
     inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
     takes = frozenset(step.inputs | step.states)
@@ -190,7 +190,7 @@ def _long_stream(model: Any, samples: Samples) -> Stream | str:
         return str(error)
     steps, size = min(samples.longest, TIMESTEPS), samples.batch or 1
     rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
-    inputs = samples.take([row % samples.count for row in range(rows)])
+    inputs = samples.take(range(rows))
     inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
     expected = step.every_timestep(traced(step), inputs)
     takes = frozenset(step.inputs | step.states)

@@ -85,14 +85,15 @@ class Samples:
     def take(self, rows: Sequence[int], length: int | None = None) -> dict[str, np.ndarray]:
         """Inputs of these samples, cut to `length` or repeated in time until they reach it.
 
-        Where the inputs differ in length, the longest reaches it, the others in proportion.
+        Numbers beyond the last sample start over. Where the inputs differ in length, the longest
+        reaches it, the others in proportion.
         """
-        inputs = {name: array[np.asarray(rows)] for name, array in self.arrays.items()}
+        inputs = {n: np.take(a, rows, axis=0, mode="wrap") for n, a in self.arrays.items()}
         if length is not None:
             for name in self.timed:
                 own = self.arrays[name].shape[1]
-                steps = np.arange(-(-length * own // self.longest))  # rounded up: at least one
-                inputs[name] = np.take(inputs[name], steps % own, axis=1)
+                steps = range(-(-length * own // self.longest))  # rounded up: at least one
+                inputs[name] = np.take(inputs[name], steps, axis=1, mode="wrap")
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:

@@ -1,5 +1,6 @@
 """Named arrays against named arrays: measured without a tolerance, merged, and judged by one."""
 
+import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from keras_norm.export.results.comparison import (
     OutputComparison,
     largest_known,
 )
+from keras_norm.export.results.plain import summed
 
 
 def measure(
@@ -78,22 +80,18 @@ def merge(one: Measurement, other: Measurement) -> Measurement:
             f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
         )
     profiles = [m.profile for m in (one, other) if m.profile is not None]
-    return Measurement(
-        output=one.output,
-        rtol=one.rtol,
+    exact = one.exact or other.exact
+    return dataclasses.replace(
+        one,
+        **summed(one, other, "count", "nan_expected", "nan_actual", "infinite", "squared"),
         # Whichever comes first by its letters, so that the order of merging does not count.
         problem=min((m.problem for m in (one, other) if m.problem), default=None),
-        exact=one.exact or other.exact,
-        count=one.count + other.count,
+        exact=exact,
         scale=max(one.scale, other.scale),
         max_abs=largest_known((one.max_abs, other.max_abs)),
         max_rel=largest_known((one.max_rel, other.max_rel)),
-        worst=_first((one.worst, other.worst), 0.0 if one.exact or other.exact else one.rtol),
+        worst=_first((one.worst, other.worst), 0.0 if exact else one.rtol),
         widest=_first((one.widest, other.widest), 0.0),
-        nan_expected=one.nan_expected + other.nan_expected,
-        nan_actual=one.nan_actual + other.nan_actual,
-        infinite=one.infinite + other.infinite,
-        squared=one.squared + other.squared,
         profile=functools.reduce(difference_profile.merged, profiles) if profiles else None,
     )
 

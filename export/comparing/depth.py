@@ -1,6 +1,6 @@
 """How far values travel through a model: the layers in a row, and the timesteps."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -29,16 +29,6 @@ def _own_depth(operation: Any) -> int:
     if isinstance(operation, keras.Model) and getattr(operation, "outputs", None):
         return layers_in_series(operation)
     return int(bool(getattr(operation, "weights", ())))
-
-
-def timesteps_run(model: Any, cases: Iterable[Arrays]) -> int:
-    """The most timesteps that a recurrent layer runs in any call; see `timesteps_of`.
-
-    Args:
-        model: a functional or Sequential model.
-        cases: the inputs of each call, by name.
-    """
-    return max(map(timesteps_of(model), cases))
 
 
 def timesteps_of(model: Any) -> Callable[[Arrays], int]:

@@ -27,7 +27,12 @@ def mask_fills(model: Any) -> dict[str, float]:
     fills = {name: _fill(model, tensor) for name, tensor in tensors.items()}
     found = {name: fill for name, fill in fills.items() if fill is not None}
     for name, tensor in tensors.items():
-        covered = [id(source) for fed in _masked_by(model, tensor) for source in _sources(fed)]
+        covered = [
+            id(source)
+            for _, node in _calls(model)
+            if node.arguments.kwargs.get("mask") is tensor
+            for source in _sources(node.input_tensors[0])
+        ]
         for other, source in tensors.items():
             if covered and (other == name or id(source) in covered):
                 found.setdefault(other, 0)
@@ -76,10 +81,9 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
 
 def _fill(model: Any, tensor: Any) -> float | None:
     """The value that the layers fed by an input mask, in nested models too."""
-    for layer in model.layers:
-        for place in _places(layer, tensor):
-            fill = _fill_at(layer, place)
-            if fill is not None:
+    for layer, node in _calls(model):
+        for place, fed in enumerate(node.input_tensors):
+            if fed is tensor and (fill := _fill_at(layer, place)) is not None:
                 return fill
     return None
 
@@ -95,26 +99,17 @@ def _fill_at(layer: Any, place: int) -> float | None:
     return _fill(layer, inputs[place]) if place < len(inputs) else None
 
 
-def _places(layer: Any, tensor: Any) -> Iterator[int]:
-    """At which places a tensor is among a layer's inputs."""
+def _calls(model: Any) -> Iterator[tuple[Any, Any]]:
+    """Every layer of a model with every node in which it is called."""
     # `layer.input` refuses layers that are used twice; the nodes know every use.
-    for node in nodes_of(layer):
-        yield from (place for place, fed in enumerate(node.input_tensors) if fed is tensor)
-
-
-def _masked_by(model: Any, tensor: Any) -> Iterator[Any]:
-    """What each layer is called on whose mask is this tensor."""
     for layer in model.layers:
-        for node in nodes_of(layer):
-            if node.arguments.kwargs.get("mask") is tensor:
-                yield node.input_tensors[0]
+        yield from ((layer, node) for node in nodes_of(layer))
 
 
 def _masked(model: Any) -> Iterator[tuple[str, Any]]:
     """Every tensor that a layer or a nested model masks, with its name."""
-    for layer in model.layers:
-        for node in nodes_of(layer):
-            yield from ((layer.name, node.input_tensors[place]) for place in _masked_places(layer))
+    for layer, node in _calls(model):
+        yield from ((layer.name, node.input_tensors[place]) for place in _masked_places(layer))
 
 
 def _masked_places(layer: Any) -> list[int]:

@@ -1,20 +1,16 @@
 """Partial results of a check, merged: the same whatever the order."""
 
+import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from keras_norm.export.comparing import compare
 from keras_norm.export.results.artifact import Tally
 from keras_norm.export.results.comparison import largest_known
-from keras_norm.export.results.partial import (
-    BatchStatistics,
-    Measured,
-    ModeDifference,
-    Partial,
-    PartialGap,
-    Spread,
-)
+from keras_norm.export.results.partial import Measured, ModeDifference, Partial, PartialGap
+from keras_norm.export.results.plain import summed
 
 
 def merge(parts: Iterable[Partial]) -> Partial:
@@ -39,7 +35,9 @@ def _merge(one: Partial, other: Partial) -> Partial:
         timesteps=max(one.timesteps, other.timesteps),
         scales=_joined((*one.scales, *other.scales), lambda pair: pair[0], max),
         spreads=_joined(
-            (*one.spreads, *other.spreads), lambda s: (s.output, s.total.shape), _spread
+            (*one.spreads, *other.spreads),
+            lambda s: (s.output, s.total.shape),
+            _adding("samples", "total", "squares"),
         ),
         tallies=_tallies(one.tallies, other.tallies),
         artifacts=_joined((*one.artifacts, *other.artifacts), lambda m: m.name, _measured),
@@ -57,19 +55,14 @@ def _measured(one: Measured, other: Measured) -> Measured:
     )
 
 
-def _spread(one: Spread, other: Spread) -> Spread:
-    return Spread(
-        one.output,
-        one.samples + other.samples,
-        one.total + other.total,
-        one.squares + other.squares,
-    )
-
-
 def _gap(one: PartialGap, other: PartialGap) -> PartialGap:
     return PartialGap(
         outputs=_joined((*one.outputs, *other.outputs), lambda d: (d.output, d.rows), _modes),
-        layers=_joined((*one.layers, *other.layers), lambda s: s.place, _statistics),
+        layers=_joined(
+            (*one.layers, *other.layers),
+            lambda s: s.place,
+            _adding("positions", "first", "second"),
+        ),
         inference=_tallies(one.inference, other.inference),
         training=_tallies(one.training, other.training),
         error=_error(one.error, other.error),
@@ -77,27 +70,21 @@ def _gap(one: PartialGap, other: PartialGap) -> PartialGap:
 
 
 def _modes(one: ModeDifference, other: ModeDifference) -> ModeDifference:
-    return ModeDifference(
-        one.output,
-        one.rows,
-        largest_known((one.worst, other.worst)) or 0.0,
-        one.total + other.total,
-        one.count + other.count,
-        max(one.scale, other.scale),
+    return dataclasses.replace(
+        one,
+        worst=largest_known((one.worst, other.worst)) or 0.0,
+        scale=max(one.scale, other.scale),
+        **summed(one, other, "total", "count"),
     )
 
 
-def _statistics(one: BatchStatistics, other: BatchStatistics) -> BatchStatistics:
-    return BatchStatistics(
-        one.place,
-        one.positions + other.positions,
-        one.first + other.first,
-        one.second + other.second,
-    )
+def _adding(*names: str) -> Callable[[Any, Any], Any]:
+    """What adds these fields of two dataclasses, whose others are the same."""
+    return lambda one, other: dataclasses.replace(one, **summed(one, other, *names))
 
 
 def _tallies(one: tuple[Tally, ...], other: tuple[Tally, ...]) -> tuple[Tally, ...]:
-    return _joined((*one, *other), lambda t: (t.output, t.name), lambda a, b: a + b)
+    return _joined((*one, *other), lambda t: (t.output, t.name), operator.add)
 
 
 def _joined(

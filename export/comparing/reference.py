@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export.comparing.depth import layers_in_series, timesteps_run
+from keras_norm.export.comparing.depth import layers_in_series, timesteps_of
 from keras_norm.export.comparing.eight_bits import EIGHT_BITS
 from keras_norm.export.comparing.elements import both_nan, kind_of, magnitude
 from keras_norm.export.comparing.precision import model_precision
@@ -128,7 +128,7 @@ class Reference:
     @functools.cached_property
     def _size(self) -> tuple[int, int, dict[str, float]]:
         """What a tolerance grows with, besides the precision."""
-        steps = timesteps_run(self.model, (case.inputs for case, _ in self.cases))
+        steps = max(map(timesteps_of(self.model), (case.inputs for case, _ in self.cases)))
         return layers_in_series(self.model), steps, self._scales
 
 

@@ -110,32 +110,23 @@ def _holds_nan(array: np.ndarray) -> bool:
 
 
 def _random_samples(model: keras.Model, length: int) -> Samples:
-    rng, ids = np.random.default_rng(0), _smallest_vocabulary(model)
-    specs = input_specs(model)
+    rng, specs = np.random.default_rng(0), input_specs(model)
+    embeddings = [e for _, e in named_layers(model) if isinstance(e, keras.layers.Embedding)]
+    # Ids that every embedding knows; without one 0 and 1.
+    ids = min((embedding.input_dim for embedding in embeddings), default=2)
     drawn = {n: _draw(spec, length, ids, rng) for n, spec in specs.items()}
-    for name in _inputs_of_ids(model):  # which are numbers of any type
+    for name in _inputs_of(embeddings, model):  # which are numbers of any type
         whole = dataclasses.replace(specs[name], dtype="int32")
         drawn[name] = _draw(whole, length, ids, rng).astype(drawn[name].dtype)
     return read_samples(specs, drawn)
 
 
-def _smallest_vocabulary(model: keras.Model) -> int:
-    """The number of ids that every embedding knows; 2 without one (ids 0 and 1)."""
-    sizes = [
-        layer.input_dim
-        for _, layer in named_layers(model)
-        if isinstance(layer, keras.layers.Embedding)
-    ]
-    return min(sizes, default=2)
-
-
-def _inputs_of_ids(model: keras.Model) -> list[str]:
+def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> list[str]:
     """Names of the inputs that an embedding looks up as they are."""
     read = []
-    for _, layer in named_layers(model):
-        if isinstance(layer, keras.layers.Embedding):
-            with contextlib.suppress(AttributeError, ValueError):  # called never, or twice
-                read.append(layer.input)
+    for embedding in embeddings:
+        with contextlib.suppress(AttributeError, ValueError):  # called never, or twice
+            read.append(embedding.input)
     names = zip(input_specs(model), model.inputs, strict=True)
     return [name for name, tensor in names if any(tensor is of_layer for of_layer in read)]
 

@@ -10,7 +10,7 @@ from keras_norm.export.comparing.reference import Reference
 from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.formats.tflite import FUSED_LSTM
 from keras_norm.export.results.comparison import difference
-from keras_norm.export.runners import Arrays, KerasRunner, ONNXRunner, Runner, TFLiteRunner
+from keras_norm.export.runners import Arrays, KerasRunner, open_runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm_verify import open_run
 
@@ -20,22 +20,24 @@ CONVERTS_WRONGLY = "one of its layers converts wrongly"
 TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
 
-def verify_tflite(
+def verify_file(
     file: pathlib.Path,
     reference: Reference,
     quantize: str | None = None,
     lstms: int = 0,
+    over_time: OverTime | None = None,
 ) -> list[Arrays]:
-    """Invoke the file on all cases and on the first again, in a worker process.
+    """Run the file on all cases and on the first again, in a worker process.
 
     A file can convert, load and allocate, and still fail or be wrong when it runs, or when it
     runs at another shape, or when it keeps state between calls.
 
     Args:
-        file: a TFLite file.
+        file: a TFLite or an ONNX file.
         reference: what the model that it was made from gives.
         quantize: how the file is quantised.
         lstms: how many fused LSTMs the file has at least.
+        over_time: `Step.over_time` of the model, for the signature `step` in place of the whole.
 
     Returns:
         What the file gives for the cases.
@@ -44,49 +46,17 @@ def verify_tflite(
         VerificationError: an output is missing, has another shape, or differs.
         RunnerError: the file does not run.
     """
-    with TFLiteRunner(file) as run:
+    answers = []
+    with open_runner(file, signature_name=SERVING_DEFAULT if over_time is None else STEP) as run:
         found = len(run.ops().get(FUSED_LSTM, []))
         if found < lstms:
             raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
-        return _run_all(run, reference, quantize)
-
-
-def verify_tflite_step(
-    file: pathlib.Path, reference: Reference, over_time: OverTime, quantize: str | None = None
-) -> list[Arrays]:
-    """Run whole sequences through the file's signature `step`, timestep by timestep.
-
-    Args:
-        file: a TFLite file.
-        reference: what the model that it was made from gives.
-        over_time: `Step.over_time` of the model.
-        quantize: as for `verify_tflite`.
-
-    Returns:
-        What the file gives for the cases.
-
-    Raises:
-        VerificationError, RunnerError: as `verify_tflite`.
-    """
-    with TFLiteRunner(file, STEP) as run:
-        answers = [over_time(run, case.inputs) for case, _ in reference.cases]
-    for k, actual in enumerate(answers):
-        require_same(reference, k, actual, "TFLite's step", quantize)
-    return answers
-
-
-def verify_onnx(file: pathlib.Path, reference: Reference) -> None:
-    """Run the file on all cases and on the first again, in a worker process.
-
-    Args:
-        file: an ONNX file.
-        reference: what the model that it was made from gives.
-
-    Raises:
-        VerificationError, RunnerError: as `verify_tflite`.
-    """
-    with ONNXRunner(file) as run:
-        _run_all(run, reference)
+        who = run.name if over_time is None else f"{run.name}'s step"
+        for k in [*range(len(reference.cases)), 0]:
+            inputs = reference.cases[k][0].inputs
+            answers.append(run(inputs) if over_time is None else over_time(run, inputs))
+            require_same(reference, k, answers[-1], who, quantize)
+    return answers[:-1]
 
 
 def verify_saved_model(
@@ -103,7 +73,7 @@ def verify_saved_model(
         True; False where an output of the model is random in inference, and cannot be compared.
 
     Raises:
-        VerificationError: as `verify_tflite`.
+        VerificationError: as `verify_file`.
     """
     served = open_run(folder)
 
@@ -148,15 +118,6 @@ def verify_twin(reference: Reference, twin: keras.Model) -> None:
         require_same(reference, k, run(case.inputs), "its twin", suspect=TWIN_DIFFERS)
 
 
-def _run_all(run: Runner, reference: Reference, quantize: str | None = None) -> list[Arrays]:
-    """What a file gives for the cases; for the first one also after all others."""
-    answers = []
-    for k in [*range(len(reference.cases)), 0]:
-        answers.append(run(reference.cases[k][0].inputs))
-        require_same(reference, k, answers[-1], run.name, quantize)
-    return answers[:-1]
-
-
 def require_same(
     reference: Reference,
     k: int,
@@ -172,7 +133,7 @@ def require_same(
         k: number of the case.
         actual: what is compared, by output name; others than the model's do not count.
         who: what gave it.
-        quantize: as for `verify_tflite`.
+        quantize: as for `verify_file`.
         suspect: why it may be something else.
     """
     wrong = reference.wrong(k, actual, quantize)

@@ -1,17 +1,16 @@
 """A model timestep by timestep, where it gives what it gives for whole sequences."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_norm.export.comparing.reference import Reference, make_reference
 from keras_norm.export.comparing.verification_cases import long_case
 from keras_norm.export.comparing.verify import require_same
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
-from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
+from keras_norm.export.exporting.named_tensors import named_function
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
@@ -21,7 +20,6 @@ logger = logging.getLogger("keras_norm.export")
 MIXES_TIMESTEPS = (
     "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
 )
-
 
 # Layers that see one timestep at a time. What others look back on may be longer than the cases: a
 # convolution of large dilation, a slice of the last timesteps.
@@ -101,7 +99,6 @@ def _operations(model: keras.Model) -> Iterator[Any]:
             yield operation
 
 
-def traced(step: Step) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def traced(step: Step) -> Any:
     """`step.joined` as TensorFlow runs it fast: a function of one graph."""
-    specs = tensor_specs(step.inputs | step.states)
-    return tf.function(with_named_outputs(step.joined), input_signature=[specs], autograph=False)
+    return named_function(step.joined, step.inputs | step.states)

@@ -7,7 +7,22 @@ import tensorflow as tf
 
 from keras_norm.export.signature import TensorSpec
 
-Function = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+def named_function(
+    function: Callable[[dict[str, Any]], Mapping[str, Any]], specs: Mapping[str, TensorSpec]
+) -> Any:
+    """The function as a graph, each of whose outputs is a tensor of its own, called as it is.
+
+    Args:
+        function: tensors by input name -> tensors by output name. An output can be an input as it
+            is, or one tensor under two names.
+        specs: input name -> spec; sizes of None stay open.
+    """
+
+    def named(inputs: dict[str, Any]) -> dict[str, Any]:
+        return {name: tf.identity(t, name=name) for name, t in function(inputs).items()}
+
+    return tf.function(named, input_signature=[tensor_specs(specs)], autograph=False)
 
 
 def tensor_specs(specs: Mapping[str, TensorSpec]) -> dict[str, tf.TensorSpec]:
@@ -17,17 +32,3 @@ def tensor_specs(specs: Mapping[str, TensorSpec]) -> dict[str, tf.TensorSpec]:
         specs: input name -> spec; sizes of None stay open.
     """
     return {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-
-
-def with_named_outputs(function: Function) -> Function:
-    """The same function, each of whose outputs is a tensor of its own, called as the output is.
-
-    Args:
-        function: tensors by input name -> tensors by output name. An output can be an input as it
-            is, or one tensor under two names.
-    """
-
-    def named(inputs: dict[str, Any]) -> dict[str, Any]:
-        return {name: tf.identity(t, name=name) for name, t in function(inputs).items()}
-
-    return named

@@ -6,18 +6,15 @@ import pathlib
 import keras
 
 from keras_norm.export.comparing.reference import make_reference
-from keras_norm.export.comparing.verify import verify_onnx
+from keras_norm.export.comparing.verify import verify_file
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
-from keras_norm.export.exporting.node_layers import layers_of
+from keras_norm.export.exporting.converter import layers_of, start_converter
 from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text, refuse_unfit
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import with_twins
 from keras_norm.export.extras import require
-from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.ops.scan import exported_loops
-
-CONVERSION_TIMEOUT = 1800.0
 
 
 def export_onnx(
@@ -69,35 +66,19 @@ def export_onnx(
     reference = make_reference(model)
     model = with_twins(model, reference)
     with staged(target, overwrite) as file:
-        with _converter() as converter:
+        with start_converter("convert_onnx.py", "ONNX") as converter:
             saved_model = file.with_name("saved_model")
             with exported_loops("onnx"):
                 write_saved_model(model, saved_model)
-            _convert(model, converter, saved_model, file)
-        verify_onnx(file, reference)
+            try:
+                request = {"saved_model": str(saved_model), "path": str(file)}
+                unknown = converter.load(request)["unknown"]
+            except RunnerError as error:
+                raise ConversionError(str(error)) from error
+        if unknown:
+            listed = "; ".join(f"{op} in {layers_of(model, n)}" for op, n in unknown.items())
+            raise UnsupportedOpError(
+                f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
+            )
+        verify_file(file, reference)
     return target
-
-
-def _converter() -> WorkerProcess:
-    """A child process, which takes its memory and its logging with it.
-
-    It is started early, and imports tf2onnx while the model is traced.
-    """
-    return WorkerProcess(
-        "convert_onnx.py", subject="conversion to ONNX", timeout=CONVERSION_TIMEOUT
-    )
-
-
-def _convert(
-    model: keras.Model, converter: WorkerProcess, saved_model: pathlib.Path, file: pathlib.Path
-) -> None:
-    request = {"saved_model": str(saved_model), "path": str(file)}
-    try:
-        unknown = converter.load(request)["unknown"]
-    except RunnerError as error:
-        raise ConversionError(str(error)) from error
-    if unknown:
-        listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in unknown.items())
-        raise UnsupportedOpError(
-            f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
-        )

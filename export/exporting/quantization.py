@@ -111,10 +111,8 @@ def verify_useful(
     expected: list[dict[str, np.ndarray]] = []
     actual: list[dict[str, np.ndarray]] = []
     with TFLiteRunner(file, SERVING_DEFAULT if step is None else STEP) as run:
-        size = samples.batch or BATCH
-        arrays = whole_batches(samples, size)
-        for start in range(0, samples.count, size):
-            inputs = {name: array[start : start + size] for name, array in arrays.items()}
+        for _, case in samples.batches(BATCH):
+            inputs = case.inputs
             expected.append(run_model(inputs))
             actual.append(run(inputs) if step is None else step.over_time(run, inputs))
     wanted, received = (_joined(parts, samples.count) for parts in (expected, actual))
@@ -138,7 +136,7 @@ def verify_useful(
 def whole_batches(samples: Samples, size: int) -> dict[str, np.ndarray]:
     """The samples by input name, the first ones once more at the end, to fill the last batch."""
     rows = -(-samples.count // size) * size
-    return samples.take([n % samples.count for n in range(rows)])
+    return samples.take(range(rows))
 
 
 def _joined(parts: list[dict[str, np.ndarray]], count: int) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from keras_norm.export import signature
 from keras_norm.export.comparing.verify import verify_saved_model
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
-from keras_norm.export.exporting.named_tensors import tensor_specs, with_named_outputs
+from keras_norm.export.exporting.named_tensors import named_function, tensor_specs
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
 from keras_norm.export.exporting.refusals import refuse_unfit
 from keras_norm.export.exporting.staging import staged
@@ -151,20 +151,24 @@ def write_saved_model(
         alone: whether `step` is all that there is, of one stream at a time where the model's batch
             is open: a microcontroller has no open sizes.
     """
-    specs = tensor_specs(signature.input_specs(model))
-    serve = with_named_outputs(lambda inputs: call(model, inputs, training=False))
-    traced = {} if alone else {SERVING_DEFAULT: _traced(serve, specs)}
+    specs = signature.input_specs(model)
+    traced = {}
+    if not alone:
+        traced[SERVING_DEFAULT] = named_function(lambda inputs: call(model, inputs), specs)
     if step is not None:
         ends = step.inputs | step.states
-        ends = _with_one_batch(ends) if alone else ends
-        traced[STEP] = _traced(with_named_outputs(step.joined), tensor_specs(ends))
+        traced[STEP] = named_function(step.joined, _with_one_batch(ends) if alone else ends)
     for name, function in (signatures or {}).items():
-        traced[name] = _traced(function, specs)
+        if getattr(function, "input_signature", None) is None:
+            function = tf.function(function, input_signature=[tensor_specs(specs)], autograph=False)
+        traced[name] = function
+    # What is saved are these graphs: Keras' archive traces four times.
+    graphs = {name: function.get_concrete_function() for name, function in traced.items()}
     module = tf.Module()
-    module.read = [variable for function in traced.values() for variable in function.variables]
+    module.read = [variable for graph in graphs.values() for variable in graph.variables]
     module.tables = _tables([model, *used])
     try:
-        tf.saved_model.save(module, str(folder), signatures=traced)
+        tf.saved_model.save(module, str(folder), signatures=graphs)
     except tf.errors.OpError as error:
         # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
@@ -184,13 +188,6 @@ def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
         name: dataclasses.replace(spec, shape=(batch, *spec.shape[1:]))
         for name, spec in specs.items()
     }
-
-
-def _traced(function: Any, specs: Any) -> Any:
-    """The function as a graph. What is saved is this one: Keras' archive traces four times."""
-    if getattr(function, "input_signature", None) is None:
-        function = tf.function(function, input_signature=[specs], autograph=False)
-    return function.get_concrete_function()
 
 
 def _tables(models: Iterable[keras.Model]) -> list[Any]:

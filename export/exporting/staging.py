@@ -53,8 +53,10 @@ def staged(
                 _take_place(work / target.name, target)
             else:
                 _move(work / target.name, target)
-            if beside is not None:
-                _take_along(work / beside, target.with_name(beside))
+            if beside is not None and (work / beside).exists():
+                (work / beside).replace(target.with_name(beside))
+            elif beside is not None:
+                target.with_name(beside).unlink(missing_ok=True)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:
@@ -110,13 +112,6 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         raise
     except OSError:  # a file system without links
         new.rename(target)
-
-
-def _take_along(new: pathlib.Path, old: pathlib.Path) -> None:
-    if new.exists():
-        new.replace(old)
-    else:
-        old.unlink(missing_ok=True)
 
 
 def _require_free(target: pathlib.Path, overwrite: bool, is_folder: bool) -> None:

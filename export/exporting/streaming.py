@@ -34,6 +34,8 @@ STATE_NAMES = {
     keras.layers.SimpleRNNCell: ("h",),
 }
 
+RunStep = Callable[[dict[str, Any]], Mapping[str, Any]]
+
 
 class Step:
     """One timestep of a model.
@@ -174,9 +176,7 @@ class Step:
         outputs, after = self(inputs, states)
         return outputs | after
 
-    def over_time(
-        self, run: Callable[[dict[str, Any]], Mapping[str, Any]], inputs: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
+    def over_time(self, run: RunStep, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run whole sequences timestep by timestep.
 
         Args:
@@ -193,7 +193,7 @@ class Step:
         }
 
     def every_timestep(
-        self, run: Callable[[dict[str, Any]], Mapping[str, Any]], inputs: Mapping[str, np.ndarray]
+        self, run: RunStep, inputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         """Run whole sequences timestep by timestep, and keep every answer.
 
@@ -220,7 +220,7 @@ class Step:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _in_one_batch(
-        self, run: Callable[[dict[str, Any]], Mapping[str, Any]], inputs: Mapping[str, np.ndarray]
+        self, run: RunStep, inputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
         sequences = {name: inputs[name] for name in self.sequences}
         others = {name: array for name, array in inputs.items() if name not in sequences}

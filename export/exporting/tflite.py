@@ -9,11 +9,11 @@ import keras
 
 from keras_norm.export.comparing.cases import Samples
 from keras_norm.export.comparing.reference import make_reference
-from keras_norm.export.comparing.verify import verify_tflite, verify_tflite_step
+from keras_norm.export.comparing.verify import verify_file
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting import fusion
+from keras_norm.export.exporting.converter import layers_of, start_converter
 from keras_norm.export.exporting.find_step import find_step
-from keras_norm.export.exporting.node_layers import layers_of
 from keras_norm.export.exporting.proof import make_proof, write_proof
 from keras_norm.export.exporting.quantization import (
     INTEGERS,
@@ -38,7 +38,6 @@ from keras_norm.walk import named_layers
 from keras_norm_verify import BESIDE
 
 LOOP_OPS = "TensorList"
-CONVERSION_TIMEOUT = 1800.0
 
 
 def export_tflite(
@@ -137,21 +136,25 @@ def export_tflite(
     require("tflite")
     refuse_text(model, "TFLite")
     refuse_unfit(model)
-    _refuse_half_precision(model)
+    # Its kernels compute in float32: most have no float16 form and none has bfloat16.
+    refuse_half_precision(model, "TFLite", '; quantize="float16" stores them in half the size')
     _refuse_combination(signature, quantize, step, fused)
     representative = read_representative(model, quantize, samples)
     if quantize == "dynamic" and representative is None:
         _refuse_untested_statistics(model)
     alone = signature == STEP
+    wanted = step
+    if step is None and (fused or quantize in INTEGERS):
+        wanted = False
     lstms = len(fusion.fusible_layers(model)) if fused else 0
     reference = make_reference(model, samples)
     twin = with_twins(model, reference, TWINS | LOOKUPS if alone else TWINS)
     model = unrolled(twin, reference)
     with staged(target, overwrite, beside=target.name + BESIDE) as file:
-        with _converter() as converter:
+        with start_converter("convert_tflite.py", "TFLite") as converter:
             saved_model = file.with_name("saved_model")
             with exported_loops("tflite"):
-                stepper = find_step(model, alone or _wants_step(quantize, step, fused), reference)
+                stepper = find_step(model, alone or wanted, reference)
                 whole = fusion.call if fused else call
                 write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
             if quantize in INTEGERS:
@@ -170,22 +173,16 @@ def export_tflite(
             _convert(model, converter, request)
         answers = {}
         if not alone:
-            answers[SERVING_DEFAULT] = verify_tflite(file, reference, quantize, lstms)
+            answers[SERVING_DEFAULT] = verify_file(file, reference, quantize, lstms)
         if stepper is not None:
             over_time = stepper.over_time
-            answers[STEP] = verify_tflite_step(file, reference, over_time, quantize)
+            answers[STEP] = verify_file(file, reference, quantize, over_time=over_time)
         if representative is not None:
             verify_useful(model, file, representative, streamed)
         if proof:
             known = make_proof(reference, stepper, alone=alone, quantize=quantize, answers=answers)
             write_proof(file, known, inside=proof == "inside")
     return target
-
-
-def _refuse_half_precision(model: keras.Model) -> None:
-    """TFLite's kernels compute in float32: most have no float16 form and none has bfloat16."""
-    stores_half = '; quantize="float16" stores them in half the size'
-    refuse_half_precision(model, "TFLite", stores_half)
 
 
 def _refuse_combination(
@@ -211,11 +208,6 @@ def _refuse_combination(
             f'quantize="{quantize}" needs samples of all inputs, and those of the signature step '
             'are states too: export without step=True, or the step alone by signature="step"'
         )
-
-
-def _wants_step(quantize: str | None, step: bool | None, fused: bool) -> bool | None:
-    """What `find_step` is to do: None for a step wherever there is one."""
-    return False if step is None and (fused or quantize in INTEGERS) else step
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
@@ -248,16 +240,6 @@ def _calibration(
     path = file.with_name("calibration")
     path.write_bytes(protocol.pack_arrays(arrays))
     return {"path": str(path), "batch": batch}
-
-
-def _converter() -> WorkerProcess:
-    """Some models make the converter end the process it is in: it has its own.
-
-    It is started early, and imports TensorFlow while the model is traced.
-    """
-    return WorkerProcess(
-        "convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_TIMEOUT
-    )
 
 
 def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, Any]) -> None:

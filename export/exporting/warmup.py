@@ -2,7 +2,6 @@
 
 import pathlib
 from collections.abc import Iterable
-from typing import Any
 
 import tensorflow as tf
 
@@ -23,25 +22,19 @@ def write_warmup(folder: pathlib.Path, cases: Iterable[ProvenCase]) -> None:
         folder: the SavedModel's.
         cases: of its proof.
     """
-    from tensorflow_serving.apis import prediction_log_pb2
+    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
     file = folder / WARMUP_FILE
     file.parent.mkdir(exist_ok=True)
     with tf.io.TFRecordWriter(str(file)) as writer:
         for case in cases:
-            log = prediction_log_pb2.PredictLog(request=_request(folder, case))
+            specs, _ = saved_model_signature(folder, case.signature)
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = case.signature
+            for name, array in case.inputs.items():
+                first = array[:, 0] if name in case.sequences else array
+                tensor = tf.make_tensor_proto(first, specs[name].dtype, first.shape)
+                request.inputs[name].CopyFrom(tensor)
+            log = prediction_log_pb2.PredictLog(request=request)
             record = prediction_log_pb2.PredictionLog(predict_log=log)
             writer.write(record.SerializeToString())
-
-
-def _request(folder: pathlib.Path, case: ProvenCase) -> Any:
-    """A `PredictRequest` that names no model; its types are those of the signature's inputs."""
-    from tensorflow_serving.apis import predict_pb2
-
-    specs, _ = saved_model_signature(folder, case.signature)
-    request = predict_pb2.PredictRequest()
-    request.model_spec.signature_name = case.signature
-    for name, array in case.inputs.items():
-        first = array[:, 0] if name in case.sequences else array
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(first, specs[name].dtype, first.shape))
-    return request

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from keras_norm.export.results.comparison import OutputResult
+from keras_norm.export.results.plain import summed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,13 +61,8 @@ class Tally:
     shares: bool
 
     def __add__(self, other: "Tally") -> "Tally":
-        return dataclasses.replace(
-            self,
-            count=self.count + other.count,
-            total=self.total + other.total,
-            signed=self.signed + other.signed,
-            shares=self.shares and other.shares,
-        )
+        sums = summed(self, other, "count", "total", "signed")
+        return dataclasses.replace(self, **sums, shares=self.shares and other.shares)
 
     @property
     def metric(self) -> Metric:

@@ -4,7 +4,7 @@ import dataclasses
 import heapq
 
 from keras_norm.export.results.artifact import Metric, Tally
-from keras_norm.export.results.plain import InJson
+from keras_norm.export.results.plain import InJson, summed
 
 # Predictions that are listed one by one: those that changed, by how much their outputs did.
 LISTED = 20
@@ -97,7 +97,7 @@ class OutputChange:
         )
         return dataclasses.replace(
             self,
-            **{name: getattr(self, name) + getattr(other, name) for name in names},
+            **summed(self, other, *names),
             largest=max(self.largest, other.largest),
             listed=tuple(listed),
             flips=tuple(

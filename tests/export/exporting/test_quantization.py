@@ -17,8 +17,8 @@ from keras_norm.export import (
     export_tflite,
 )
 from keras_norm.export.checking import plan
-from keras_norm.export.exporting import quantization, tflite
-from keras_norm.export.runners import TFLiteRunner
+from keras_norm.export.exporting import quantization
+from keras_norm.export.runners import TFLiteRunner, worker_process
 from tests.export import models
 
 
@@ -184,7 +184,7 @@ def test_what_the_quantizer_has_no_16_bits_for_is_said(tmp_path, monkeypatch, sa
     def refused(*_, **__):
         raise RunnerError(said, f"{said}\n{said}\n")
 
-    monkeypatch.setattr(tflite.WorkerProcess, "load", refused)
+    monkeypatch.setattr(worker_process.WorkerProcess, "load", refused)
     with pytest.raises(error, match=message):
         export_tflite(models.dense(), tmp_path / "m.tflite", quantize="int16x8", samples=np.eye(3))
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Which layers of a Keras model the nodes of an exported graph come from."""
+"""What converts a SavedModel, and which layers of the model the nodes come from that it refuses."""
 
 import re
 from collections.abc import Iterable
@@ -6,7 +6,23 @@ from typing import Any
 
 import keras
 
+from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.walk import named_layers
+
+TIMEOUT = 1800.0
+
+
+def start_converter(script: str, form: str) -> WorkerProcess:
+    """Start a child process: some models make a converter end the process that it is in.
+
+    It takes its memory and its logging with it. Started early, it imports TensorFlow while the
+    model is traced.
+
+    Args:
+        script: the worker.
+        form: what it converts to, for messages.
+    """
+    return WorkerProcess(script, subject=f"conversion to {form}", timeout=TIMEOUT)
 
 
 def layers_of(model: keras.Model, nodes: Iterable[str]) -> str:
