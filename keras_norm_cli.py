@@ -51,7 +51,12 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and what there is to say of a refusal."""
     if args.command == "verify":  # needs neither Keras nor this package
         with interruptible():
-            return _verify(args)
+            import keras_norm_verify
+
+            try:
+                return keras_norm_verify.report(args.file, args.proof), ""
+            except keras_norm_verify.ProofError as error:
+                return WRONG_USE, str(error)
     with interruptible():
         from keras_norm.export import commands, errors
     try:
@@ -93,15 +98,6 @@ def _import(module: str) -> None:
         raise ImportError(
             f"--import {module}: {said} ({place.filename}, {place.lineno})"
         ) from error
-
-
-def _verify(args: argparse.Namespace) -> tuple[int, str]:
-    import keras_norm_verify
-
-    try:
-        return keras_norm_verify.report(args.file, args.proof), ""
-    except keras_norm_verify.ProofError as error:
-        return WRONG_USE, str(error)
 
 
 @contextlib.contextmanager

@@ -109,15 +109,12 @@ class Proof:
 
     def to_bytes(self) -> bytes:
         """The proof as an .npz file: arrays, and `proof`, a JSON text, beside them."""
-        fields: dict[str, Any] = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        fields = dataclasses.asdict(self)
         arrays: Arrays = {}
-        fields["cases"] = []
-        for k, case in enumerate(self.cases):
-            own = {f.name: getattr(case, f.name) for f in dataclasses.fields(case)}
+        for k, case in enumerate(fields["cases"]):
             for part in ("inputs", "expected"):
-                arrays |= {f"{k}/{part}/{name}": array for name, array in own[part].items()}
-                own[part] = list(own[part])
-            fields["cases"].append(own)
+                arrays |= {f"{k}/{part}/{name}": array for name, array in case[part].items()}
+                case[part] = list(case[part])
         file = io.BytesIO()
         text = np.array(json.dumps({"version": VERSION} | fields))
         np.savez_compressed(file, allow_pickle=False, **{"proof": text} | arrays)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from keras import ops
+from rich.table import Column
 from rich.text import Text
 
 from keras_norm.export import signature
@@ -22,9 +23,8 @@ def summary_tables(model: Any) -> Iterator[Any]:
         Things that rich can print.
     """
     yield Text(f"Model {model.name}, {model.count_params():,} parameters")
-    tensors = new_table("Inputs and outputs")
-    for column in ("", "name", "shape", "dtype"):
-        tensors.add_column(column, overflow="fold")
+    columns = (Column(name, overflow="fold") for name in ("", "name", "shape", "dtype"))
+    tensors = new_table("Inputs and outputs", *columns)
     for spec in signature.input_specs(model).values():
         add_row(tensors, "input", spec.name, _shape(spec.shape), spec.dtype)
     for name, tensor in zip(signature.output_names(model), model.outputs, strict=True):
@@ -38,10 +38,13 @@ def summary_tables(model: Any) -> Iterator[Any]:
     if not norms:
         yield Text("No normalization layers.")
         return
-    table = new_table("Normalization layers")
-    table.add_column("layer, and its class", overflow="fold")
-    for column, width in (("over", 7), ("epsilon", 7), ("moving statistics", 16)):
-        table.add_column(column, overflow="fold", width=width)
+    table = new_table(
+        "Normalization layers",
+        Column("layer, and its class", overflow="fold"),
+        Column("over", overflow="fold", width=7),
+        Column("epsilon", overflow="fold", width=7),
+        Column("moving statistics", overflow="fold", width=16),
+    )
     for path, layer in norms:
         titled = Text.assemble(breakable(path), "\n", (type(layer).__name__, "dim"))
         epsilon = getattr(layer, "epsilon", None)

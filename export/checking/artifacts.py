@@ -1,17 +1,20 @@
 """The exported files that a check runs, and the runners that each is run in."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
-from keras_norm.export.checking.streamed import Streamed
 from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
+from keras_norm.export.errors import RunnerError, StreamingError
+from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.extras import is_installed, require
 from keras_norm.export.formats.saved_model import (
     multiplies_integers,
@@ -20,6 +23,7 @@ from keras_norm.export.formats.saved_model import (
 )
 from keras_norm.export.formats.tflite import computes_in_integers, is_step_alone, is_tflite
 from keras_norm.export.runners import (
+    Arrays,
     CApiRunner,
     MicroRunner,
     ONNXRunner,
@@ -30,6 +34,7 @@ from keras_norm.export.runners import (
     WorkerRunner,
 )
 from keras_norm.export.runners.worker_process import WorkerProcess
+from keras_norm.export.signature import STEP
 
 Artifact = str | os.PathLike[str] | Run
 
@@ -56,6 +61,38 @@ class Source:
     start: Callable[[], WorkerProcess] | None = None
     optional: bool = False
     alone: bool = False
+
+
+class Streamed(contextlib.AbstractContextManager["Streamed"]):
+    """A file of the step alone, as a function of whole sequences.
+
+    Args:
+        model: the Keras model, which says what is a sequence and what a state.
+        open_runner: from a signature and a worker process, if there is one, to the file's runner.
+        worker: that process.
+
+    Raises:
+        RunnerError: the file does not run, or the model has no step.
+    """
+
+    def __init__(self, model: Any, open_runner: Any, worker: Any = None) -> None:
+        try:
+            self.step = Step(model)
+        except StreamingError as error:
+            raise RunnerError(
+                f"the file is a step alone, and the model has none: {error}"
+            ) from error
+        self.run = open_runner(STEP, worker=worker)
+        self.batch = next(spec.shape[0] for spec in self.run.inputs.values())
+        self.path, self.arena = self.run.path, getattr(self.run, "arena", None)
+        self.ops, self.state, self.seconds = self.run.ops, self.run.state, self.run.seconds
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+        """What the model gives for the whole: see `Step.over_time`."""
+        return self.step.over_time(self.run, inputs)
+
+    def __exit__(self, *_: object) -> None:
+        self.run.close()
 
 
 def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tuple[Source, ...]:
@@ -97,21 +134,14 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         path = pathlib.Path(artifact)
         # Namesakes in two folders need the whole path.
         found.extend(_file(path, _short(path) if names.count(_short(path)) == 1 else str(path)))
-    return tuple(
-        dataclasses.replace(source, open=functools.partial(Streamed, model, source.open))
-        if source.alone
-        else source
-        for source in _numbered(found)
-    )
-
-
-def _numbered(found: Sequence[Source]) -> Iterator[Source]:
-    """Results are kept by name: of those that share one, the second has a number, and so on."""
-    seen: dict[str, int] = {}
-    for source in found:
-        seen[source.name] = seen.get(source.name, 0) + 1
+    # Results are kept by name: of those that share one, the second has a number, and so on.
+    seen: collections.Counter[str] = collections.Counter()
+    for k, source in enumerate(found):
+        seen[source.name] += 1
         number = f" ({seen[source.name]})" if seen[source.name] > 1 else ""
-        yield dataclasses.replace(source, name=source.name + number)
+        run = functools.partial(Streamed, model, source.open) if source.alone else source.open
+        found[k] = dataclasses.replace(source, name=source.name + number, open=run)
+    return tuple(found)
 
 
 def _short(path: pathlib.Path) -> str:
@@ -127,6 +157,8 @@ def _function(run: Run) -> Source:
 def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
+    # A runtime that shares no code with TensorFlow.
+    openvino = functools.partial(_more, OpenVINORunner, extra="openvino")
     if path.is_dir():
         folder = saved_model_folder(path)
         saved_model_signature(folder)
@@ -136,7 +168,7 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
             _in(SavedModelRunner, folder, name, "float64"),
             _in(CApiRunner, folder, f"{name} (C API)", "float64"),
             # Off by 0.35 in OpenVINO, as integers of TFLite files are.
-            *(() if multiplies_integers(folder) else _second_opinion(name, folder, "float32")),
+            *(() if multiplies_integers(folder) else openvino(folder, name, "float32")),
         )
     if path.suffix == ".onnx":
         require("onnx")
@@ -148,24 +180,19 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     found = (
         _in(TFLiteRunner, path, name, precision),
         # One such file was off by 0.23 in OpenVINO and right in LiteRT (docs/export.md).
-        *(() if computes_in_integers(path) else _second_opinion(name, path, precision)),
-        *(_in_micro(name, path, precision) if alone else ()),
+        *(() if computes_in_integers(path) else openvino(path, name, precision)),
+        *(_more(MicroRunner, path, name, precision, "micro") if alone else ()),
     )
     return tuple(dataclasses.replace(source, alone=alone) for source in found)
 
 
-def _second_opinion(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
-    """The same file in a runtime that shares no code with TensorFlow."""
-    if not is_installed("openvino"):
+def _more(
+    runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str
+) -> tuple[Source, ...]:
+    """The same file in a runtime that need not be there, and takes fewer operations."""
+    if not is_installed(extra):
         return ()
-    return (_in(OpenVINORunner, path, f"{name} (OpenVINO)", precision, optional=True),)
-
-
-def _in_micro(name: str, path: pathlib.Path, precision: str) -> tuple[Source, ...]:
-    """The same file in the runtime of microcontrollers, which has fewer operations."""
-    if not is_installed("micro"):
-        return ()
-    return (_in(MicroRunner, path, f"{name} (TFLite Micro)", precision, optional=True),)
+    return (_in(runner, path, f"{name} ({runner.name})", precision, optional=True),)
 
 
 def _in(

@@ -32,6 +32,7 @@ from keras_norm.export.comparing.data import Data
 from keras_norm.export.comparing.merging import merge
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.report.report import Report
+from keras_norm.export.report.terminal import shared
 from keras_norm.export.results.artifact import ArtifactResult, FirstDifference
 from keras_norm.export.results.partial import Partial
 from keras_norm.export.versions import versions
@@ -114,9 +115,8 @@ def check(
     ```
     """
     for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
-        if value is None:
-            continue
-        if not (isinstance(value, numbers.Real) and value >= 0 and math.isfinite(value)):
+        valid = isinstance(value, numbers.Real) and value >= 0 and math.isfinite(value)
+        if value is not None and not valid:
             raise ValueError(
                 f"{name} must be a number, finite, and 0 or more. Received: {name}={value!r}."
             )
@@ -216,17 +216,17 @@ def _of_use(
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
     """The results to be reported, and notes of what runtimes that need not run it did not run."""
     results = []
-    unread: dict[str, list[str]] = {}
+    unread: list[tuple[str, str]] = []
     for source, result in checked:
         if source.optional and result.error is not None:
             reason = result.error.partition(f"{source.path}: ")[2] or result.error
-            unread.setdefault(reason, []).append(source.name)
+            unread.append((source.name, reason))
             result = dataclasses.replace(result, error=None)
         if result.outputs or result.error is not None:
             results.append(result)
     notes = (
         f"{', '.join(names)}: not all was compared, and that is no failure: {reason}"
-        for reason, names in unread.items()
+        for names, reason in shared(unread)
     )
     return tuple(results), tuple(notes)
 

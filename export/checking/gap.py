@@ -116,7 +116,7 @@ def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> Tr
             outputs.setdefault(seen.output, []).append(seen)
     gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
     norms = batch_norms(model)
-    layers = tuple(layer_statistics(*norms[seen.place], seen) for seen in found.layers)
+    layers = tuple(_layer_statistics(*norms[seen.place], seen) for seen in found.layers)
     verdict, reason = _verdict(gaps, layers, TOLERANCES[model_precision(model, {})])
     metrics = tuple(
         MetricGap(inference.output, inference.name, inference.value, training.value)
@@ -147,14 +147,8 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return mean, variance, reached
 
 
-def layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
-    """Compare a layer's moving statistics with those of the data.
-
-    Args:
-        path: path of the layer.
-        layer: the layer, as trained.
-        seen: the batch statistics of all batches.
-    """
+def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
+    """Compare the moving statistics of a layer, as trained, with those of all batches."""
     mean, variance, trained = moving_statistics(layer)
     reached = seen.positions > 0
     note = _note(layer, trained, reached)

@@ -193,17 +193,12 @@ def _judged_in_groups(
     rule: Useful, results: list[tuple[str, Measurement]], groups: Mapping[str, Any]
 ) -> Iterator[OutputComparison]:
     """A comparison for each case, of one verdict with those of its group."""
-    together: dict[Any, list[int]] = {}
-    for k, (case, _) in enumerate(results):
-        together.setdefault(groups.get(case, case), []).append(k)
-    judged = {
-        k: comparison
-        for group in together.values()
-        for k, comparison in zip(
-            group, rule.judge_together([results[k][1] for k in group]), strict=True
-        )
-    }
-    return (judged[k] for k in range(len(results)))
+    names = [groups.get(case, case) for case, _ in results]
+    found: dict[Any, list[Measurement]] = {}
+    for name, (_, measured) in zip(names, results, strict=True):
+        found.setdefault(name, []).append(measured)
+    judged = {name: iter(rule.judge_together(group)) for name, group in found.items()}
+    return (next(judged[name]) for name in names)
 
 
 def _profile(profiles: list[DifferenceProfile]) -> DifferenceProfile | None:

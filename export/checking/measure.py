@@ -1,11 +1,12 @@
 """What `check` measures, on one part of the data, for many processes that share the work."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import weakref
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 
@@ -19,7 +20,7 @@ from keras_norm.export.results.partial import Partial
 from keras_norm.export.runners import KerasRunner
 
 
-class Measure:
+class Measure(contextlib.AbstractContextManager["Measure"]):
     """A function from a part of the data to what a check measures on it: values, metrics, the gap.
 
     It can be sent to other processes. Each loads the model and opens the artefacts at its first
@@ -87,15 +88,9 @@ class Measure:
         self._stack.close()
         self._sweep = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __reduce__(self) -> Any:
-        return _measure, (self.model, self.artifacts, self.rtol, self.batch_size)
-
-
-def _measure(model: Any, artifacts: Any, rtol: float | None, batch_size: int) -> Measure:
-    return Measure(model, artifacts, rtol=rtol, batch_size=batch_size)
+        measure = functools.partial(Measure, rtol=self.rtol, batch_size=self.batch_size)
+        return measure, (self.model, self.artifacts)

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.resources
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,11 @@ from keras_norm.export.extras import require
 from keras_norm.export.report.terminal import (
     number,
     place,
-    property_names,
     rounded_up,
+    shared,
     tolerances,
     updates,
 )
-from keras_norm.export.results.artifact import Property
 from keras_norm.export.results.comparison import OutputComparison, OutputResult
 from keras_norm.export.results.outcome import Outcome
 
@@ -59,21 +57,6 @@ class Row:
     def worst(self) -> OutputComparison:
         """The comparison of the case that needs the widest tolerance."""
         return self.result.comparisons[self.result.worst_case]
-
-
-@dataclasses.dataclass(frozen=True)
-class PropertyRow:
-    """One row of the table of properties.
-
-    Attributes:
-        name: of the property.
-        detail: of the first that has it, which the others need not repeat.
-        found: one for every column, None where it was not tested.
-    """
-
-    name: str
-    detail: str
-    found: tuple[Property | None, ...]
 
 
 def render(report: Outcome) -> str:
@@ -126,8 +109,11 @@ def render(report: Outcome) -> str:
     )
 
 
-def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
+def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[tuple[Any, ...]]]:
     """The columns, names of subjects with the same properties, and a row for each property.
+
+    A row is the property's name; the detail of the first that has it, which the others need not
+    repeat; and what was found for every column, None where it was not tested.
 
     Args:
         report: the report.
@@ -135,10 +121,10 @@ def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[Property
     subjects = (report.keras, *report.artifacts)
     tested = shared((r.name, r.properties) for r in subjects if r.error is None)
     rows = []
-    for name in property_names(report):
+    for name in dict.fromkeys(p.name for r in subjects for p in r.properties):
         found = [next((p for p in properties if p.name == name), None) for _, properties in tested]
         detail = next((p.detail for p in found if p is not None and p.status == "pass"), "")
-        rows.append(PropertyRow(name, detail, tuple(found)))
+        rows.append((name, detail, found))
     return [names for names, _ in tested], rows
 
 
@@ -162,21 +148,6 @@ def value_rows(report: Outcome) -> list[Row]:
         Row(names, tuple(result.output for result in results), results[0])
         for names, results in equal.items()
     ]
-
-
-def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]]:
-    """Put subjects with equal findings together, so that these are shown once.
-
-    Args:
-        pairs: (subject, finding), which can be hashed.
-
-    Returns:
-        (subjects, finding) pairs, in the order of the first.
-    """
-    found: dict[Any, list[str]] = {}
-    for name, item in pairs:
-        found.setdefault(item, []).append(name)
-    return [(tuple(names), item) for item, names in found.items()]
 
 
 def percent(share: float | None) -> str:

@@ -2,16 +2,17 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich import box
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from keras_norm.export.comparing.cost import readable_size
 from keras_norm.export.comparing.eight_bits import USEFUL
+from keras_norm.export.results.artifact import ArtifactResult
 from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.results.gap import LayerStatistics
 from keras_norm.export.results.outcome import Outcome
@@ -89,9 +90,25 @@ def word(status: str) -> Text:
     return Text(status, style=STYLES.get(status, "dim"))
 
 
-def new_table(title: str) -> Table:
+def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]]:
+    """Put subjects with equal findings together, so that these are shown once.
+
+    Args:
+        pairs: (subject, finding), which can be hashed.
+
+    Returns:
+        (subjects, finding) pairs, in the order of the first.
+    """
+    found: dict[Any, list[str]] = {}
+    for name, item in pairs:
+        found.setdefault(item, []).append(name)
+    return [(tuple(names), item) for item, names in found.items()]
+
+
+def new_table(title: str, *columns: str | Column) -> Table:
     """An empty table in the style of all reports."""
     return Table(
+        *columns,
         title=title,
         title_justify="left",
         title_style="bold",
@@ -123,13 +140,14 @@ def breakable(path: str, width: int = 38, after: str = "/") -> str:
 
 
 def _values(report: Outcome) -> Iterator[Any]:
-    table = new_table("Values, against the Keras model in inference mode")
-    table.add_column("", no_wrap=True, width=4)
-    table.add_column("artefact", overflow="fold", max_width=17)
-    table.add_column("output", overflow="fold", max_width=14)
-    for name in ("worst abs", "worst rel", "needs atol"):
-        table.add_column(name, justify="right", width=7)
-    table.add_column("where", overflow="fold")
+    table = new_table(
+        "Values, against the Keras model in inference mode",
+        Column("", no_wrap=True, width=4),
+        Column("artefact", overflow="fold", max_width=17),
+        Column("output", overflow="fold", max_width=14),
+        *(Column(n, justify="right", width=7) for n in ("worst abs", "worst rel", "needs atol")),
+        Column("where", overflow="fold"),
+    )
     for result in report.artifacts:
         if result.error is not None:
             name = breakable(result.name, 16, "/_. ")
@@ -160,8 +178,7 @@ def smallest_tolerances(report: Outcome) -> str:
 
 
 def _metrics(report: Outcome) -> Table:
-    table = new_table("Metrics, on the labels")
-    table.add_column("", overflow="fold")
+    table = new_table("Metrics, on the labels", Column("", overflow="fold"))
     for metric in report.keras.metrics:
         table.add_column(f"{metric.output}: {metric.name}", justify="right", overflow="fold")
     add_row(table, "Keras model", *(f"{m.value:.4g}" for m in report.keras.metrics))
@@ -175,39 +192,39 @@ def _metrics(report: Outcome) -> Table:
 
 def tolerances(report: Outcome) -> str:
     """Which tolerances were used, by precision, and what the default follows."""
-    used: dict[str, list[str]] = {}
-    for result in report.artifacts:
-        atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol
-        allowed = f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"
-        if result.by_rms:
-            allowed = (
-                f"root mean square up to {USEFUL:g} of that by which an output varies over the "
-                "samples, in eight bits"
-            )
-        used.setdefault(allowed, []).append(result.name)
-    parts = (f"{allowed} ({', '.join(names)})" for allowed, names in used.items())
+    used = shared((result.name, _allowed(result)) for result in report.artifacts)
+    parts = (f"{allowed} ({', '.join(names)})" for names, allowed in used)
     steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
     return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in a row{steps}"
 
 
-def _properties(report: Outcome) -> Iterator[Any]:
-    table = new_table("Properties")
-    table.add_column("", overflow="fold", max_width=28)
-    for status in TESTED:
-        table.add_column(status)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for result in (report.keras, *(r for r in report.artifacts if r.error is None)):
-        cells = (
-            ", ".join(p.name for p in result.properties if p.status == status) for status in TESTED
+def _allowed(result: ArtifactResult) -> str:
+    """By how much the values of an artefact may differ."""
+    if result.by_rms:
+        return (
+            f"root mean square up to {USEFUL:g} of that by which an output varies over the "
+            "samples, in eight bits"
         )
-        alike.setdefault(tuple(cells), []).append(result.name)
-    for found, names in alike.items():
-        words = (Text(text, STYLES[status]) for status, text in zip(TESTED, found, strict=True))
+    atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol
+    return f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"
+
+
+def _properties(report: Outcome) -> Iterator[Any]:
+    table = new_table("Properties", Column("", overflow="fold", max_width=28), *TESTED)
+    subjects = (report.keras, *(r for r in report.artifacts if r.error is None))
+    found = shared((r.name, tuple(_named(r, status) for status in TESTED)) for r in subjects)
+    for names, cells in found:
+        words = (Text(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
         add_row(table, "\n".join(names), *words)
     yield table
     padding = report.keras.property("padding")
     if padding is not None and padding.status == "not applicable":
         yield Text(f"Padding is not applicable: {padding.detail}\n", style="dim")
+
+
+def _named(result: ArtifactResult, status: str) -> str:
+    """The properties of which a test had this result."""
+    return ", ".join(p.name for p in result.properties if p.status == status)
 
 
 def _costs(report: Outcome) -> Table:
@@ -228,17 +245,10 @@ def _costs(report: Outcome) -> Table:
     return table
 
 
-def property_names(report: Outcome) -> tuple[str, ...]:
-    """The properties that any subject was tested for, in the order of testing."""
-    names = (p.name for r in (report.keras, *report.artifacts) for p in r.properties)
-    return tuple(dict.fromkeys(names))
-
-
 def _outputs_gap(report: Outcome) -> Iterator[Any]:
     gap = report.gap
-    table = new_table("Train/inference gap, dropout off")
-    for name in ("output", "worst abs", "mean abs", "largest output"):
-        table.add_column(name, justify="left" if name == "output" else "right")
+    numbers = (Column(n, justify="right") for n in ("worst abs", "mean abs", "largest output"))
+    table = new_table("Train/inference gap, dropout off", "output", *numbers)
     for output in gap.outputs:
         add_row(table, output.output, *map(number, (output.worst, output.mean, output.scale)))
     yield table
@@ -246,13 +256,14 @@ def _outputs_gap(report: Outcome) -> Iterator[Any]:
 
 
 def _layers_gap(report: Outcome) -> Iterator[Any]:
-    table = new_table("Moving statistics, against those of the data")
-    table.add_column("batch normalization", overflow="fold")
-    table.add_column("means, in sd", justify="right", width=6)
-    table.add_column("variances, factor", justify="right", width=10)
-    table.add_column("timesteps trained", justify="right", width=9)
-    table.add_column("updates", justify="right", width=7)
-    notes: dict[str, list[str]] = {}
+    table = new_table(
+        "Moving statistics, against those of the data",
+        Column("batch normalization", overflow="fold"),
+        Column("means, in sd", justify="right", width=6),
+        Column("variances, factor", justify="right", width=10),
+        Column("timesteps trained", justify="right", width=9),
+        Column("updates", justify="right", width=7),
+    )
     for layer in report.gap.layers:
         add_row(
             table,
@@ -263,10 +274,10 @@ def _layers_gap(report: Outcome) -> Iterator[Any]:
             updates(layer),
             style=STYLES["large"] if layer.large else None,
         )
-        if layer.note:
-            notes.setdefault(layer.note, []).append(layer.path)
     yield table
-    for note, paths in notes.items():
+    for paths, note in shared(
+        (layer.path, layer.note) for layer in report.gap.layers if layer.note
+    ):
         yield Text(f"{note}: {', '.join(paths)}", style="dim")
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from rich.table import Column
 from rich.text import Text
 
-from keras_norm.export.report.printed import Printed
+from keras_norm.export.report.report import Printed
 from keras_norm.export.report.terminal import add_row, new_table, number
 from keras_norm.export.results.changes import Changes, OutputChange
 
@@ -42,9 +43,8 @@ class VersionReport(Printed, Changes):
 
 
 def _flips(output: OutputChange) -> Any:
-    table = new_table("")
-    for column in ("old", "new", "predictions"):
-        table.add_column(column, justify="right")
+    columns = (Column(name, justify="right") for name in ("old", "new", "predictions"))
+    table = new_table("", *columns)
     for flip in output.flips[:FLIPS]:
         add_row(table, f"{flip.before:g}", f"{flip.after:g}", str(flip.count))
     more = sum(flip.count for flip in output.flips[FLIPS:])
@@ -54,10 +54,9 @@ def _flips(output: OutputChange) -> Any:
 
 
 def _listed(output: OutputChange) -> Any:
-    table = new_table("")
-    table.add_column("where", overflow="fold")
-    for column in ("old", "new", "label", "outputs differ by"):
-        table.add_column(column, justify="right")
+    names = ("old", "new", "label", "outputs differ by")
+    columns = (Column(name, justify="right") for name in names)
+    table = new_table("", Column("where", overflow="fold"), *columns)
     for change in output.listed[:SHOWN]:
         where = ", ".join(f"{axis} {index}" for axis, index in change.where)
         label = "-" if change.label is None else f"{change.label:.4g}"
