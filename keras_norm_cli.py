@@ -17,7 +17,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -221,22 +221,14 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("model", type=pathlib.Path, metavar=metavar)
         return sub
 
+    def npz(sub: argparse.ArgumentParser, name: str, text: str, **options: Any) -> None:
+        sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
+
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument(
-            "--data",
-            required=True,
-            type=pathlib.Path,
-            nargs="+",
-            metavar="FILE.npz",
-            help="arrays by input name; several are read one at a time",
-        )
-        sub.add_argument(
-            "--labels",
-            type=pathlib.Path,
-            nargs="+",
-            metavar="FILE.npz",
-            help="labels by output name, for metrics: a file for each of the data",
-        )
+        text = "arrays by input name; several are read one at a time"
+        npz(sub, "--data", text, required=True, nargs="+")
+        text = "labels by output name, for metrics: a file for each of the data"
+        npz(sub, "--labels", text, nargs="+")
         sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report too")
         sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
 
@@ -248,12 +240,8 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="insist on a signature step, or leave it out; else it is where the model streams",
     )
-    export.add_argument(
-        "--samples",
-        type=pathlib.Path,
-        metavar="FILE.npz",
-        help="arrays by input name, which the files are run on, and int8 takes its scales from",
-    )
+    text = "arrays by input name, which the files are run on, and int8 takes its scales from"
+    npz(export, "--samples", text)
     export.add_argument(
         "--no-proof", dest="proof", action="store_false", help="write no cases for verify"
     )
@@ -301,9 +289,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--proof", metavar="FILE.npz", help="where its cases are, if elsewhere")
 
     recalibrate = command("recalibrate", "recompute moving statistics from data")
-    recalibrate.add_argument(
-        "--data", required=True, type=pathlib.Path, metavar="FILE.npz", help="arrays by input name"
-    )
+    npz(recalibrate, "--data", "arrays by input name", required=True)
     recalibrate.add_argument(
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )

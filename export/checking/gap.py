@@ -119,10 +119,8 @@ def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> Tr
     layers = tuple(_layer_statistics(*norms[seen.place], seen) for seen in found.layers)
     verdict, reason = _verdict(gaps, layers, TOLERANCES[model_precision(model, {})])
     metrics = tuple(
-        MetricGap(inference.output, inference.name, inference.value, training.value)
-        for inference, training in zip(
-            (t.metric for t in found.inference), (t.metric for t in found.training), strict=True
-        )
+        MetricGap(own.output, own.name, own.metric.value, trained.metric.value)
+        for own, trained in zip(found.inference, found.training, strict=True)
     )
     return TrainInferenceGap(verdict, reason, gaps, layers, max_gap, metrics)
 

@@ -1,4 +1,8 @@
-"""The coarsest number format that a model's values pass through."""
+"""The coarsest number format that values pass through.
+
+It is a key of `keras_norm.export.comparing.tolerance.TOLERANCES`. What reads a damaged file raises
+ValueError.
+"""
 
 import os
 import pathlib
@@ -19,9 +23,6 @@ def model_precision(model: Any, outputs: Mapping[str, np.ndarray]) -> str:
     Args:
         model: a built Keras model.
         outputs: its outputs, by name.
-
-    Returns:
-        A key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
     """
     layers = [layer for _, layer in named_layers(model)]
     computed = (layer.compute_dtype for layer in layers)
@@ -43,12 +44,6 @@ def tflite_precision(path: str | os.PathLike[str]) -> str:
 
     Args:
         path: a .tflite file.
-
-    Returns:
-        A key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
-
-    Raises:
-        ValueError: the file is damaged.
     """
     model, schema = read_tflite(path), tflite_schema()
     names = {
@@ -72,12 +67,8 @@ def onnx_precision(path: str | os.PathLike[str]) -> str:
     Args:
         path: an .onnx file.
 
-    Returns:
-        A key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
-
     Raises:
         ImportError: onnx is not installed.
-        ValueError: the file is damaged.
     """
     from keras_norm.export.workers import onnx_graph
 

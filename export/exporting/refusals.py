@@ -11,25 +11,16 @@ from keras_norm.walk import named_layers
 
 def refuse_unfit(model: keras.Model) -> None:
     """Raise ValueError for a model that no file can be right of, whatever its format."""
-    _refuse_stateful(model)
-    _refuse_nan(model)
-    _refuse_open_time_distributed(model)
-
-
-def _refuse_stateful(model: keras.Model) -> None:
-    """Raise ValueError if a layer of the model is stateful."""
-    for path, layer in named_layers(model):
+    layers = list(named_layers(model))
+    for path, layer in layers:
         if getattr(layer, "stateful", False):
             raise ValueError(
                 f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
                 "would share its state. Build it with stateful=False; to carry state from call to "
                 "call make it an input (initial_state) and an output (return_state)"
             )
-
-
-def _refuse_nan(model: keras.Model) -> None:
-    """Raise ValueError if a weight is NaN: all that such a model gives is."""
-    for path, layer in named_layers(model):
+    # All that such a model gives is NaN.
+    for path, layer in layers:
         for weight in layer.weights:
             if "float" in weight.dtype and np.isnan(np.asarray(weight, "float32")).any():
                 raise ValueError(
@@ -37,15 +28,9 @@ def _refuse_nan(model: keras.Model) -> None:
                     "wrong. Load weights from before that, or train again, with a smaller learning "
                     "rate or gradients clipped"
                 )
-
-
-def _refuse_open_time_distributed(model: keras.Model) -> None:
-    """Raise ValueError if a TimeDistributed has sequences of any length.
-
-    Keras' own then runs as many timesteps as there are samples, in every graph, so that the file
-    would be wrong, and so would all that it is compared with.
-    """
-    for path, layer in named_layers(model):
+    # Of sequences of any length Keras' TimeDistributed runs as many timesteps as there are samples,
+    # in every graph, so that the file would be wrong, and so would all that it is compared with.
+    for path, layer in layers:
         if isinstance(layer, keras.layers.TimeDistributed) and any(
             tensor.shape[1] is None for node in nodes_of(layer) for tensor in node.input_tensors[:1]
         ):

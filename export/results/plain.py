@@ -103,10 +103,9 @@ class InJson:
         """
         try:
             return typing.cast(Self, from_plain(cls, json.loads(text)))
-        except KeyError as error:
-            raise ValueError(f"the text is no {cls.CALLED} of check: it has no {error}") from None
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"the text is no {cls.CALLED} of check: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"the text is no {cls.CALLED} of check: {why}") from None
 
 
 def _of(kind: type, plain: Any) -> Any:
