@@ -82,7 +82,9 @@ class Data:
                     f"A {type(data).__name__} brings its labels in its batches, (x, y): give no "
                     "labels beside it."
                 )
-            if _is_endless(data):
+            # -1 is tf.data.INFINITE_CARDINALITY.
+            is_keras = isinstance(data, keras.utils.PyDataset)
+            if data.num_batches is None if is_keras else data.cardinality() == -1:
                 raise ValueError(f"The {type(data).__name__} never ends. Cut it, as by take(n).")
 
     def __iter__(self) -> Iterator[Part]:
@@ -170,12 +172,6 @@ def _files(data: Any) -> list[pathlib.Path] | None:
 
 def _is_batched(data: Any) -> bool:
     return isinstance(data, keras.utils.PyDataset) or hasattr(data, "as_numpy_iterator")
-
-
-def _is_endless(data: Any) -> bool:
-    if isinstance(data, keras.utils.PyDataset):
-        return data.num_batches is None
-    return bool(data.cardinality() == -1)  # tf.data.INFINITE_CARDINALITY
 
 
 def _batches(data: Any) -> Iterator[Any]:

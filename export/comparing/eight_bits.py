@@ -46,11 +46,9 @@ class Useful:
             return result
         if found.exact:
             return judge_turned(result, found, 1.0 if self.limits else TURNED)
-        limit, error = (
-            self.limits.get(found.output, math.inf),
-            math.sqrt(found.squared / found.count),
-        )
-        error = float(np.float32(error))  # the same however the parts were added up
+        limit = self.limits.get(found.output, math.inf)
+        # In float32 it is the same however the parts were added up.
+        error = float(np.float32(math.sqrt(found.squared / found.count)))
         used = error / limit if limit else math.inf if error else 0.0
         return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
 

@@ -86,9 +86,6 @@ def _apart(expected: Arrays, actual: Arrays) -> dict[str, float]:
 
 def _in_float64(config: dict[str, Any]) -> dict[str, Any]:
     """A part of a config whose dtype, or dtype policy, is float64 where it is a floating one."""
-    return config | {"dtype": "float64"} if _is_floating(config.get("dtype")) else config
-
-
-def _is_floating(dtype: Any) -> bool:
+    dtype = config.get("dtype")
     name = dtype["config"].get("name", "") if isinstance(dtype, dict) else str(dtype)
-    return "float" in name
+    return config | {"dtype": "float64"} if "float" in name else config

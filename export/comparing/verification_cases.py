@@ -101,12 +101,8 @@ def _answered(run: KerasRunner, cases: Iterable[Case]) -> Cases:
     return [
         (case, answer)
         for case, answer in known
-        if not (case.masked and any(_holds_nan(array) for array in answer.values()))
+        if not (case.masked and any(np.isnan(array).any() for array in answer.values()))
     ]
-
-
-def _holds_nan(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 def _random_samples(model: keras.Model, length: int) -> Samples:

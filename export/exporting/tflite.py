@@ -7,7 +7,6 @@ from typing import Any
 
 import keras
 
-from keras_norm.export.comparing.cases import Samples
 from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_file
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
@@ -25,7 +24,6 @@ from keras_norm.export.exporting.quantization import (
 from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text, refuse_unfit
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
-from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_ops
@@ -169,7 +167,10 @@ def export_tflite(
                 "fused": fused,
             }
             if quantize in INTEGERS and representative is not None:
-                request["calibration"] = _calibration(file, representative, streamed, quantize)
+                arrays, batch = calibration_data(representative, streamed, quantize)
+                calibration = file.with_name("calibration")
+                calibration.write_bytes(protocol.pack_arrays(arrays))
+                request["calibration"] = {"path": str(calibration), "batch": batch}
             _convert(model, converter, request)
         answers = {}
         if not alone:
@@ -231,15 +232,6 @@ def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str |
             'the step alone, signature="step"; or build it with unroll=True and a fixed number of '
             'timesteps, keras.Input((timesteps, features)); or take quantize="dynamic"'
         )
-
-
-def _calibration(
-    file: pathlib.Path, samples: Samples, step: Step | None, quantize: str
-) -> dict[str, Any]:
-    arrays, batch = calibration_data(samples, step, quantize)
-    path = file.with_name("calibration")
-    path.write_bytes(protocol.pack_arrays(arrays))
-    return {"path": str(path), "batch": batch}
 
 
 def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, Any]) -> None:

@@ -85,11 +85,6 @@ def place(comparison: OutputComparison, case: str) -> str:
     return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
 
 
-def word(status: str) -> Text:
-    """A status in its colour."""
-    return Text(status, style=STYLES.get(status, "dim"))
-
-
 def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]]:
     """Put subjects with equal findings together, so that these are shown once.
 
@@ -151,12 +146,13 @@ def _values(report: Outcome) -> Iterator[Any]:
     for result in report.artifacts:
         if result.error is not None:
             name = breakable(result.name, 16, "/_. ")
-            add_row(table, word("fail"), name, "", "", "", "", result.error)
+            add_row(table, Text("fail", STYLES["fail"]), name, "", "", "", "", result.error)
         for output in result.outputs:
             worst = output.comparisons[output.worst_case]
+            verdict = "pass" if output.passed else "fail"
             add_row(
                 table,
-                word("pass" if output.passed else "fail"),
+                Text(verdict, STYLES[verdict]),
                 breakable(result.name, 16, "/_. "),
                 breakable(output.output, 14, "/_. "),
                 number(output.max_abs),

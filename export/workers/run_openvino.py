@@ -20,10 +20,8 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     core = openvino.Core()
     try:
         model = core.read_model(request["path"])
-        first, last = (
-            places(model.inputs, request["inputs"]),
-            places(model.outputs, request["outputs"]),
-        )
+        first = places(model.inputs, request["inputs"])
+        last = places(model.outputs, request["outputs"])
         keep_reductions_apart(model)
         model = with_float32_ends(model)
         # On many processors it would compute in bfloat16 or float16 of its own accord.
