@@ -13,7 +13,7 @@ from keras_norm.ops.normalize import normalize
 
 
 class BatchStatistics(NamedTuple):
-    """What one batch tells the moving statistics; the reduced axes are kept at size one."""
+    """What one batch tells the moving statistics, in shapes that broadcast to each other."""
 
     mean: Any
     variance: Any
