@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from experiments.harness import levels, samples
+from experiments.harness.ledger import settings
 from experiments.harness.study import Figures, Parts, Run, Scores, Size, Training
 from keras_norm.recalibrate import Recalibrator
 from keras_norm.walk import batch_norms
@@ -43,21 +44,25 @@ class State:
     seconds: float = 0.0
     processors: float = 0.0
 
-    def save(self, path: pathlib.Path) -> None:
-        """Write it in one step."""
+    def save(self, path: pathlib.Path, size: Size) -> None:
+        """Write it in one step, with the settings that it is a result of."""
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".unfinished.npz")
         arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
         arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
-        told = [self.history, self.measured, self.seconds, self.processors]
+        told = [settings(size), self.history, self.measured, self.seconds, self.processors]
         np.savez(unfinished, history=json.dumps(told), **arrays)
         os.replace(unfinished, path)
 
     @classmethod
-    def load(cls, path: pathlib.Path) -> "State":
-        """Read what `save` wrote."""
+    def load(cls, path: pathlib.Path, size: Size) -> "State | None":
+        """What `save` wrote; None where it wrote nothing, or by other settings."""
+        if not path.exists():
+            return None
         with np.load(path) as arrays:
-            history, measured, *times = json.loads(str(arrays["history"]))
+            made_by, history, measured, *times = json.loads(str(arrays["history"]))
+            if made_by != json.loads(json.dumps(settings(size))):
+                return None
             count = (len(arrays.files) - 1) // 2
             variables, best = (
                 [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
@@ -108,7 +113,7 @@ class Trainer:
             A trial is not tested.
         """
         checkpoint = self.folder / f"{run.name}.npz"
-        state = State.load(checkpoint) if checkpoint.exists() else self._first(run)
+        state = State.load(checkpoint, self.size) or self._first(run)
         self._restore(state.variables)
         saved = time.monotonic()
         while not (ended := self._ended(state, run)):
@@ -124,10 +129,10 @@ class Trainer:
             state.seconds += time.monotonic() - started
             state.processors += time.process_time() - used
             if time.monotonic() - saved > SAVE_EVERY:
-                state.save(checkpoint)
+                state.save(checkpoint, self.size)
                 saved = time.monotonic()
         if run.trial or ended == "rounds":
-            state.save(checkpoint)  # the run may go on
+            state.save(checkpoint, self.size)  # the run may go on
         if run.trial:
             return self._kept(ended, state, {}, run)
         self._restore(state.best)

@@ -124,6 +124,14 @@ def test_a_checkpoint_is_kept_where_more_rounds_would_go_on_from_it(
     assert [path.name for path in tmp_path.glob("*.npz")] == kept
 
 
+def test_a_checkpoint_of_other_settings_is_passed_by(traced):
+    """Or a study that was changed would go on from what it was before."""
+    scripted(traced, [4.0, 3.0, 3.5, 1.0], made.SIZE)
+    patient = dataclasses.replace(made.SIZE, patience=9)
+    anew = [5.0, 4.0, 3.0, 2.0]
+    assert scripted(traced, anew, patient)["history"]["error"] == anew
+
+
 def test_patience_waits_until_a_run_has_learned(traced):
     traced.work = dataclasses.replace(traced.work, learned=3.5)
     size = dataclasses.replace(made.SIZE, rounds=9)
