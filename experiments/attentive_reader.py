@@ -204,7 +204,7 @@ STUDY = Study(
     },
     figure=Figure(
         2,
-        "validation error by update; the ends are the best of Cooijmans et al.",
+        "validation error by update; the ends are Cooijmans et al.'s best",
         "the same of questions from plays",
         "updates",
         (Curve("error", "validation error, %", 100),),
