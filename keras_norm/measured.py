@@ -119,8 +119,7 @@ def _by_timestep(norm: Any, given: Mapping[str, Any], flipped: bool = False) -> 
     n = ops.sum(_alive(given, 1 if step is not None else 2), axis=0)
     n = ops.where(n >= FEWEST, n, 0.0)
     if step is not None:
-        rows = norm.moving_mean.shape[0]
-        return ops.where(ops.arange(rows) == ops.minimum(ops.max(step), rows - 1), n, 0.0)
+        return ops.where(norm.is_row_of(ops.max(step)), n, 0.0)
     n = ops.flip(n) if flipped else n
     return norm.total_by_row(n[:, None])[..., 0]
 

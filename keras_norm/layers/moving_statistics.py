@@ -119,6 +119,11 @@ class MovingStatistics(AffineNormalization):
             after = ops.where(valid, (1.0 - w) * before + w * batch, before)
             moving.assign(ops.cast(after, moving.dtype))
 
+    def is_row_of(self, step: Any) -> Any:
+        """Which row a timestep moves, bool (rows,): its own, or the last one beyond that."""
+        rows = self.moving_mean.shape[0]
+        return ops.arange(rows) == ops.minimum(step, rows - 1)
+
     def update_steps(self, mean: Any, variance: Any, valid: Any) -> None:
         """Move each row towards the statistics of its timesteps, in one update a row.
 

@@ -121,7 +121,6 @@ class TimestepBatchNormalization(StatisticsNormalization):
             self.update_steps(mean[0], variance[0], valid[0])
         else:
             # A batch too small for statistics has those of the rows of its steps.
-            rows = ops.expand_dims(ops.arange(self.max_timesteps), -1)
-            here = rows == ops.minimum(ops.max(steps), self.max_timesteps - 1)
+            here = ops.expand_dims(self.is_row_of(ops.max(steps)), -1)
             self.update_statistics(mean[:1], variance[:1], ops.logical_and(valid, here))
         return y

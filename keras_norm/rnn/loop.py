@@ -47,6 +47,10 @@ class FoldedNorm(NamedTuple):
     ddof: int = 0
     centre: bool = False
 
+    def at(self, steps: Any) -> tuple[Any, ...]:
+        """Nothing depends on the timestep."""
+        return ()
+
     def normalize(self, x: Any, alive: Any) -> tuple[Any, tuple[Any, ...]]:
         """Normalize x."""
         if self.centre:
@@ -119,6 +123,10 @@ class OtherNorm(NamedTuple):
     layer: Any
     training: bool
 
+    def at(self, steps: Any) -> tuple[Any, ...]:
+        """Nothing depends on the timestep."""
+        return ()
+
     def normalize(self, x: Any, alive: Any) -> tuple[Any, tuple[Any, ...]]:
         """Call the layer; of all timesteps as of so many samples.
 
@@ -170,8 +178,7 @@ def run(
         None if masks is None else _cast_all(masks, dtype) for masks in dropout_masks
     )
     steps = ops.arange(ops.shape(x)[0])
-    by_step = (MovingNorm, LearningNorm)
-    rows = {s: norm.at(steps) if isinstance(norm, by_step) else () for s, norm in layers.items()}
+    rows = {slot: norm.at(steps) for slot, norm in layers.items()}
     learned: dict[str, Any] = {}
 
     def norm_all(slot: str, x: Any) -> Any:

@@ -116,8 +116,8 @@ def backward(
     }
     rows = kept["saved"][0].shape[1]
     groups = [array(dtype, time, rows, widths[i]) for i in range(len(widths))]
-    counts = kept["row_statistics"]["recurrent"]
-    terms = [[array(dtype, time, rows, 1) for _ in of_group] for of_group in counts]
+    normed = kept["row_statistics"]["recurrent"]
+    terms = [[array(dtype, time, rows, 1) for _ in of_group] for of_group in normed]
     d_norms = {place: [tf.zeros([units], dtype)] * 2 for place in spec.batch_norms}
     d_norms[STATE] = [tf.zeros([units], dtype)] * (0 if spec.state is None else 2)
     _, d_states, groups, terms, d_norms = tf.while_loop(

@@ -92,10 +92,15 @@ def forward(
             new = [tf.where(alive[0], n, o) for n, o in zip(new, states, strict=True)]
         path = [a.write(t + 1, state) for a, state in zip(path, new, strict=False)]
         if training:
-            of_rows_of = {"kernel": x_statistics, "recurrent": u_statistics}
-            statistics = {**of_rows_of, "state": row_norm.statistics}
-            product = u_gates[: len(kept["product"])]
-            row = {"saved": saved, "row_statistics": statistics, "product": product}
+            row = {
+                "saved": saved,
+                "row_statistics": {
+                    "kernel": x_statistics,
+                    "recurrent": u_statistics,
+                    "state": row_norm.statistics,
+                },
+                "product": u_gates[: len(kept["product"])],
+            }
             kept = tf.nest.map_structure(lambda a, x: a.write(t, x), kept, row)
         of_batch = [batch_norms[place] for place in spec.learning]
         learned = [

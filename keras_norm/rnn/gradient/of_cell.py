@@ -1,5 +1,6 @@
 """The gradient by hand of a cell: what it covers, and how a cell's weights and norms enter it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -99,12 +100,13 @@ def run(
     states = [tf.ensure_shape(state, sizes[::2]) for state in states]
     of_place = dict(zip(spec.learning, statistics, strict=True))
     learned = {}
+    if of_place:
+        alive = tf.ones(tf.shape(sequences)[:2], "bool") if mask is None else mask
+        count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
     for slot, there in places.items():
         if there[0] in of_place:
             gates = zip(*(of_place[place] for place in there), strict=True)
             mean, variance = [tf.concat(of_gates, axis=1) for of_gates in gates]
-            alive = tf.ones(tf.shape(sequences)[:2], "bool") if mask is None else mask
-            count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
             learned[slot] = layers[slot].batch_statistics(mean, variance, count, FEWEST)
     return tf.ensure_shape(path[0], sizes) if path else None, states, learned
 
@@ -159,6 +161,15 @@ def _moving_statistics(layer: Any, places: list[Place], time: Any, dtype: str) -
     return list(map(Statistics, *gates))
 
 
+def _gamma(layer: Any) -> Any:
+    """The gain of a norm; RMSNormalization calls it `scale`."""
+    return getattr(layer, "gamma", getattr(layer, "scale", None))
+
+
+def _beta(layer: Any) -> Any:
+    return getattr(layer, "beta", None)
+
+
 def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
     """W and U; and gains and biases, ones and zeros where there are none."""
     layers, weights = cell.slot_layers(), cell.step_weights()
@@ -166,19 +177,17 @@ def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
     def cast(weight: Any) -> Any:
         return tf.cast(weight, spec.dtype)
 
-    def vector(slots: list[str], names: tuple[str, ...], fill: Any) -> Any:
+    def vector(slots: list[str], weight_of: Callable[[Any], Any], fill: Any) -> Any:
         parts = []
         for slot in slots:
-            found = (getattr(layers.get(slot), name, None) for name in names)
-            weight = next((w for w in found if hasattr(w, "shape")), None)
-            width = cell.slots.widths.get(slot, cell.units)
+            weight, width = weight_of(layers.get(slot)), cell.slots.widths.get(slot, cell.units)
             parts.append(fill([width], spec.dtype) if weight is None else cast(weight))
         return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
 
     vectors = []
     biases = (weights.bias, weights.recurrent_bias, None)
     for slots, bias in zip((*slots_of(cell), ["state_norm"]), biases, strict=True):
-        beta = vector(slots, ("beta",), tf.zeros)
-        vectors.append(vector(slots, ("gamma", "scale"), tf.ones))
+        beta = vector(slots, _beta, tf.zeros)
+        vectors.append(vector(slots, _gamma, tf.ones))
         vectors.append(beta if bias is None else beta + cast(bias))
     return cast(weights.kernel), cast(weights.recurrent_kernel), Vectors(*vectors)
