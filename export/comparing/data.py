@@ -82,9 +82,7 @@ class Data:
                     f"A {type(data).__name__} brings its labels in its batches, (x, y): give no "
                     "labels beside it."
                 )
-            # -1 is tf.data.INFINITE_CARDINALITY.
-            is_keras = isinstance(data, keras.utils.PyDataset)
-            if data.num_batches is None if is_keras else data.cardinality() == -1:
+            if _is_endless(data):
                 raise ValueError(f"The {type(data).__name__} never ends. Cut it, as by take(n).")
 
     def __iter__(self) -> Iterator[Part]:
@@ -168,6 +166,12 @@ def _files(data: Any) -> list[pathlib.Path] | None:
     if isinstance(data, Sequence) and data and all(isinstance(d, str | os.PathLike) for d in data):
         return [pathlib.Path(path) for path in data]
     return None
+
+
+def _is_endless(data: Any) -> bool:
+    if isinstance(data, keras.utils.PyDataset):
+        return data.num_batches is None
+    return bool(data.cardinality() == -1)  # tf.data.INFINITE_CARDINALITY
 
 
 def _is_batched(data: Any) -> bool:
