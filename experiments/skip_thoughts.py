@@ -157,8 +157,9 @@ STUDY = Study(
     otherwise="Smaller: one million words, the Penn Treebank's 42,066 sentences. 192 units and "
     "decoders of 128, of each sentence the first 20 words; the 2,000 most frequent words are "
     "told, others as unknown. Adam, gradients clipped at norm 1. A round has 8,192 sentences, a "
-    "fifth of an epoch. At first a run had 15, after which all were still improving; now the hour "
-    "alone bounds it. Vectors are tested after every epoch and after the best round; the largest "
+    "fifth of an epoch. At first a run had 15, after which all were still improving; now it goes "
+    "on until validation ends it. Three seeds had not decided all, so that a fourth was run. "
+    "Vectors are tested after every epoch and after the best round; the largest "
     "class alone gives MR 50.0 %, CR 63.8, SUBJ 50.0 and MPQA 68.8. Logistic "
     "regression has features of deviation 1 and one strength of regularization, where the "
     "paper's choice is by cross-validation; no vectors of words are taken from elsewhere. The "
@@ -181,9 +182,9 @@ STUDY = Study(
         *(_ends_better(n, n, "points of accuracy", above=0.5) for n in sentences.FILES),
     ),
     # The hour is the bound: it has some 300 rounds, as timed.
-    full=Size(None, 8192, 1200, patience=4, seeds=3, rates=(3e-4, 1e-3, 3e-3), trial=3),
+    full=Size(None, 8192, 1200, patience=4, seeds=4, rates=(3e-4, 1e-3, 3e-3), trial=3),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=60.0,
+    minutes=12.0,
     scores={
         "r": ("SICK, r", 1, 3),
         "rho": ("rho", 1, 3),
