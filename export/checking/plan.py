@@ -5,8 +5,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from keras_norm.export.comparing.cases import (
     MASKED_BATCH,
     Case,
@@ -17,7 +15,7 @@ from keras_norm.export.comparing.cases import (
     masked_cases,
 )
 from keras_norm.export.comparing.depth import layers_in_series, timesteps_of
-from keras_norm.export.comparing.elements import Arrays, magnitude
+from keras_norm.export.comparing.elements import Arrays, hold_nan, magnitude
 from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.tolerance import default_share
@@ -145,7 +143,7 @@ def make_plan(
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
             notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
             continue
-        if case.masked and any(np.isnan(value).any() for value in answer.values()):
+        if case.masked and hold_nan(answer):
             notes.append(f"{case.name} left out, the Keras model gives NaN")
             continue
         kept.append(case)

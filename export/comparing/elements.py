@@ -51,6 +51,11 @@ def both_nan(e: np.ndarray, a: np.ndarray) -> np.ndarray:
     return found
 
 
+def hold_nan(arrays: Arrays) -> bool:
+    """Whether any number of any array is NaN."""
+    return any(np.isnan(array).any() for array in arrays.values())
+
+
 def wide(x: np.ndarray) -> np.ndarray:
     """An array in float64."""
     return x.astype(np.float64)

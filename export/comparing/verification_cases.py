@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.comparing.cases import Case, Samples, masked_cases, read_samples
+from keras_norm.export.comparing.elements import hold_nan
 from keras_norm.export.comparing.masking import mask_fills
 from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.runners import Arrays, KerasRunner
@@ -98,11 +99,7 @@ def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> l
 def _answered(run: KerasRunner, cases: Iterable[Case]) -> Cases:
     """What the model gives for each; a mean over a row that is masked everywhere is NaN."""
     known = [(case, run(case.inputs)) for case in cases]
-    return [
-        (case, answer)
-        for case, answer in known
-        if not (case.masked and any(map(_holds_nan, answer.values())))
-    ]
+    return [(case, answer) for case, answer in known if not (case.masked and hold_nan(answer))]
 
 
 def _random_samples(model: keras.Model, length: int) -> Samples:
@@ -115,10 +112,6 @@ def _random_samples(model: keras.Model, length: int) -> Samples:
         whole = dataclasses.replace(specs[name], dtype="int32")
         drawn[name] = _draw(whole, length, ids, rng).astype(drawn[name].dtype)
     return read_samples(specs, drawn)
-
-
-def _holds_nan(array: np.ndarray) -> bool:
-    return array.dtype.kind == "f" and bool(np.isnan(array).any())  # an output may be text
 
 
 def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> list[str]:
