@@ -83,7 +83,7 @@ def _run_both(
     loop = functools.partial(layer.own_loop, sequences, states, mask)
     with exported_loops("saved_model"):
         served = loop(training=False)
-    spec = of_cell.spec_of(layer.cell, sequences, mask, True, (None, None))
+    spec = of_cell.spec_of(layer.cell, sequences, mask, True, ([], []))
     if layer.compiled and not layer.unroll and spec is not None:
         calls.append((_named(loop(training=True)), _named(served)))
     return served

@@ -275,7 +275,7 @@ def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any
             before,
             None,
             False,
-            (None, None),
+            ([], []),
             return_sequences=False,
             unroll=True,
             centre=loops_are_portable(),

@@ -8,24 +8,30 @@ from keras import ops
 from keras_norm.ops.scan import loops_are_portable
 
 
-def project(x: Any, kernel: Any, masks: Any = None) -> Any:
+def project(x: Any, kernel: Any, masks: Sequence[Any] = ()) -> Any:
     """Multiply x with a kernel, x dropped out.
-
-    Several masks are one for each gate: gate g is (x * mask_g) @ kernel_g.
 
     Args:
         x: (batch, features) or (time, batch, features).
         kernel: (features, gates * units).
-        masks: None, a mask (batch, features), or a list of one for each gate. All timesteps of a
-            sequence share them (Gal and Ghahramani 2016, arXiv 1512.05287).
+        masks: none, one mask (batch, features), or one for each gate. All timesteps of a sequence
+            share them (Gal and Ghahramani 2016, arXiv 1512.05287).
     """
-    if masks is None and len(x.shape) == 3 and loops_are_portable():
+    return multiply(under(masks, x), kernel)
+
+
+def under(masks: Sequence[Any], x: Any) -> list[Any]:
+    """X under each dropout mask, or as it is where there is none."""
+    return [x * mask for mask in masks] or [x]
+
+
+def multiply(xs: Sequence[Any], kernel: Any) -> Any:
+    """One x times all of a kernel, or the x of each gate times the columns of that gate."""
+    if len(xs) > 1:
+        kernels = ops.split(kernel, len(xs), axis=1)
+        return ops.concatenate(list(map(ops.matmul, xs, kernels)), axis=-1)
+    if len(xs[0].shape) == 3 and loops_are_portable():
         # One operation of TFLite's. `ops.matmul` makes x flat, and its product what only the run
         # knows: TFLite plans all that comes after such a shape anew at every call.
-        return ops.einsum("tbi,ij->tbj", x, kernel)
-    if masks is None:
-        return ops.matmul(x, kernel)
-    masks = list(masks) if isinstance(masks, Sequence) else [masks]
-    kernels = ops.split(kernel, len(masks), axis=1)
-    gates = [ops.matmul(x * m, k) for m, k in zip(masks, kernels, strict=True)]
-    return gates[0] if len(gates) == 1 else ops.concatenate(gates, axis=-1)
+        return ops.einsum("tbi,ij->tbj", xs[0], kernel)
+    return ops.matmul(xs[0], kernel)

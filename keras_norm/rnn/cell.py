@@ -86,19 +86,21 @@ class NormCell(DeclaredArguments):
         """The weights that `project_inputs` and `step` are to be given."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
-    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
+    ) -> Any:
         """The part of a step that needs no state, for (batch, features) or (time, batch, features).
 
         Args:
             weights: of `step_weights`, or what stands for them.
             inputs: the cell's inputs.
-            dropout_masks: of `inputs`, or None.
+            dropout_masks: of `inputs`: none, one, or one for each gate.
             norm: (slot, tensor) -> tensor.
         """
         raise NotImplementedError
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
     ) -> list[Any]:
         """The rest of a step: the new states, the first of which is the output.
 
@@ -106,7 +108,7 @@ class NormCell(DeclaredArguments):
             weights: as for `project_inputs`.
             x: what `project_inputs` gave for this timestep.
             states: the states before the step.
-            dropout_masks: of the first state, or None.
+            dropout_masks: of the first state, as for `project_inputs`.
             norm: (slot, tensor) -> tensor.
         """
         raise NotImplementedError
@@ -115,11 +117,16 @@ class NormCell(DeclaredArguments):
         """The cell's name in the gradient by hand, or None where that does not cover it."""
         raise NotImplementedError
 
-    def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[Any, Any]:
-        """Masks of inputs (batch, features) and of h, drawn once for all timesteps; or None."""
+    def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[list[Any], list[Any]]:
+        """Masks of inputs (batch, features) and of h, drawn once for all timesteps.
+
+        Of each there are none, one, or one for each gate.
+        """
         if not training:
-            return None, None
-        return self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
+            return [], []
+        drawn = self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
+        of_inputs, of_h = ([] if masks is None else _as_list(masks) for masks in drawn)
+        return of_inputs, of_h
 
     def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, Any]:
         """One step, as keras.layers.RNN calls it.

@@ -80,7 +80,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             biases = [self.bias[0], self.bias[1]]
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
-    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
+    ) -> Any:
         """The normalized W x, and the bias (Keras' input bias without norms)."""
         x = project(inputs, weights.kernel, dropout_masks)
         if self.norm is not None:
@@ -91,7 +93,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return x if weights.bias is None else x + weights.bias
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
     ) -> list[Any]:
         """The state after the step."""
         h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
@@ -100,13 +102,12 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
             zr = norm("recurrent_norm", u[:, :n])
         else:  # without norms
-            masks = (None, None) if dropout_masks is None else (dropout_masks[:2], dropout_masks[2])
-            zr = project(h, kernel[:, :n], masks[0])
+            zr = project(h, kernel[:, :n], dropout_masks[:2])
         z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
         if self.reset_after:
             candidate = r * norm("recurrent_candidate_norm", u[:, n:])
         else:
-            candidate = project(r * h, kernel[:, n:], masks[1])
+            candidate = project(r * h, kernel[:, n:], dropout_masks[2:])
         return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
     def gradient_cell(self) -> str | None:

@@ -147,7 +147,7 @@ def run(
     states: list[Any],
     mask: Any,
     training: bool,
-    dropout_masks: tuple[Any, Any],
+    dropout_masks: tuple[list[Any], list[Any]],
     *,
     return_sequences: bool,
     unroll: bool = False,
@@ -174,9 +174,7 @@ def run(
     weights, layers = _prepared(cell, dtype, training, centre and not training)
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)  # time first: narrower than its product
     alive = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
-    input_masks, recurrent_masks = (
-        None if masks is None else _cast_all(masks, dtype) for masks in dropout_masks
-    )
+    input_masks, recurrent_masks = (_cast_all(masks, dtype) for masks in dropout_masks)
     steps = ops.arange(ops.shape(x)[0])
     rows = {slot: norm.at(steps) for slot, norm in layers.items()}
     learned: dict[str, Any] = {}
@@ -288,7 +286,5 @@ def slots_of(cell: NormCell) -> list[list[str]]:
     ]
 
 
-def _cast_all(tensors: Any, dtype: str) -> Any:
-    if isinstance(tensors, list | tuple):
-        return [ops.cast(tensor, dtype) for tensor in tensors]
-    return ops.cast(tensors, dtype)
+def _cast_all(tensors: list[Any], dtype: str) -> list[Any]:
+    return [ops.cast(tensor, dtype) for tensor in tensors]

@@ -91,7 +91,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
-    def project_inputs(self, weights: Weights, inputs: Any, dropout_masks: Any, norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
+    ) -> Any:
         """kernel_norm(W x) + b, or W x in the joint form."""
         x = project(inputs, weights.kernel, dropout_masks)
         if self.norm_form == "joint":
@@ -100,7 +102,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return x if weights.bias is None else x + weights.bias
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: Any, norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
     ) -> list[Any]:
         """The states after the step."""
         h, c = states

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_norm.ops.projection import under
 from keras_norm.rnn.gradient.cells import CELLS, StepGradients
 from keras_norm.rnn.gradient.norms import BatchNormStep, StateNorm, Statistics, of_rows
 from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
@@ -14,7 +15,6 @@ from keras_norm.rnn.gradient.programs import (
     read,
     read_gates,
     stack,
-    under,
     unstack,
 )
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from keras_norm.ops.projection import multiply, under
 from keras_norm.rnn.gradient.cells import CELLS
 from keras_norm.rnn.gradient.norms import (
     BatchNormStep,
@@ -12,7 +13,6 @@ from keras_norm.rnn.gradient.norms import (
     of_rows,
     product_statistics,
 )
-from keras_norm.rnn.gradient.products import multiply
 from keras_norm.rnn.gradient.programs import (
     Vectors,
     array,
@@ -20,7 +20,6 @@ from keras_norm.rnn.gradient.programs import (
     read,
     read_gates,
     stack,
-    under,
     unstack,
 )
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec

@@ -30,7 +30,7 @@ def spec_of(
     sequences: Any,
     mask: Any,
     training: bool,
-    dropout_masks: tuple[Any, Any],
+    dropout_masks: tuple[list[Any], list[Any]],
 ) -> Spec | None:
     """The cell's recurrence, or None where the gradient by hand does not cover it.
 
@@ -56,7 +56,7 @@ def spec_of(
         statistics_dtype(cell.compute_dtype),
         # Rows that fill a batch up must not count in its statistics.
         mask is not None or (learning and _is_open(sequences.shape[0])),
-        *(len(_listed(masks)) for masks in dropout_masks),
+        *map(len, dropout_masks),
     )
 
 
@@ -67,7 +67,7 @@ def run(
     states: list[Any],
     mask: Any,
     training: bool,
-    dropout_masks: tuple[Any, Any],
+    dropout_masks: tuple[list[Any], list[Any]],
     *,
     return_sequences: bool,
 ) -> tuple[Any, list[Any], dict[str, BatchStatistics]]:
@@ -91,7 +91,7 @@ def run(
         for statistics in _moving_statistics(layers[slot], there, time, spec.dtype)
     ]
     masks = [] if mask is None else [mask[:, :, None]]
-    setting = Setting(moving, masks, *map(_listed, dropout_masks))
+    setting = Setting(moving, masks, *dropout_masks)
     given = Arguments([sequences], list(states), *_weights(cell, spec))
     path, states, statistics = recurrence(spec, plan, training, given, setting)
 
@@ -114,12 +114,6 @@ def run(
 def _is_open(size: int | None) -> bool:
     """Whether programs must serve more sizes than the one at hand."""
     return size is None or tf.executing_eagerly()
-
-
-def _listed(masks: Any) -> list[Any]:
-    if isinstance(masks, list | tuple):
-        return list(masks)
-    return [] if masks is None else [masks]
 
 
 def _is_overridden(cell: type[NormCell]) -> bool:

@@ -112,14 +112,6 @@ class Product(NamedTuple):
         return gradients
 
 
-def multiply(xs: Sequence[Any], kernel: Any) -> Any:
-    """X W of all columns, for x (rows, features), one or one for each gate."""
-    if len(xs) == 1:
-        return tf.matmul(xs[0], kernel)
-    gates = tf.split(kernel, len(xs), axis=1)
-    return tf.concat([tf.matmul(x, gate) for x, gate in zip(xs, gates, strict=True)], axis=1)
-
-
 def block_of(dy: Any, group: slice, columns: slice) -> Any:
     """Some columns of a gradient of a group, both counted among all columns."""
     return dy[:, columns.start - group.start : columns.stop - group.start]

@@ -46,11 +46,6 @@ def batch_norms_at(
     return norms
 
 
-def under(dropout: list[Any], h: Any) -> list[Any]:
-    """H under each dropout mask, or as it is."""
-    return [h * mask for mask in dropout] if dropout else [h]
-
-
 def array(dtype: Any, time: Any, *shape: int | None) -> Any:
     """An array to be written in a loop, of `time` tensors of a shape."""
     return tf.TensorArray(dtype, time, element_shape=shape)

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.keras_internals import xla_compiles
+from keras_norm.ops.projection import multiply, under
 from keras_norm.rnn.gradient.backward import backward
 from keras_norm.rnn.gradient.forward import Forward, forward
 from keras_norm.rnn.gradient.norms import Statistics
-from keras_norm.rnn.gradient.products import centre, gram, multiply, row_sums
-from keras_norm.rnn.gradient.programs import Vectors, compiled, traced, under
+from keras_norm.rnn.gradient.products import centre, gram, row_sums
+from keras_norm.rnn.gradient.programs import Vectors, compiled, traced
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 # XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
@@ -242,7 +243,7 @@ def _parts(
     def over_batch(x: Any) -> Any:
         return _filled(tf.cast(x, spec.dtype), size[:1])
 
-    xs = [over_time(sequences * m[:, None, :]) for m in dropout] or [over_time(sequences)]
+    xs = [over_time(x) for x in under([m[:, None, :] for m in dropout], sequences)]
     states = list(map(over_batch, given.states))
     mask = [_time_major(_filled(m, size)) for m in setting.mask]
     moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
