@@ -1,7 +1,6 @@
 """What the commands of the command line do."""
 
 import argparse
-import contextlib
 import os
 import pathlib
 import re
@@ -19,7 +18,7 @@ from keras_norm.export.comparing.cost import file_size, readable_size
 from keras_norm.export.comparing.data import read_npz
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.exporting.saved_model import export_saved_model, require_replaceable
-from keras_norm.export.exporting.staging import replace_text, staged
+from keras_norm.export.exporting.staging import missing_folders, remove_empty, replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import saved_model_signatures
@@ -68,7 +67,7 @@ def export(args: argparse.Namespace) -> bool:
         require("serving")
     samples = read_npz(args.samples) if args.samples else None
     model = _load_model(args.model)
-    is_new, replaces = not folder.exists(), tflite.exists()
+    made, replaces = missing_folders(folder), tflite.exists()
     written: list[pathlib.Path] = []
     try:
         # TFLite comes first: it is the one that may be refused, and then nothing is written.
@@ -106,9 +105,7 @@ def export(args: argparse.Namespace) -> bool:
             if not replaces:  # the old file is gone, and a new one is better than none
                 path.unlink()
                 path.with_name(path.name + BESIDE).unlink(missing_ok=True)
-        if is_new:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        remove_empty(made)
         raise
     for path in reversed(written):
         signatures = saved_model_signatures(path) if path.is_dir() else tflite_signatures(path)

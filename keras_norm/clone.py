@@ -52,10 +52,10 @@ def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: p
     custom_objects = _own_classes([model, *(layer for _, layer in named_layers(model))])
     try:
         config = keras.saving.serialize_keras_object(model)
-        config.pop("compile_config", None)
         # The config was made here from a live object: safe mode would refuse its own Lambdas.
+        config = _mapped(lambda part: change(_uncompiled(part)), config)
         clone = keras.saving.deserialize_keras_object(
-            _mapped(change, config), custom_objects=custom_objects, safe_mode=False
+            config, custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
         _copy_adapted(model, clone)
@@ -72,6 +72,11 @@ def _mapped(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     return change({key: _mapped(change, value) for key, value in node.items()})
+
+
+def _uncompiled(part: dict[str, Any]) -> dict[str, Any]:
+    """Without what a model, or one inside it, was compiled with."""
+    return {key: value for key, value in part.items() if key != "compile_config"}
 
 
 def _own_classes(layers: list[Any]) -> dict[str, type]:

@@ -7,8 +7,12 @@ The nodes of a functional model are the calls of its layers, each with `operatio
 import re
 from typing import Any
 
-# What Keras puts before the words of an error that it wraps, and behind them.
-BEFORE_WORDS, BEHIND_WORDS = re.compile(r"\x1b\[1m|(?:Exception|Error) encountered:"), "\x1b[0m"
+# What Keras puts before the words of an error that it wraps, and behind them; and what TensorFlow
+# puts before those of an error in a graph, the calls that made it.
+BEFORE_WORDS = re.compile(
+    r"\x1b\[1m|(?:Exception|Error) encountered:|Graph execution error:.*\n\n(?=\S)", re.DOTALL
+)
+BEHIND_WORDS = "\x1b[0m"
 
 # Methods of keras.layers.RNN that classes of ours override, and the arguments that Keras calls them
 # with.

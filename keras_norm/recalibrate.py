@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_norm.clone import measuring_clone
+from keras_norm.keras_internals import reason
 from keras_norm.measured import Measured, pooled
 from keras_norm.walk import batch_norms, named_layers
 
@@ -47,7 +48,8 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
     Args:
         model: a built model that can be rebuilt from its config.
         data: an array or tensor, a dict of them, or, for a model that takes a list of inputs, a
-            list or tuple of them, cut into batches of 32; or an iterable of batches, such as a
+            list or tuple of them, cut into batches of 32, or as many as the model takes (what is
+            left over fills none then, and is not used); or an iterable of batches, such as a
             tf.data.Dataset or a keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
         steps: number of batches to use; None for all.
 
@@ -56,9 +58,9 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 
     Raises:
         ValueError: there is no batch, or none with two sequences where statistics of timesteps need
-            them; a statistic is not finite; the data are a tuple that may be (x, y), or ragged; the
-            model has no batch normalization that is not frozen, or cannot be rebuilt. It is then as
-            it was.
+            them; a statistic is not finite; the data are a tuple that may be (x, y), or ragged, or
+            what the model does not take; it has no batch normalization that is not frozen, or
+            cannot be rebuilt. It is then as it was.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -122,7 +124,11 @@ class Recalibrator:
             pool.reset()
         used = 0
         for x in islice(_batches(self._model, data), steps):
-            self._run(x)
+            try:
+                self._run(x)
+            except Exception as error:  # whatever a layer raises: an id beyond an embedding's, say
+                why = reason(error).split("\n")[0]
+                raise ValueError(f"The model does not take the data: {why}") from error
             for pool in self._pools:
                 pool.add()
             used += 1
@@ -202,8 +208,10 @@ def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
     one = isinstance(data, Mapping) or _is_array(data)
     if one or (several and isinstance(data, list | tuple) and all(map(_is_array, data))):
         arrays = keras.tree.map_structure(np.asarray, data)
-        for start in range(0, len(keras.tree.flatten(arrays)[0]), BATCH):
-            yield keras.tree.map_structure(lambda a, s=start: a[s : s + BATCH], arrays)
+        fixed = next((x.shape[0] for x in getattr(model, "inputs", None) or () if x.shape[0]), None)
+        size, rows = fixed or BATCH, len(keras.tree.flatten(arrays)[0])
+        for start in range(0, rows // fixed * fixed if fixed else rows, size):
+            yield keras.tree.map_structure(lambda a, s=start: a[s : s + size], arrays)
         return
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
         data = map(data.__getitem__, range(data.num_batches))  # it answers every index

@@ -400,3 +400,28 @@ def test_joined_masks():
     data = [np.ones((8, 3), "int32"), RNG.normal(4.0, 1.0, (8, 3, 2)).astype("float32")]
     keras_norm.recalibrate(model, data)
     np.testing.assert_allclose(norm.moving_mean[2:], data[1].mean(axis=(0, 1)), rtol=1e-4)
+
+
+def test_what_a_model_inside_was_compiled_with_does_not_matter():
+    def loss_of_ones_own(y, prediction):
+        return keras.ops.mean(y - prediction)
+
+    inner = batch_norm_model(layer := keras_norm.BatchNormalization())
+    inner.compile("sgd", loss_of_ones_own)
+    keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), inner]), X)
+    assert_has_statistics_of(layer, X)
+
+
+def test_a_model_of_one_batch_size_has_batches_of_that():
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input(batch_shape=(16, 4)), layer])
+    assert keras_norm.recalibrate(model, X) == 4
+    assert_has_statistics_of(layer, X[:64])
+
+
+def test_data_that_the_model_does_not_take_are_refused_in_one_line():
+    ids = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(9, 4)(ids)
+    model = keras.Model(ids, keras_norm.BatchNormalization()(embedded))
+    with pytest.raises(ValueError, match=r"not take the data: indices.* is not in \[0, 9\)$"):
+        keras_norm.recalibrate(model, np.full((4, 5), 20))

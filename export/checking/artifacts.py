@@ -29,6 +29,7 @@ from keras_norm.export.runners import (
     ONNXRunner,
     OpenVINORunner,
     Run,
+    Runner,
     SavedModelRunner,
     TFLiteRunner,
     WorkerRunner,
@@ -151,7 +152,9 @@ def _short(path: pathlib.Path) -> str:
 
 def _function(run: Run) -> Source:
     name = getattr(run, "name", None) or getattr(run, "__name__", type(run).__name__)
-    return Source(str(name), "", "float64", lambda worker: contextlib.nullcontext(run))
+    # What a function of the user's has by the name of a runner's attribute is something else.
+    own = run if isinstance(run, Runner) else functools.partial(run)
+    return Source(str(name), "", "float64", lambda worker: contextlib.nullcontext(own))
 
 
 def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:

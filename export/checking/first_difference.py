@@ -28,7 +28,7 @@ from keras_norm.export.formats.tflite import (
 )
 from keras_norm.export.results.artifact import FirstDifference
 from keras_norm.export.results.comparison import OutputComparison
-from keras_norm.export.runners import Arrays
+from keras_norm.export.runners import Arrays, KerasRunner
 from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.runners.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
@@ -227,7 +227,11 @@ def _options(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
-    """Paths of the innermost layers with a weight whose values a SavedModel nowhere holds."""
+    """Paths of the innermost layers with a weight whose values a SavedModel nowhere holds.
+
+    It holds those that inference reads, and counts of updates, say, are not among them.
+    """
+    read = KerasRunner(model).read
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
     stored: dict[tuple[int, ...], list[np.ndarray]] = {}
     for name, shape in reader.get_variable_to_shape_map().items():
@@ -237,7 +241,8 @@ def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
         path
         for path, layer in named_layers(model)
         for weight in _own_weights(layer)
-        if not any(
+        if id(weight.value) in read
+        and not any(
             np.array_equal(keras.ops.convert_to_numpy(weight), array)
             for array in stored.get(tuple(weight.shape), ())
         )

@@ -1,5 +1,6 @@
 """The train/inference gap: how far training mode is from inference mode on the same data."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -212,6 +213,12 @@ def _verdict(
     outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
 ) -> tuple[str, str]:
     """The verdict and its reason; two modes that compute the same differ by `rounding` at most."""
+    undefined = [gap.output for gap in outputs if not math.isfinite(gap.worst)]
+    undefined += [
+        n.path for n in layers if n.distance is not None and not math.isfinite(n.distance)
+    ]
+    if undefined:
+        return "not measured", f"{undefined[0]}: NaN or infinity, in training mode or at inference"
     large = [layer for layer in layers if layer.large]
     if large:
         far = max(large, key=lambda layer: layer.distance or 0.0)

@@ -111,9 +111,10 @@ def make_plan(
 ) -> Plan:
     """Ask the Keras model for every answer; leave out the cases that it refuses.
 
-    A convolution or a pooling can need more timesteps than the shortest case has. Lengths that the
-    user asked for, and the data's own, must run. A mean over a row that is masked everywhere is
-    NaN, and is no fault of an artefact.
+    A convolution or a pooling can need more timesteps than the shortest case has, and gives nothing
+    for it, or NaN, where it does not refuse it. Lengths that the user asked for, and the data's
+    own, must run. A mean over a row that is masked everywhere is NaN, and is no fault of an
+    artefact.
 
     Args:
         model: a functional or Sequential model.
@@ -135,15 +136,19 @@ def make_plan(
         for name, layer in masked_later(model, fills).items()
     ]
     for case in (*plain, *masked_cases(samples, fills, min(MASKED_BATCH, batch))):
+        asked_for = lengths is not None or case.length == samples.length
         try:
             answer = run(case.inputs)
         except Exception as error:
             reason = one_line(error)
-            if lengths is not None or case.length == samples.length:
+            if asked_for:
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
             notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
             continue
-        if case.masked and hold_nan(answer):
+        if not asked_for and not all(array.size for array in answer.values()):
+            notes.append(f"{case.name} left out, the Keras model gives no values")
+            continue
+        if (case.masked or not asked_for) and hold_nan(answer):
             notes.append(f"{case.name} left out, the Keras model gives NaN")
             continue
         kept.append(case)

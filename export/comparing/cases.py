@@ -208,9 +208,11 @@ def companions(samples: Samples, batch: int) -> tuple[Companion, ...]:
 
     Args:
         samples: the validated data.
-        batch: size of the batch.
+        batch: size of the batch; one row has no others.
     """
     asked = [Companion(0, "", samples.case(range(batch)))]
+    if batch == 1:
+        return tuple(asked)
     for row in sorted({*np.linspace(0, batch - 1, min(batch, ROWS_ALONE)).astype(int).tolist()}):
         # Shifting the others by one gives the row another set of companions, not another order.
         others = samples.case([r if r == row else r + 1 for r in range(batch)])
@@ -302,9 +304,13 @@ def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
             f"Input {name!r} takes {dtype}. Received values up to {np.abs(array).max()}, which it "
             "cannot hold."
         )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"Input {name!r} holds NaN or infinity. Give finite data.")
-    return array.astype(target)
+    with np.errstate(over="ignore"):
+        converted = array.astype(target)
+    if converted.dtype.kind == "f" and not np.isfinite(converted).all():
+        raise ValueError(
+            f"Input {name!r} holds NaN, infinity or what {target} cannot hold. Give finite data."
+        )
+    return converted
 
 
 def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ...]:

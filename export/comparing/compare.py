@@ -124,7 +124,7 @@ def judge(found: Measurement, atol: float) -> OutputComparison:
         atol=atol,
         max_abs=found.max_abs,
         max_rel=found.max_rel,
-        atol_needed=needed,
+        atol_needed=None if found.exact and needed else needed,
         used=max(element.used(rtol, atol) for element in (found.worst, found.widest)),
         where=found.worst.where,
         expected=found.worst.expected,

@@ -15,7 +15,7 @@ def mask_fills(model: Any) -> dict[str, float]:
 
     An input is masked when it feeds a `Masking` layer or an `Embedding` with mask_zero=True. An
     input that is itself the mask of a layer is filled with 0 (False), and so is every input that
-    this layer is computed from.
+    this layer is computed from. One without an axis of time has no timestep to mask.
 
     Args:
         model: a functional or Sequential model.
@@ -23,7 +23,7 @@ def mask_fills(model: Any) -> dict[str, float]:
     Returns:
         Fill values by input name; empty where the model masks nothing.
     """
-    tensors = dict(zip(input_specs(model), model.inputs, strict=True))
+    tensors = _sequences(model)
     fills = {name: _fill(model, tensor) for name, tensor in tensors.items()}
     found = {name: fill for name, fill in fills.items() if fill is not None}
     for name, tensor in tensors.items():
@@ -51,7 +51,7 @@ def masked_later(model: Any, fills: Mapping[str, float]) -> dict[str, str]:
     Returns:
         Name of the layer that masks, or of the nested model, by input name.
     """
-    names = dict(zip(map(id, model.inputs), input_specs(model), strict=True))
+    names = {id(tensor): name for name, tensor in _sequences(model).items()}
     return {
         names[id(source)]: layer
         for layer, tensor in _masked(model)
@@ -77,6 +77,12 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
     if unmasked:
         return f"input {unmasked[0]!r} has a time dimension that the model does not mask"
     return None
+
+
+def _sequences(model: Any) -> dict[str, Any]:
+    """The inputs (batch, time, ...) by name."""
+    tensors = zip(input_specs(model), model.inputs, strict=True)
+    return {name: tensor for name, tensor in tensors if len(tensor.shape) > 1}
 
 
 def _fill(model: Any, tensor: Any) -> float | None:

@@ -41,6 +41,8 @@ def row_independence(
             # The row is named already: it is sample 0 of every comparison.
             worst = dataclasses.replace(worst, where=worst.where[1:])
             return Property(name, "fail", f"row {trial.row} {trial.how}: {difference(worst)}")
+    if len(asked) == 1:
+        return Property(name, "not applicable", "a batch of one row alone was run")
     rows = len({trial.row for trial in asked[1:]})
     return Property(name, "pass", f"{rows} of {batch} rows, alone and among other rows")
 
@@ -68,8 +70,11 @@ def padding(
     actual = dict(padded)
     for output, value in expected.items():
         longer = actual.get(output)
-        if longer is not None and value.ndim > 1 and longer.shape[1] == value.shape[1] + PADDING:
-            actual[output] = longer[:, kept]
+        if longer is not None and longer.ndim == value.ndim:
+            sizes = zip(longer.shape, value.shape, strict=True)
+            # Attention has time on two axes.
+            cut = [kept if now == before + PADDING else slice(None) for now, before in sizes]
+            actual[output] = longer[tuple(cut)]
     worst = tolerance.failed(expected, actual)
     if worst is not None:
         detail = f"with {PADDING} masked steps on the {side}, {difference(worst)}"

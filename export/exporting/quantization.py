@@ -5,10 +5,11 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_norm.export.comparing.cases import Samples, read_samples
 from keras_norm.export.comparing.eight_bits import EIGHT_BITS, USEFUL, spreads, useful
-from keras_norm.export.errors import VerificationError
+from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.exporting.find_step import traced
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.runners import KerasRunner, TFLiteRunner
@@ -70,7 +71,10 @@ def calibration_data(
         met.append({name: np.asarray(array) for name, array in inputs.items()})
         return run(inputs)
 
-    step.every_timestep(recorded, whole_batches(samples, batch))
+    try:
+        step.every_timestep(recorded, whole_batches(samples, batch))
+    except tf.errors.OpError as error:  # an id beyond an embedding's, say
+        raise ValueError(f"the model does not take the samples: {one_line(error)}") from error
     joined = {name: np.concatenate([inputs[name] for inputs in met]) for name in met[0]}
     return (_without_zeros(joined, batch) if quantize == "int8" else joined), batch
 

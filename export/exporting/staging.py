@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 @contextlib.contextmanager
@@ -42,28 +42,46 @@ def staged(
     _require_free(target, overwrite, is_folder)
     if beside is not None and target.with_name(beside).is_dir():
         raise FileExistsError(f"{target.with_name(beside)} is a folder, where a file is to be")
-    made = _make_parents(target.parent)
+    made = missing_folders(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         try:
-            work.mkdir()
+            work.mkdir(parents=True)
             yield work / target.name
             _require_free(target, overwrite, is_folder)
+            if beside is not None:  # whatever ends this now, it is no other file's
+                target.with_name(beside).unlink(missing_ok=True)
             if overwrite:
                 _take_place(work / target.name, target)
             else:
                 _move(work / target.name, target)
             if beside is not None and (work / beside).exists():
                 (work / beside).replace(target.with_name(beside))
-            elif beside is not None:
-                target.with_name(beside).unlink(missing_ok=True)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:
-        for folder in made:
-            with contextlib.suppress(OSError):  # no longer empty: somebody else uses it
-                folder.rmdir()
+        remove_empty(made)
         raise
+
+
+def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Those of a folder and its parents that are still to be made, the deepest first.
+
+    Raises:
+        NotADirectoryError: what they are to be made in is a file.
+    """
+    missing = [f for f in (folder, *folder.parents) if not f.exists()]
+    standing = (missing[-1] if missing else folder / "here").parent
+    if not standing.is_dir():
+        raise NotADirectoryError(f"{standing} is a file, so nothing can be written inside it")
+    return missing
+
+
+def remove_empty(folders: Iterable[pathlib.Path]) -> None:
+    """Remove folders, the deepest first; those that hold something stay, with all above them."""
+    for folder in folders:
+        with contextlib.suppress(OSError):  # somebody else uses it
+            folder.rmdir()
 
 
 def replace_text(path: pathlib.Path, text: str) -> None:
@@ -126,13 +144,3 @@ def _require_free(target: pathlib.Path, overwrite: bool, is_folder: bool) -> Non
         raise FileExistsError(f"{target} is a {kind}, and is not overwritten: choose another name")
     if not overwrite:
         raise FileExistsError(f"{target} exists: choose another name, or overwrite=True (--force)")
-
-
-def _make_parents(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Make `folder` and its missing parents; return those made, deepest first."""
-    missing = [f for f in (folder, *folder.parents) if not f.exists()]
-    standing = (missing[-1] if missing else folder / "here").parent
-    if not standing.is_dir():
-        raise NotADirectoryError(f"{standing} is a file, so nothing can be written inside it")
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing

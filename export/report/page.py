@@ -73,9 +73,8 @@ def render(report: Outcome) -> str:
 
     from keras_norm.export.report.plots import difference_map, strip, used
 
-    source = (
-        importlib.resources.files("keras_norm.export.report").joinpath("report.html").read_text()
-    )
+    template = importlib.resources.files("keras_norm.export.report").joinpath("report.html")
+    source = template.read_text(encoding="utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -151,9 +151,10 @@ class ArtifactResult:
     def atol_needed(self) -> float | None:
         """The smallest atol with which every output passes, with this rtol; None if none does."""
         compared = [c for output in self.outputs for c in output.comparisons]
-        if not compared or any(c.problem is not None for c in compared):
-            return None
-        return max(c.atol_needed or 0.0 for c in compared)
+        needed = [
+            c.atol_needed for c in compared if c.problem is None and c.atol_needed is not None
+        ]
+        return max(needed) if needed and len(needed) == len(compared) else None
 
     @property
     def by_rms(self) -> bool:

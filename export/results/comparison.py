@@ -210,9 +210,10 @@ def difference(result: OutputComparison) -> str:
             f"{result.atol:.2g} is allowed, and by up to {result.max_abs:.3g} ({where}: "
             f"{result.actual:.6g} for {result.expected:.6g})"
         )
+    needed = "" if result.atol_needed is None else f", needs atol {result.atol_needed:.2g}"
     return (
-        f"output {result.output!r} differs by up to {result.max_abs:.3g}, needs atol "
-        f"{result.atol_needed:.2g} ({where}: {result.actual:.6g} for {result.expected:.6g})"
+        f"output {result.output!r} differs by up to {result.max_abs:.3g}{needed} ({where}: "
+        f"{result.actual:.6g} for {result.expected:.6g})"
     )
 
 

@@ -29,6 +29,7 @@ class KerasRunner(Runner):
             input_signature=[specs],
             autograph=False,
         ).get_concrete_function()
+        self._outputs = self._function.structured_outputs
 
     def _run(self, inputs: Arrays) -> Arrays:
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
@@ -38,7 +39,19 @@ class KerasRunner(Runner):
             raise ValueError(
                 f"the Keras model does not take the data: {one_line(error)}"
             ) from error
+        for name, tensor in outputs.items():
+            # A convolution of fewer steps than its kernel has may give what it was given.
+            if not tensor.shape.is_compatible_with(self._outputs[name].shape):
+                raise ValueError(
+                    f"the Keras model gives {tuple(tensor.shape)} for the output {name!r}, whose "
+                    f"shape is {tuple(self._outputs[name].shape)}"
+                )
         return {name: _as_numpy(name, tensor) for name, tensor in outputs.items()}
+
+    @property
+    def read(self) -> set[int]:
+        """The ids of the variables that the model reads."""
+        return {id(variable) for variable in self._function.graph.variables}
 
     def close(self) -> None:
         """Do nothing: the model stays the caller's."""

@@ -407,3 +407,32 @@ def test_a_file_that_is_no_model_is_refused(model, tmp_path):
     file.write_text("not a model at all")
     with pytest.raises(ValueError, match="neither a SavedModel folder nor a TFLite or ONNX file"):
         check(model, [file], DATA)
+
+
+def test_an_output_that_is_as_wide_as_the_sequence_is_long_passes_at_every_length():
+    x = keras.Input((None, 3), name="x")
+    y = keras.layers.Dense(1)(keras.layers.SimpleRNN(4, return_sequences=True)(x))
+    model = keras.Model(x, keras.layers.Reshape((-1,))(y))
+    assert check(model, [KerasRunner(model)], DATA, lengths=[4, 6])
+
+
+def test_of_integers_no_tolerance_is_said_to_pass():
+    x = keras.Input((3,), dtype="int32", name="x")
+    model = keras.Model(x, keras.layers.Identity(name="y")(x))
+    wrong = faulty(model, lambda _, outputs: {"y": outputs["y"] + 3})
+    report = check(model, [wrong], np.arange(24).reshape(8, 3))
+    assert report.artifacts[0].atol_needed is None
+    assert not any("atol" in finding.advice for finding in report.findings)
+
+
+def test_a_function_may_have_attributes_of_any_name(model):
+    class Served:
+        """What a user has to ask a server with."""
+
+        path, batch, state, ops = "http://server", "many", None, 3
+        run = KerasRunner(model)
+
+        def __call__(self, inputs):
+            return self.run(inputs)
+
+    assert check(model, [Served()], DATA)

@@ -201,3 +201,15 @@ def test_a_case_that_failed_with_others_and_is_right_itself_is_no_rounding():
 
 def test_a_nan_is_no_rounding():
     assert compared(flat(), np.nan) is None
+
+
+def test_weights_that_inference_does_not_read_are_no_sign_of_an_old_file(tmp_path):
+    x = keras.Input((3,), name="x")
+    scaled = keras.layers.Normalization(name="scaled")
+    scaled.adapt(np.random.default_rng(0).normal(3.0, 2.0, (50, 3)))
+    counted = keras_norm.BatchNormalization(debias=True, name="counted")
+    model = keras.Model(x, keras.layers.Dense(2, name="dense")(counted(scaled(x))))
+    file = export_saved_model(model, tmp_path / "saved_model")
+    data = {"x": np.random.default_rng(1).normal(size=(8, 3)).astype("float32")}
+    found = first_difference(retrained(model, "dense"), str(file), data, SHARE)
+    assert found.reason == "the file does not hold the weights of dense"

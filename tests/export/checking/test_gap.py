@@ -320,3 +320,10 @@ def test_positions_that_are_masked_have_no_weight_in_the_statistics():
     whole = measure_gap(model, {"x": padded}).layers[0]
     halves = measure_gap(model, {"x": padded[:8]}, {"x": padded[8:]}).layers[0]
     assert halves.distance == pytest.approx(whole.distance, rel=1e-4)
+
+
+def test_a_mode_that_gives_nan_has_no_verdict():
+    x = keras.Input((None, 3), name="x")
+    gap = measure_gap(keras.Model(x, keras.ops.log(keras.ops.minimum(x, -1.0))), DATA)
+    assert gap.verdict == "not measured"
+    assert "NaN" in gap.reason

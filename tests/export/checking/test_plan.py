@@ -67,3 +67,26 @@ def test_a_model_of_one_batch_streams_many_timesteps_in_its_own():
     assert stream.length == 10_008  # 417 batches of 4 sequences of 6 timesteps
     rows = stream.inputs["x"][-4:]
     np.testing.assert_allclose(stream.expected["y"][-4:], model(rows), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layers", "why"),
+    [
+        ([keras.layers.ZeroPadding1D(), keras.layers.Cropping1D(2)], "gives no values"),
+        ([keras.layers.Cropping1D(1), keras.layers.GlobalAveragePooling1D()], "gives NaN"),
+    ],
+    ids=["nothing", "NaN"],
+)
+def test_lengths_without_an_answer_are_left_out_and_noted(layers, why):
+    _, plan = plan_of(*layers)
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    assert any(n.startswith("batch 1, length 1 left out") and why in n for n in plan.notes)
+
+
+def test_what_tensorflow_makes_of_fewer_steps_than_a_kernel_is_no_answer():
+    x = keras.Input((None, 3), name="x")
+    convolved = keras.layers.Conv1D(4, 2, use_bias=False)(x)
+    model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    assert "gives (1, 3) for the output" in plan.notes[0]

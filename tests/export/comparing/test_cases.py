@@ -198,3 +198,8 @@ def test_a_case_that_masks_nothing_is_left_out():
 
 def test_a_model_without_masks_has_no_masked_case():
     assert masked_cases(samples(), {}) == ()
+
+
+def test_numbers_that_the_input_cannot_hold_are_refused():
+    with pytest.raises(ValueError, match="what float16 cannot hold"):
+        read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))

@@ -112,3 +112,12 @@ def test_an_input_that_a_nested_model_masks_after_other_layers_is_told_with_its_
     outputs = keras.layers.Add()([inner(x), straight(keras.layers.Dense(3)(y)), straight(z)])
     model = keras.Model([x, y, z], outputs)
     assert masked_later(model, mask_fills(model)) == {"x": "inner", "y": "straight"}
+
+
+def test_an_id_without_time_has_nothing_to_mask():
+    word, x = keras.Input((), dtype="int32", name="word"), sequences()
+    embedded = keras.layers.Embedding(5, 4, mask_zero=True)(word)
+    inner = keras.layers.SimpleRNN(4)(keras.layers.Masking(-1.0)(x))
+    model = keras.Model([word, x], keras.layers.Add()([embedded, inner]))
+    assert mask_fills(model) == {"x": -1.0}
+    assert masked_later(model, mask_fills(model)) == {}

@@ -141,3 +141,14 @@ def test_a_compiled_function_in_a_saved_model_fails(tmp_path):
 
 def test_a_function_has_no_ops_to_test():
     assert plain_ops(*ops(lambda inputs: inputs)).status == "not applicable"
+
+
+def test_sequences_are_compared_on_every_axis_that_padding_made_longer(samples):
+    scores = padded_on("right", lambda i: {"y": i["x"] @ i["x"].swapaxes(1, 2)}, samples, 9.0)
+    assert scores.status == "pass"
+
+
+def test_one_row_has_no_companions(samples):
+    asked = companions(samples, 1)
+    found = row_independence(asked, [{"y": one.case.inputs["x"]} for one in asked], EXACT)
+    assert found.status == "not applicable"

@@ -203,3 +203,18 @@ def test_what_belongs_to_it_is_moved_with_it_and_an_old_one_goes(tmp_path):
         path.write_text("2")
     assert target.read_text() == "2"
     assert not beside.exists()
+
+
+def test_a_file_never_stands_beside_what_belongs_to_another(tmp_path, monkeypatch):
+    target, beside = tmp_path / "model", tmp_path / "model.proof"
+    with staged(target, beside=beside.name) as path:
+        path.write_text("1")
+        path.with_name(beside.name).write_text("of 1")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pathlib.Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), staged(target, True, beside.name) as path:
+        path.write_text("2")
+    assert not beside.exists()
