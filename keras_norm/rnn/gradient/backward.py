@@ -9,6 +9,7 @@ from keras_norm.rnn.gradient.cells import CELLS, StepGradients
 from keras_norm.rnn.gradient.norms import BatchNormStep, StateNorm, Statistics, of_rows
 from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
 from keras_norm.rnn.gradient.programs import (
+    Setting,
     Vectors,
     array,
     batch_norms_at,
@@ -37,7 +38,6 @@ class Backward(NamedTuple):
 
 def backward(
     spec: Spec,
-    steps: Any,
     d_outputs: Any,
     d_states: list[Any],
     path: list[Any],
@@ -48,14 +48,12 @@ def backward(
     recurrent: list[Any],
     statistics: list[Statistics],
     vectors: Vectors,
-    mask: list[Any],
-    dropout: list[Any],
+    setting: Setting,
 ) -> Backward:
     """Run the recurrence's derivative, from the last timestep to the first.
 
     Args:
         spec: which recurrence.
-        steps: number of timesteps.
         d_outputs: gradients of h at every timestep (time, batch, units).
         d_states: gradients of the last states.
         path: of `Forward`.
@@ -67,14 +65,13 @@ def backward(
         recurrent: (gamma U)^T (width, units) for each block; U^T without a norm of rows.
         statistics: those that each batch norm used.
         vectors: gains and biases.
-        mask: as for `forward`.
-        dropout: as for `forward`.
+        setting: as for `forward`, without moving statistics.
     """
     cell, units, dtype = CELLS[spec.cell], spec.units, kept["saved"][0].dtype
     time = tf.shape(kept["saved"][0])[0]
     path_arrays = unstack(path)
-    arrays = unstack((d_outputs, kept, grams, statistics, mask))
-    array_of = spec.gradients
+    arrays = unstack((d_outputs, kept, grams, statistics, setting.mask))
+    array_of, steps, dropout = spec.gradients, setting.steps, setting.dropout
 
     def body(k: Any, d_states: Any, groups: Any, terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+Arrays = list[Any]
+
 
 class StepGradients(NamedTuple):
     """Gradients of the groups, of the old states (None for zeros), and of the norm's weights.
@@ -37,7 +39,7 @@ class LSTM:
     KERNEL = RECURRENT = (0,)
 
     @staticmethod
-    def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
+    def forward(x: Arrays, u: Arrays, states: Arrays, norm: Any) -> Any:
         """The step."""
         i, f, g, o = map(tf.add, x, u)
         i, f, g, o = tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
@@ -45,9 +47,7 @@ class LSTM:
         return [o * tf.tanh(norm.forward(c)), c], [i, f, g, o]
 
     @staticmethod
-    def backward(
-        saved: list[Any], old: list[Any], new: list[Any], d: list[Any], norm: Any
-    ) -> StepGradients:
+    def backward(saved: Arrays, old: Arrays, new: Arrays, d: Arrays, norm: Any) -> StepGradients:
         """Its derivative."""
         i, f, g, o = saved
         y = tf.tanh(norm.forward(new[1]))
@@ -68,7 +68,7 @@ class GRU:
     RECURRENT = (0, 2)
 
     @staticmethod
-    def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
+    def forward(x: Arrays, u: Arrays, states: Arrays, norm: Any) -> Any:
         """The step."""
         z, r = tf.sigmoid(x[0] + u[0]), tf.sigmoid(x[1] + u[1])
         n = tf.tanh(x[2] + r * u[2])
@@ -76,9 +76,7 @@ class GRU:
         return [h], [z, r, n, u[2]]
 
     @staticmethod
-    def backward(
-        saved: list[Any], old: list[Any], new: list[Any], d: list[Any], norm: Any
-    ) -> StepGradients:
+    def backward(saved: Arrays, old: Arrays, new: Arrays, d: Arrays, norm: Any) -> StepGradients:
         """Its derivative."""
         z, r, n, u = saved
         (dh,) = d
@@ -95,15 +93,13 @@ class SimpleRNN:
     KERNEL = RECURRENT = (0,)
 
     @staticmethod
-    def forward(x: list[Any], u: list[Any], states: list[Any], norm: Any) -> Any:
+    def forward(x: Arrays, u: Arrays, states: Arrays, norm: Any) -> Any:
         """The step."""
         h = tf.tanh(x[0] + u[0])
         return [h], [h]
 
     @staticmethod
-    def backward(
-        saved: list[Any], old: list[Any], new: list[Any], d: list[Any], norm: Any
-    ) -> StepGradients:
+    def backward(saved: Arrays, old: Arrays, new: Arrays, d: Arrays, norm: Any) -> StepGradients:
         """Its derivative."""
         (dh,) = d
         (h,) = saved

@@ -14,6 +14,8 @@ from keras_norm.rnn.gradient.norms import (
     product_statistics,
 )
 from keras_norm.rnn.gradient.programs import (
+    Arguments,
+    Setting,
     Vectors,
     array,
     batch_norms_at,
@@ -42,34 +44,20 @@ class Forward(NamedTuple):
 
 
 def forward(
-    spec: Spec,
-    training: bool,
-    steps: Any,
-    projected: Any,
-    states: list[Any],
-    recurrent: Any,
-    moving: list[Statistics],
-    vectors: Vectors,
-    mask: list[Any],
-    dropout: list[Any],
+    spec: Spec, training: bool, projected: Any, given: Arguments, setting: Setting
 ) -> Forward:
     """Run the recurrence.
 
     Args:
         spec: which one.
         training: whether a backward pass follows.
-        steps: number of timesteps; what comes after them is padding.
         projected: x W (time, batch, columns).
-        states: the initial states, each (batch, units).
-        recurrent: U (units, columns). Both W and U are centred as far as `Spec.centred`.
-        moving: of each batch norm.
-        vectors: gains and biases.
-        mask: [], or [bool (time, batch, 1)].
-        dropout: factors of h (batch, units): none, one, or one for each gate.
+        given: a part of the batch, without x and W.
+        setting: of that part.
     """
     cell, units, dtype = CELLS[spec.cell], spec.units, projected.dtype
-    time = tf.shape(projected)[0]
-    given = unstack((projected, moving, mask))
+    time, states, vectors = tf.shape(projected)[0], list(given.states), given.vectors
+    arrays = unstack((projected, setting.moving, setting.mask))
     paths = len(states) if training else 1
     path = [array(dtype, time + 1, None, units).write(0, state) for state in states[:paths]]
     widths = spec.kept if training else {}
@@ -78,10 +66,10 @@ def forward(
     learned = [[array(dtype, time, units) for _ in range(3)] for _ in spec.learning]
 
     def body(t: Any, states: Any, path: Any, kept: Any, learned: Any) -> Any:
-        x, moving, alive = read(given, t)
+        x, moving, alive = read(arrays, t)
         batch_norms = batch_norms_at(spec, vectors, alive, moving=moving)
-        hs = under(dropout, states[0])
-        u = multiply(hs, recurrent)
+        hs = under(setting.dropout, states[0])
+        u = multiply(hs, given.recurrent)
         x_gates, u_gates = read_gates(spec, projected, t), tf.split(u, u.shape[1] // units, axis=1)
         x_normed, x_statistics = _normalize(spec, "kernel", x, x_gates, vectors, batch_norms)
         u_normed, u_statistics = _normalize(spec, "recurrent", u, u_gates, vectors, batch_norms)
@@ -108,10 +96,10 @@ def forward(
         ]
         return t + 1, new, path, kept, learned
 
-    _, states, *arrays = tf.while_loop(
-        lambda t, *_: t < steps, body, (0, states, path, kept, learned)
+    _, states, *written = tf.while_loop(
+        lambda t, *_: t < setting.steps, body, (0, states, path, kept, learned)
     )
-    path, kept, learned = stack(arrays)
+    path, kept, learned = stack(written)
     statistics = [Statistics(mean, r) for mean, r, _ in learned]
     return Forward(states, path, kept, statistics, [variance for *_, variance in learned])
 

@@ -14,8 +14,8 @@ from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, Statistics
-from keras_norm.rnn.gradient.programs import Vectors
-from keras_norm.rnn.gradient.recurrence import Arguments, Plan, Setting, recurrence
+from keras_norm.rnn.gradient.programs import Arguments, Setting, Vectors
+from keras_norm.rnn.gradient.recurrence import Plan, recurrence
 from keras_norm.rnn.gradient.spec import STATE, Norm, Place, Spec
 from keras_norm.rnn.loop import slots_of
 
@@ -128,6 +128,8 @@ def _norm(layer: Any, training: bool) -> Norm | bool:
     """The norm that a slot's layer computes, None for no layer, False for one not covered."""
     if layer is None:
         return None
+    if getattr(layer, "epsilon", None) == 0.0:  # rows that fill a batch up are zeros
+        return False
     if type(layer) is LayerNormalization:
         covered = layer.epsilon_placement == "inside" and layer.ddof == 0
         return covered and RowNorm(True, layer.epsilon)

@@ -5,7 +5,7 @@ Batch and time may be of any size: XLA compiles a program for each pair that com
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -31,6 +31,40 @@ class Vectors(NamedTuple):
     def of(self, side: str) -> tuple[Any, Any]:
         """The gain and the bias of one side, named as in a `Place`."""
         return getattr(self, f"{side}_gamma"), getattr(self, f"{side}_beta")
+
+
+class Arguments(NamedTuple):
+    """What a recurrence is a function of.
+
+    `xs` is [x (batch, time, features)]; `states` are the initial states (batch, units); `kernel` is
+    W (features, columns), `recurrent` U (units, columns); `vectors` are the gains and biases.
+
+    In a part of the batch the xs are time first, and one for each gate where each has its own
+    dropout; W and U are under `products.centre` as far as `Spec.centred`.
+    """
+
+    xs: Sequence[Any]
+    states: Sequence[Any]
+    kernel: Any
+    recurrent: Any
+    vectors: Vectors
+
+
+class Setting(NamedTuple):
+    """What a recurrence has besides: no gradient goes there.
+
+    `moving` are the moving statistics (time, units) of each batch norm, in the order of
+    `Spec.batch_norms`; `mask` is [] or [bool (batch, time, 1)]; `input_dropout` and `dropout` are
+    the factors of x (batch, features) and of h (batch, units), none, one, or one for each gate. In
+    a part of the batch all are time first, `dropout` alone is left of the factors, and `steps` is
+    the number of timesteps, after which all is padding.
+    """
+
+    moving: list[Statistics]
+    mask: list[Any]
+    input_dropout: list[Any]
+    dropout: list[Any]
+    steps: Any = 0
 
 
 def batch_norms_at(
@@ -100,9 +134,8 @@ def traced(
     return run
 
 
-def compiled(function: Callable[..., Any], *settings: Any) -> Callable[..., Any]:
-    """`traced`, as an XLA program."""
-    return traced(function, *settings, jit_compile=True)
+# As an XLA program.
+compiled = functools.partial(traced, jit_compile=True)
 
 
 def _of_any_size(x: Any) -> tf.TensorSpec:

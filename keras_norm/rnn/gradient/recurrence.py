@@ -5,7 +5,6 @@ all timesteps (see `products`).
 """
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -14,9 +13,8 @@ from keras_norm.keras_internals import xla_compiles
 from keras_norm.ops.projection import multiply, under
 from keras_norm.rnn.gradient.backward import backward
 from keras_norm.rnn.gradient.forward import Forward, forward
-from keras_norm.rnn.gradient.norms import Statistics
 from keras_norm.rnn.gradient.products import centre, gram, row_sums
-from keras_norm.rnn.gradient.programs import Vectors, compiled, traced
+from keras_norm.rnn.gradient.programs import Arguments, Setting, Vectors, compiled, traced
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
 # XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
@@ -36,40 +34,6 @@ class Plan(NamedTuple):
     open_batch: bool
     open_time: bool
     return_sequences: bool
-
-
-class Arguments(NamedTuple):
-    """What a recurrence is a function of.
-
-    `xs` is [x (batch, time, features)]; `states` are the initial states (batch, units); `kernel` is
-    W (features, columns), `recurrent` U (units, columns); `vectors` are the gains and biases.
-
-    In a part of the batch the xs are time first, and one for each gate where each has its own
-    dropout; W and U are under `products.centre` as far as `Spec.centred`.
-    """
-
-    xs: Sequence[Any]
-    states: Sequence[Any]
-    kernel: Any
-    recurrent: Any
-    vectors: Vectors
-
-
-class Setting(NamedTuple):
-    """What a recurrence has besides: no gradient goes there.
-
-    `moving` are the moving statistics (time, units) of each batch norm, in the order of
-    `Spec.batch_norms`; `mask` is [] or [bool (batch, time, 1)]; `input_dropout` and `dropout` are
-    the factors of x (batch, features) and of h (batch, units), none, one, or one for each gate. In
-    a part of the batch all are time first, `dropout` alone is left of the factors, and `steps` is
-    the number of timesteps, after which all is padding.
-    """
-
-    moving: list[Statistics]
-    mask: list[Any]
-    input_dropout: list[Any]
-    dropout: list[Any]
-    steps: Any = 0
 
 
 def recurrence(
@@ -237,13 +201,15 @@ def _parts(
         length = _rounded(time, LENGTHS)
     size = [plan.parts * rows, length]
 
+    factors = [tf.cast(m[:, None, :], spec.dtype) for m in dropout]
+
     def over_time(x: Any) -> Any:
         return _time_major(_filled(tf.cast(x, spec.dtype), size))
 
     def over_batch(x: Any) -> Any:
         return _filled(tf.cast(x, spec.dtype), size[:1])
 
-    xs = [over_time(x) for x in under([m[:, None, :] for m in dropout], sequences)]
+    xs = [over_time(x) for x in under(factors, tf.cast(sequences, spec.dtype))]
     states = list(map(over_batch, given.states))
     mask = [_time_major(_filled(m, size)) for m in setting.mask]
     moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
@@ -289,16 +255,7 @@ def _time_major(x: Any) -> Any:
 def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple[Any, Forward]:
     """X W, and what the loop makes of it."""
     projected = _over_time(multiply([_rows(x) for x in given.xs], given.kernel), given.xs[0])
-    return projected, loop(
-        setting.steps,
-        projected,
-        list(given.states),
-        given.recurrent,
-        setting.moving,
-        given.vectors,
-        setting.mask,
-        setting.dropout,
-    )
+    return projected, loop(projected, given._replace(xs=[], kernel=[]), setting)
 
 
 def _gradients(
@@ -326,19 +283,17 @@ def _gradients(
     learned = dict(zip(spec.learning, left.statistics, strict=True))
     moving = dict(zip(spec.batch_norms, setting.moving, strict=True))
     back = compiled(backward, spec)(
-        setting.steps,
         d_path,
         d_states,
         left.path,
         left.kept,
-        [projected] * spec.keeps_projected,
+        [projected] * any(place.side == "kernel" for place in spec.batch_norms),
         [_over_time(tf.matmul(rows[mask], gram(u)), hs[0]) for mask, u in normalized],
         [row_sums(u) for _, u in normalized],
         [tf.transpose(u) for product in recurrent for u in product.scaled_kernels],
         [learned.get(place, moving[place]) for place in spec.batch_norms],
         vectors,
-        setting.mask,
-        setting.dropout,
+        setting._replace(moving=[]),
     )
 
     row_statistics = tf.nest.map_structure(_rows, left.kept["row_statistics"])

@@ -120,11 +120,6 @@ class Spec(NamedTuple):
         }
 
     @property
-    def keeps_projected(self) -> bool:
-        """Whether the backward loop needs x W too, for batch norms."""
-        return any(place.side == "kernel" for place in self.batch_norms)
-
-    @property
     def gradients(self) -> dict[str, list[int]]:
         """Which array has the gradient of each group of x W ("kernel") and of h U ("recurrent").
 

@@ -32,6 +32,7 @@ UNCOVERED = [
     (LSTM, LAYER_NORM, {"normalize_carry": True}),
     (LSTM, VarianceNormalization(), {}),
     (LSTM, LayerNormalization(ddof=1), {}),
+    (LSTM, {"state_norm": RMSNormalization(epsilon=0.0)}, {}),
     (LSTM, LayerNormalization(epsilon_placement="outside"), {}),
     (LSTM, keras.layers.LayerNormalization(), {}),
     (LSTM, BatchNormalization(), {}),
@@ -93,9 +94,9 @@ def sizes(monkeypatch):
     def recording(function, *settings):
         program = compiled(function, *settings)
 
-        def run(steps, projected, *args):
+        def run(projected, *args):
             tf.py_function(record, [tf.shape(projected)], [])
-            return program(steps, projected, *args)
+            return program(projected, *args)
 
         return run if function is forward else program
 
