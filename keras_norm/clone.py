@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_norm.keras_internals import reason
-from keras_norm.walk import is_batch_norm, named_layers
+from keras_norm.walk import batch_norms, is_batch_norm, named_layers
 
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
 
@@ -29,6 +29,8 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
         ValueError: the model cannot be rebuilt, or a layer of the user's own draws dropout.
     """
     clone = rebuilt(model)
+    for (_, own), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
+        copy.trainable = own.trainable  # a slot's is in no config
     silent = [layer for _, layer in named_layers(clone) if _silence(layer, noise)]
     for path, layer in named_layers(clone):
         if _drops(layer) and not any(inner in silent for _, inner in named_layers(layer)):
@@ -53,9 +55,8 @@ def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: p
     try:
         config = keras.saving.serialize_keras_object(model)
         # The config was made here from a live object: safe mode would refuse its own Lambdas.
-        config = _mapped(lambda part: change(_uncompiled(part)), config)
         clone = keras.saving.deserialize_keras_object(
-            config, custom_objects=custom_objects, safe_mode=False
+            _mapped(change, config), custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
         _copy_adapted(model, clone)
@@ -66,17 +67,13 @@ def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: p
 
 
 def _mapped(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
-    """A nested config with every dict changed, the innermost first."""
+    """A nested config with every dict changed, the innermost first, and no model compiled."""
     if isinstance(node, list | tuple):
         return type(node)(_mapped(change, item) for item in node)
     if not isinstance(node, dict):
         return node
-    return change({key: _mapped(change, value) for key, value in node.items()})
-
-
-def _uncompiled(part: dict[str, Any]) -> dict[str, Any]:
-    """Without what a model, or one inside it, was compiled with."""
-    return {key: value for key, value in part.items() if key != "compile_config"}
+    parts = [(key, value) for key, value in node.items() if key != "compile_config"]
+    return change({key: _mapped(change, value) for key, value in parts})
 
 
 def _own_classes(layers: list[Any]) -> dict[str, type]:

@@ -89,8 +89,6 @@ class Recalibrator:
         pairs = list(zip(batch_norms(model), batch_norms(self._clone), strict=True))
         if not pairs:
             raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
-        for (_, own), (_, copy) in pairs:
-            copy.trainable = own.trainable  # a slot's is in no config
         pairs = [pair for pair in pairs if pair[0][1].trainable]
         if not pairs:
             raise ValueError(
@@ -103,7 +101,8 @@ class Recalibrator:
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
         self._seeds = [(seed, np.array(seed)) for seed in seeds]
-        self._pools = [_Pool(*own, Measured(self._clone, copy)) for own, (_, copy) in pairs]
+        self._pools = [_Pool(*own, Measured(copy)) for own, (_, copy) in pairs]
+        self._statistics = [v for _, (_, copy) in pairs for v in copy.non_trainable_variables]
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
@@ -116,6 +115,8 @@ class Recalibrator:
     def __call__(self, data: Any, steps: int | None = None) -> int:
         """Recalibrate the model as it is now, and give the number of batches used."""
         self._clone.set_weights(self._model.get_weights())
+        for statistic in self._statistics:  # of a batch that overflowed once, say
+            statistic.assign(np.nan_to_num(statistic, nan=1.0, posinf=1.0, neginf=1.0))
         for seed, start in self._seeds:
             seed.assign(start)
         for layer in self._stateful:
@@ -205,8 +206,9 @@ def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
         )
     if hasattr(data, "row_splits"):
         raise ValueError("A RaggedTensor has no batches. Give a padded tensor, or a list of them.")
-    one = isinstance(data, Mapping) or _is_array(data)
-    if one or (several and isinstance(data, list | tuple) and all(map(_is_array, data))):
+    one = isinstance(data, Mapping) or hasattr(data, "__array__")
+    listed = several and isinstance(data, list | tuple)
+    if one or (listed and all(hasattr(array, "__array__") for array in data)):
         arrays = keras.tree.map_structure(np.asarray, data)
         fixed = next((x.shape[0] for x in getattr(model, "inputs", None) or () if x.shape[0]), None)
         size, rows = fixed or BATCH, len(keras.tree.flatten(arrays)[0])
@@ -217,7 +219,3 @@ def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
         data = map(data.__getitem__, range(data.num_batches))  # it answers every index
     for batch in data:
         yield keras.utils.unpack_x_y_sample_weight(batch)[0]
-
-
-def _is_array(data: Any) -> bool:
-    return hasattr(data, "__array__")

@@ -425,3 +425,14 @@ def test_data_that_the_model_does_not_take_are_refused_in_one_line():
     model = keras.Model(ids, keras_norm.BatchNormalization()(embedded))
     with pytest.raises(ValueError, match=r"not take the data: indices.* is not in \[0, 9\)$"):
         keras_norm.recalibrate(model, np.full((4, 5), 20))
+
+
+@pytest.mark.parametrize(
+    "layer", [keras_norm.BatchNormalization(renorm=True), keras.layers.BatchNormalization()]
+)
+def test_statistics_that_are_not_finite_are_replaced(layer):
+    model = batch_norm_model(layer)
+    layer.moving_mean.assign([np.nan, np.inf, 0.0, 0.0])
+    layer.moving_variance.assign([1.0, np.nan, np.inf, 1.0])
+    keras_norm.recalibrate(model, X)
+    assert_has_statistics_of(layer, X)

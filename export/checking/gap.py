@@ -37,7 +37,7 @@ class GapMeter:
             self.clone = measuring_clone(model)
             norms = [layer for _, layer in batch_norms(model)]
             copies = [layer for _, layer in batch_norms(self.clone)]
-            self.measured = [Measured(self.clone, copy) for copy in copies]
+            self.measured = [Measured(copy) for copy in copies]
             self.norms = list(zip(norms, copies, self.measured, strict=True))
             self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
         # Whatever a layer's own code raises in a copy, the files can be compared.
@@ -151,6 +151,9 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
     mean, variance, trained = moving_statistics(layer)
     reached = seen.positions > 0
     note = _note(layer, trained, reached)
+    if not layer.trainable:  # training has the same statistics as inference
+        known = (int(trained.sum()), len(mean), note, *_updates(layer))
+        return LayerStatistics(path, 0.0, 0.0, (0.0,) * len(mean), *known)
     compared = reached if len(reached) == 1 else trained & reached
     updates, started = _updates(layer)
     known = (int(trained.sum()), int(reached.sum()), note, updates, started)

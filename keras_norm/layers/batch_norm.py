@@ -161,12 +161,15 @@ class BatchNormalization(StatisticsNormalization):
             self.renorm,
             fused=True,
         )
-        mean, variance, valid = (ops.reshape(s, (-1,)) for s in batch)
-        if self.renorm:
-            update_renorm(self, mean, variance, valid)
-        else:
-            self.update_statistics(mean, variance, valid)
+        self.update_statistics(*(ops.reshape(s, (-1,)) for s in batch))
         return y
+
+    def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
+        """Move towards one batch's statistics, those that renormalize too."""
+        if self.renorm:
+            update_renorm(self, mean, variance, count > 0)
+        else:
+            super().update_statistics(mean, variance, count)
 
     def _infer(self, inputs: Any) -> Any:
         """Normalize with the moving statistics."""
@@ -183,10 +186,7 @@ class BatchNormalization(StatisticsNormalization):
         reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
         y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), alive)
         ghost_count = ops.shape(x)[0]
-        mean, variance, valid = (
-            ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch
-        )
-        self.update_steps(mean, variance, valid)
+        self.update_steps(*(ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch))
         return ghosts.merge(y, ops.shape(inputs)[0])
 
     def _moving(self, inputs: Any) -> tuple[Any, Any]:

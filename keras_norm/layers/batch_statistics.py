@@ -13,11 +13,14 @@ from keras_norm.ops.normalize import normalize
 
 
 class BatchStatistics(NamedTuple):
-    """What one batch tells the moving statistics, in shapes that broadcast to each other."""
+    """What one batch tells the moving statistics, in shapes that broadcast to each other.
+
+    `count` are the positions that they are of, 0 where there are too few for statistics.
+    """
 
     mean: Any
     variance: Any
-    valid: Any
+    count: Any
 
 
 class StatisticsNormalization(MovingStatistics):
@@ -92,6 +95,5 @@ class StatisticsNormalization(MovingStatistics):
     ) -> BatchStatistics:
         """What the moving statistics move towards: those of a batch of `count` positions."""
         unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
-        return BatchStatistics(
-            ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count >= fewest
-        )
+        count = ops.where(count >= fewest, count, 0.0)
+        return BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count)

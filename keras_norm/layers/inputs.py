@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from numpy.lib.array_utils import normalize_axis_tuple
 
 
 def as_axis(axis: Any) -> int | list[int]:
@@ -36,21 +37,13 @@ def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> li
     Raises:
         ValueError: an axis is out of range, or is named twice.
     """
-    rank = len(shape)
-    axes = [axis] if isinstance(axis, int) else list(axis)
-    for a in axes:
-        if not -rank <= a < rank:
-            raise ValueError(
-                f"axis must be within [{-rank}, {rank - 1}] for inputs of shape {tuple(shape)}. "
-                f"Received: axis={axis}."
-            )
-    canonical = sorted(a % rank for a in axes)
-    if len(set(canonical)) != len(canonical):
+    try:
+        return sorted(normalize_axis_tuple(axis, len(shape)))
+    except ValueError as error:
         raise ValueError(
-            f"axis names a dimension twice for inputs of shape {tuple(shape)}. "
-            f"Received: axis={axis}. Name each dimension once."
-        )
-    return canonical
+            f"axis names dimensions of the inputs, each once: {error}. "
+            f"Received: axis={axis} for inputs of shape {tuple(shape)}."
+        ) from None
 
 
 def feature_sizes(axis: int | Sequence[int], shape: Sequence[Any]) -> tuple[int, ...]:

@@ -37,6 +37,13 @@ def update_weight(momentum: float | None, debias: bool, n: Any, dtype: str) -> A
     return w
 
 
+def move(average: Any, batch: Any, weight: Any, valid: Any) -> None:
+    """Give a batch's statistic its weight in an average, where `valid`."""
+    before = ops.cast(average, batch.dtype)
+    after = ops.where(valid, (1.0 - weight) * before + weight * batch, before)
+    average.assign(ops.cast(after, average.dtype))
+
+
 class MovingStatistics(AffineNormalization):
     """Base of the layers that keep a moving mean and variance: a row of them, or several.
 
@@ -90,22 +97,22 @@ class MovingStatistics(AffineNormalization):
         if counted or self.debias or self.momentum is None:
             self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
-    def update_statistics(self, mean: Any, variance: Any, valid: Any) -> None:
-        """Move towards one batch's statistics, where they are valid.
+    def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
+        """Move towards one batch's statistics, where there are any.
 
         Args:
             mean: broadcasts to the moving mean.
             variance: broadcasts to the moving variance.
-            valid: bool of their rank, that broadcasts to them; False leaves a statistic as it was.
+            count: of their rank, the positions of each; 0 leaves a statistic as it was.
 
         Raises:
             ValueError: an average that counts its updates, wanted when none are counted any more.
         """
-        n = None
+        n, valid = None, count > 0
         if self.update_count is not None:
-            count = ops.convert_to_tensor(self.update_count)
-            n = count + 1
-            self.update_count.assign(ops.where(ops.any(valid, axis=-1), n, count))
+            before = ops.convert_to_tensor(self.update_count)
+            n = before + 1
+            self.update_count.assign(ops.where(ops.any(valid, axis=-1), n, before))
             n = ops.expand_dims(n, -1)
         elif self.momentum is None or self.debias:
             raise ValueError(
@@ -115,16 +122,14 @@ class MovingStatistics(AffineNormalization):
             )
         w = update_weight(self.momentum, self.debias, n, mean.dtype)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            before = ops.cast(moving, batch.dtype)
-            after = ops.where(valid, (1.0 - w) * before + w * batch, before)
-            moving.assign(ops.cast(after, moving.dtype))
+            move(moving, batch, w, valid)
 
     def is_row_of(self, step: Any) -> Any:
         """Which row a timestep moves, bool (rows,): its own, or the last one beyond that."""
         rows = self.moving_mean.shape[0]
         return ops.arange(rows) == ops.minimum(step, rows - 1)
 
-    def update_steps(self, mean: Any, variance: Any, valid: Any) -> None:
+    def update_steps(self, mean: Any, variance: Any, count: Any) -> None:
         """Move each row towards the statistics of its timesteps, in one update a row.
 
         Timestep t belongs to row t, and every later one to the last row. A row with several
@@ -133,15 +138,16 @@ class MovingStatistics(AffineNormalization):
         Args:
             mean: (time, features).
             variance: (time, features).
-            valid: bool of rank 2 that broadcasts to them, which timesteps count.
+            count: of rank 2, broadcasts to them, the positions of each timestep.
         """
-        valid = ops.broadcast_to(valid, (ops.shape(mean)[0], valid.shape[1]))
+        count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
+        valid = count > 0
         n = self.total_by_row(ops.cast(valid, mean.dtype))
         mean, variance = (
             self.total_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
             for s in (mean, variance)
         )
-        self.update_statistics(mean, variance, n > 0)
+        self.update_statistics(mean, variance, self.total_by_row(count))
 
     def total_by_row(self, per_step: Any) -> Any:
         """Sum (time, features) over the timesteps of each row."""

@@ -11,8 +11,9 @@ moving average of sigma. (Ioffe, "Batch Renormalization" (2017), arXiv 1702.0327
 
 from typing import Any
 
-import keras
 from keras import ops
+
+from keras_norm.layers.moving_statistics import move
 
 LIMITS = ("rmax", "rmin", "dmax")
 
@@ -48,9 +49,9 @@ def add_renorm_weights(layer: Any, shape: tuple[int, ...]) -> None:
     """Create the averages, in the order and by the names of Keras' layer."""
 
     def deviation(shape: Any, dtype: Any = None) -> Any:
-        return ops.sqrt(_fresh(layer.moving_variance_initializer)(shape, dtype=dtype))
+        return ops.sqrt(layer.moving_variance_initializer(shape, dtype=dtype))
 
-    mean = _fresh(layer.moving_mean_initializer)
+    mean = layer.moving_mean_initializer
     layer.moving_stddev = layer.add_statistic("moving_stddev", shape, deviation)
     layer.renorm_mean = layer.add_statistic("renorm_mean", shape, mean)
     layer.renorm_stddev = layer.add_statistic("renorm_stddev", shape, deviation)
@@ -89,21 +90,6 @@ def update_renorm(layer: Any, mean: Any, variance: Any, valid: Any) -> None:
         (layer.moving_mean, mean, layer.momentum),
         (layer.moving_stddev, sigma, layer.momentum),
     ):
-        _assign(
-            average, ops.cast(average, batch.dtype) * momentum + batch * (1.0 - momentum), valid
-        )
+        move(average, batch, 1.0 - momentum, valid)
     variance = ops.relu(ops.square(layer.moving_stddev) - layer.epsilon)
-    _assign(layer.moving_variance, variance, valid)
-
-
-def _assign(variable: Any, value: Any, valid: Any) -> None:
-    """Assign where `valid`."""
-    before = ops.convert_to_tensor(variable)
-    variable.assign(ops.where(valid, ops.cast(value, before.dtype), before))
-
-
-def _fresh(initializer: Any) -> Any:
-    """A copy, so that a random initializer draws anew for every weight."""
-    if isinstance(initializer, keras.initializers.Initializer):
-        return initializer.clone()
-    return initializer
+    move(layer.moving_variance, variance, 1.0, valid)

@@ -114,13 +114,13 @@ class TimestepBatchNormalization(StatisticsNormalization):
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
-        y, (mean, variance, valid) = self.normalize_batch(
+        y, (mean, variance, count) = self.normalize_batch(
             inputs, rank - 1, [0], moving, mask, fewest=FEWEST, fused=step is None
         )
         if step is None:
-            self.update_steps(mean[0], variance[0], valid[0])
+            self.update_steps(mean[0], variance[0], count[0])
         else:
             # A batch too small for statistics has those of the rows of its steps.
             here = ops.expand_dims(self.is_row_of(ops.max(steps)), -1)
-            self.update_statistics(mean[:1], variance[:1], ops.logical_and(valid, here))
+            self.update_statistics(mean[:1], variance[:1], ops.where(here, count, 0.0))
         return y

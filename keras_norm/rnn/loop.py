@@ -209,7 +209,7 @@ def run(
 
     states = _cast_all(states, dtype)
     widths = [cell.slots.widths[slot] for slot in learning]
-    like = [s for n in widths for s in (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], "bool"))]
+    like = [s for n in widths for s in (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], dtype))]
     states, ys = scan(
         step,
         [x, *([] if alive is None else [alive]), *(row for slot in looped for row in rows[slot])],

@@ -28,6 +28,10 @@ class Slots:
         norm: None, a layer for every slot, or a dict from slots to layers.
         widths: the slots that the cell has, in the order of their weights, with their widths.
 
+    Attributes:
+        count_steps: whether some slot has statistics of every timestep.
+        normalize_rows: whether some slot divides by the size of one row, which can be zero.
+
     Raises:
         TypeError: `norm` is none of these.
         ValueError: a slot that the cell does not have, or a layer that no recurrence can hold.
@@ -48,19 +52,9 @@ class Slots:
         self.templates = {
             slot: _template(chosen[slot]) for slot in widths if chosen.get(slot) is not None
         }
-
-    @property
-    def count_steps(self) -> bool:
-        """Whether some slot has statistics of every timestep."""
-        return any(
-            issubclass(cls, TimestepBatchNormalization) for cls, _ in self.templates.values()
-        )
-
-    @property
-    def normalize_rows(self) -> bool:
-        """Whether some slot divides by the size of one row, which can be zero."""
         classes = [cls for cls, _ in self.templates.values()]
-        return not all(issubclass(cls, StatisticsNormalization) for cls in classes)
+        self.count_steps = any(issubclass(cls, TimestepBatchNormalization) for cls in classes)
+        self.normalize_rows = not all(issubclass(cls, StatisticsNormalization) for cls in classes)
 
     def start_beta(self, initializer: Any) -> bool:
         """Let the candidate's beta start as the bias would, where zeros would be its start.

@@ -327,3 +327,13 @@ def test_a_mode_that_gives_nan_has_no_verdict():
     gap = measure_gap(keras.Model(x, keras.ops.log(keras.ops.minimum(x, -1.0))), DATA)
     assert gap.verdict == "not measured"
     assert "NaN" in gap.reason
+
+
+def test_a_slot_that_is_frozen_has_no_gap():
+    x = keras.Input((None, 3), name="x")
+    layer = keras_norm.BatchNormSimpleRNN(4, max_timesteps=5)
+    model = keras.Model(x, layer(x))
+    layer.cell.kernel_norm.trainable = layer.cell.recurrent_norm.trainable = False
+    gap = measure_gap(model, DATA)
+    assert gap.worst == pytest.approx(0.0, abs=1e-6)
+    assert [norm.distance for norm in gap.layers] == [0.0, 0.0]
