@@ -8,6 +8,7 @@ import numpy as np
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.rnn.lstm import NormLSTM, NormLSTMCell
 
+EQUATION = ("epsilon", "epsilon_placement", "ddof", "center", "scale")
 ORDER = (
     "kernel",
     "recurrent_kernel",
@@ -71,33 +72,23 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: flo
 
 
 def _require_same_equations(cell: NormLSTMCell, epsilon: float) -> None:
-    expected = {
-        "epsilon": epsilon,
-        "epsilon_placement": "inside",
-        "ddof": 0,
-        "center": True,
-        "scale": True,
-    }
-    templates = cell.slots.templates
+    wanted = LayerNormalization(epsilon=epsilon).get_config()
     make = (
         f"Make the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
         "normalize_carry=True)"
     )
-    if not (
-        tuple(templates) == tuple(NormLSTMCell.SLOTS)
-        and all(issubclass(cls, LayerNormalization) for cls, _ in templates.values())
-        and cell.normalize_carry
-    ):
-        raise ValueError(
-            "tfa.rnn.LayerNormLSTMCell normalizes the kernel, the recurrence and the state, and "
-            f"carries the normalized state. {make}."
-        )
-    for slot, (_, config) in templates.items():
-        other = {key: config[key] for key, value in expected.items() if config[key] != value}
+    for slot in NormLSTMCell.SLOTS:
+        cls, config = cell.slots.templates.get(slot, (None, {}))
+        if cls is not LayerNormalization or not cell.normalize_carry:
+            raise ValueError(
+                "tfa.rnn.LayerNormLSTMCell normalizes the kernel, the recurrence and the state, "
+                f"and carries the normalized state. {make}."
+            )
+        other = [key for key in EQUATION if config[key] != wanted[key]]
         if other:
             raise ValueError(
                 "The norms of a tfa.rnn.LayerNormLSTMCell have "
-                f"{', '.join(f'{key}={expected[key]!r}' for key in other)}. Received a layer whose "
-                f"{slot} has {', '.join(f'{key}={value!r}' for key, value in other.items())}. "
+                f"{', '.join(f'{key}={wanted[key]!r}' for key in other)}. Received a layer whose "
+                f"{slot} has {', '.join(f'{key}={config[key]!r}' for key in other)}. "
                 f"{make}, or give load_addons_weights the norm_epsilon of the old cell as epsilon."
             )

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
+from keras_norm.ops.projection import project
 from keras_norm.rnn import norms, step_counter
 from keras_norm.rnn.start import CandidateNormal
 
@@ -86,21 +87,22 @@ class NormCell(DeclaredArguments):
         """The weights that `project_inputs` and `step` are to be given."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
-    ) -> Any:
+    def project_inputs(self, weights: Weights, inputs: Any, dropout: list[Any], norm: Norm) -> Any:
         """The part of a step that needs no state, for (batch, features) or (time, batch, features).
 
         Args:
             weights: of `step_weights`, or what stands for them.
             inputs: the cell's inputs.
-            dropout_masks: of `inputs`: none, one, or one for each gate.
+            dropout: masks of `inputs`: none, one, or one for each gate.
             norm: (slot, tensor) -> tensor.
         """
-        raise NotImplementedError
+        x = norm("kernel_norm", project(inputs, weights.kernel, dropout))
+        if weights.bias is None or "kernel_norm" not in self.slots.widths:
+            return x  # the norms are of x W + h U, and the bias comes after them
+        return x + weights.bias
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
         """The rest of a step: the new states, the first of which is the output.
 
@@ -108,7 +110,7 @@ class NormCell(DeclaredArguments):
             weights: as for `project_inputs`.
             x: what `project_inputs` gave for this timestep.
             states: the states before the step.
-            dropout_masks: of the first state, as for `project_inputs`.
+            dropout: masks of the first state, as for `project_inputs`.
             norm: (slot, tensor) -> tensor.
         """
         raise NotImplementedError

@@ -80,11 +80,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             biases = [self.bias[0], self.bias[1]]
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
-    ) -> Any:
+    def project_inputs(self, weights: Weights, inputs: Any, dropout: list[Any], norm: Norm) -> Any:
         """The normalized W x, and the bias (Keras' input bias without norms)."""
-        x = project(inputs, weights.kernel, dropout_masks)
+        x = project(inputs, weights.kernel, dropout)
         if self.norm is not None:
             zr, candidate = x[..., : 2 * self.units], x[..., 2 * self.units :]
             x = ops.concatenate(
@@ -93,21 +91,21 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return x if weights.bias is None else x + weights.bias
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
         """The state after the step."""
         h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
         if self.reset_after:
-            u = project(h, kernel, dropout_masks)
+            u = project(h, kernel, dropout)
             u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
             zr = norm("recurrent_norm", u[:, :n])
         else:  # without norms
-            zr = project(h, kernel[:, :n], dropout_masks[:2])
+            zr = project(h, kernel[:, :n], dropout[:2])
         z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
         if self.reset_after:
             candidate = r * norm("recurrent_candidate_norm", u[:, n:])
         else:
-            candidate = project(r * h, kernel[:, n:], dropout_masks[2:])
+            candidate = project(r * h, kernel[:, n:], dropout[2:])
         return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
     def gradient_cell(self) -> str | None:

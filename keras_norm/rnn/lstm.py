@@ -91,22 +91,12 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
-    ) -> Any:
-        """kernel_norm(W x) + b, or W x in the joint form."""
-        x = project(inputs, weights.kernel, dropout_masks)
-        if self.norm_form == "joint":
-            return x
-        x = norm("kernel_norm", x)
-        return x if weights.bias is None else x + weights.bias
-
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
         """The states after the step."""
         h, c = states
-        s, u = self.recurrent_activation, project(h, weights.recurrent_kernel, dropout_masks)
+        s, u = self.recurrent_activation, project(h, weights.recurrent_kernel, dropout)
         if self.norm_form == "joint":
             summed = zip(GATES, ops.split(x + u, 4, axis=-1), strict=True)
             gates = [norm(f"{name}_norm", z) for name, z in summed]

@@ -45,18 +45,11 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     def __init__(self, units: int, norm: Any = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
 
-    def project_inputs(
-        self, weights: Weights, inputs: Any, dropout_masks: list[Any], norm: Norm
-    ) -> Any:
-        """kernel_norm(W x) + b."""
-        x = norm("kernel_norm", project(inputs, weights.kernel, dropout_masks))
-        return x if weights.bias is None else x + weights.bias
-
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout_masks: list[Any], norm: Norm
+        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
         """The state after the step."""
-        u = project(states[0], weights.recurrent_kernel, dropout_masks)
+        u = project(states[0], weights.recurrent_kernel, dropout)
         return [self.activation(x + norm("recurrent_norm", u))]
 
     def gradient_cell(self) -> str | None:

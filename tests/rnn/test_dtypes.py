@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm import TimestepBatchNormalization
+from keras_norm import LayerNormLSTM, TimestepBatchNormalization
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, KINDS, MASK, UNITS
 
@@ -145,3 +145,9 @@ def test_cell_counts_beyond_256_steps_in_bfloat16():
         weight.assign(weight.numpy()[np.minimum(np.arange(rows), 256)])
     stopped = tf.cast(tf.function(layer)(x)[0], "float32")
     assert np.abs(stopped - ours)[:, 257:].max() > 0.2
+
+
+@pytest.mark.parametrize("compiled", ["auto", False])
+def test_inputs_that_dropout_scales_beyond_float16_are_none_to_the_recurrence(compiled):
+    layer = LayerNormLSTM(4, dropout=0.5, dtype="mixed_float16", compiled=compiled, seed=1)
+    assert np.isfinite(layer(np.full((2, 3, 5), 4e4, "float16"), training=True)).all()
