@@ -35,10 +35,7 @@ class GapMeter:
         self.error: str | None = None
         try:
             self.clone = measuring_clone(model)
-            norms = [layer for _, layer in batch_norms(model)]
-            copies = [layer for _, layer in batch_norms(self.clone)]
-            self.measured = [Measured(copy) for copy in copies]
-            self.norms = list(zip(norms, copies, self.measured, strict=True))
+            self.measured = [Measured(copy) for _, copy in batch_norms(self.clone)]
             self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
         # Whatever a layer's own code raises in a copy, the files can be compared.
         except Exception as error:
@@ -79,7 +76,7 @@ class GapMeter:
         )
         return PartialGap(
             tuple(_mode_difference(n, rows, inference[n], training[n]) for n in self.outputs),
-            tuple(_statistics(place, *norm) for place, norm in enumerate(self.norms)),
+            tuple(_statistics(place, found) for place, found in enumerate(self.measured)),
             tally(labels, known, known),
             tally(labels, trained, known),
         )
@@ -149,7 +146,7 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
     """Compare the moving statistics of a layer, as trained, with those of all batches."""
     mean, variance, trained = moving_statistics(layer)
-    reached = seen.positions > 0
+    reached = seen.positions[:, 0] > 0
     note = _note(layer, trained, reached)
     if not layer.trainable:  # training has the same statistics as inference
         known = (int(trained.sum()), len(mean), note, *_updates(layer))
@@ -159,11 +156,8 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
     known = (int(trained.sum()), int(reached.sum()), note, updates, started)
     if not compared.any():
         return LayerStatistics(path, None, None, (None,) * len(mean), *known)
-    n = np.maximum(seen.positions, 1.0)[:, None]
-    offset = seen.first / n
-    spread = seen.second / n - np.square(offset)
-    distance = (np.abs(offset) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
-    ratio = np.abs(np.log((spread + layer.epsilon) / (variance + layer.epsilon)))
+    distance = (np.abs(seen.mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
+    ratio = np.abs(np.log((seen.variance + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
         path,
         _rounded(distance[compared].mean()),
@@ -173,16 +167,10 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
     )
 
 
-def _statistics(place: int, layer: Any, copy: Any, measured: Measured) -> BatchStatistics:
-    """What one batch shows of a measuring clone's layer, around the model's own statistics."""
-    mean, variance = (np.atleast_2d(as_array(v)) for v in (measured.mean, measured.variance))
-    n = np.atleast_1d(as_array(measured.count))
-    before, after = (getattr(norm, "update_count", None) for norm in (layer, copy))
-    if before is not None:  # it counts its updates: rows that had none saw no data
-        n = np.where(np.atleast_1d(as_array(after) > as_array(before)), n, 0.0)
-    offset = mean - moving_statistics(layer)[0]
-    weights = n[:, None]
-    return BatchStatistics(place, n, weights * offset, weights * (variance + np.square(offset)))
+def _statistics(place: int, found: Measured) -> BatchStatistics:
+    """What one batch shows of a norm of the clone."""
+    mean, variance = (np.atleast_2d(as_array(s)) for s in (found.mean, found.variance))
+    return BatchStatistics(place, as_array(found.count).reshape(-1, 1), mean, variance)
 
 
 def _rounded(value: Any) -> float:

@@ -9,8 +9,16 @@ from typing import Any
 from keras_norm.export.comparing import compare
 from keras_norm.export.results.artifact import Tally
 from keras_norm.export.results.comparison import largest_known
-from keras_norm.export.results.partial import Measured, ModeDifference, Partial, PartialGap
+from keras_norm.export.results.partial import (
+    BatchStatistics,
+    Measured,
+    ModeDifference,
+    Partial,
+    PartialGap,
+    Spread,
+)
 from keras_norm.export.results.plain import summed
+from keras_norm.measured import pooled
 
 
 def merge(parts: Iterable[Partial]) -> Partial:
@@ -37,7 +45,7 @@ def _merge(one: Partial, other: Partial) -> Partial:
         spreads=_joined(
             (*one.spreads, *other.spreads),
             lambda s: (s.output, s.total.shape),
-            _adding("samples", "total", "squares"),
+            _spread,
         ),
         tallies=_tallies(one.tallies, other.tallies),
         artifacts=_joined((*one.artifacts, *other.artifacts), lambda m: m.name, _measured),
@@ -58,15 +66,16 @@ def _measured(one: Measured, other: Measured) -> Measured:
 def _gap(one: PartialGap, other: PartialGap) -> PartialGap:
     return PartialGap(
         outputs=_joined((*one.outputs, *other.outputs), lambda d: (d.output, d.rows), _modes),
-        layers=_joined(
-            (*one.layers, *other.layers),
-            lambda s: s.place,
-            _adding("positions", "first", "second"),
-        ),
+        layers=_joined((*one.layers, *other.layers), lambda s: s.place, _statistics),
         inference=_tallies(one.inference, other.inference),
         training=_tallies(one.training, other.training),
         error=_error(one.error, other.error),
     )
+
+
+def _statistics(one: BatchStatistics, other: BatchStatistics) -> BatchStatistics:
+    both = ((s.positions, s.mean, s.variance) for s in (one, other))
+    return BatchStatistics(one.place, *pooled(*both))
 
 
 def _modes(one: ModeDifference, other: ModeDifference) -> ModeDifference:
@@ -78,9 +87,8 @@ def _modes(one: ModeDifference, other: ModeDifference) -> ModeDifference:
     )
 
 
-def _adding(*names: str) -> Callable[[Any, Any], Any]:
-    """What adds these fields of two dataclasses, whose others are the same."""
-    return lambda one, other: dataclasses.replace(one, **summed(one, other, *names))
+def _spread(one: Spread, other: Spread) -> Spread:
+    return dataclasses.replace(one, **summed(one, other, "samples", "total", "squares"))
 
 
 def _tallies(one: tuple[Tally, ...], other: tuple[Tally, ...]) -> tuple[Tally, ...]:

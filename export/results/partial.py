@@ -67,20 +67,20 @@ class ModeDifference:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BatchStatistics:
-    """Sums over batches of one BatchNorm's batch statistics, each around its moving mean.
+    """What one BatchNorm takes statistics of in training.
 
     Attributes:
         place: of the layer among the model's batch normalizations: their paths may have numbers
             that are another process' own.
-        positions: (rows,), n: number of values that each row of statistics is taken over.
-        first: (rows, features), sum of n (batch mean - moving mean).
-        second: (rows, features), sum of n (batch variance + (batch mean - moving mean)^2).
+        positions: (rows, 1), number of values that each row of statistics is taken over.
+        mean: (rows, features), of these values.
+        variance: (rows, features), of these values.
     """
 
     place: int
     positions: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
+    mean: np.ndarray
+    variance: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -117,7 +117,7 @@ def partial(expected, actual, rows, rng):
     outputs = measure({"y": expected[rows]}, {"y": actual[rows]}, RTOL, rows.tolist())
     difference = np.abs(expected - actual)[rows]
     mode = ModeDifference("y", len(rows), difference.max(), difference.sum(), difference.size, 1.0)
-    n = rng.integers(0, 9, 4).astype(float)
+    n = rng.integers(0, 9, (4, 1)).astype(float)
     layer = BatchStatistics(0, n, *rng.normal(size=(2, 4, 3)))
     return Partial(
         samples=len(rows),
@@ -146,7 +146,7 @@ def assert_same(one, other):
     del one["gap"]["layers"], other["gap"]["layers"]
     assert json.dumps(one) == json.dumps(other)
     np.testing.assert_allclose(b, d, rtol=1e-12)
-    for name in ("positions", "first", "second"):
+    for name in ("positions", "mean", "variance"):
         np.testing.assert_allclose(a[0][name], c[0][name], rtol=1e-12, atol=1e-12)
 
 
@@ -173,7 +173,7 @@ def test_partial_results_come_back_from_their_json():
     one = partial(expected, actual, np.arange(60), np.random.default_rng(0))
     again = Partial.from_json(one.to_json())
     assert to_plain(again) == to_plain(one)
-    np.testing.assert_array_equal(again.gap.layers[0].first, one.gap.layers[0].first)
+    np.testing.assert_array_equal(again.gap.layers[0].mean, one.gap.layers[0].mean)
 
 
 def test_an_output_without_axes_comes_back_too():
