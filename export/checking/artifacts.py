@@ -12,7 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export.comparing.precision import onnx_precision, tflite_precision
+from keras_norm.export.comparing.precision import onnx_precision
+from keras_norm.export.comparing.tolerance import coarsest
 from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.extras import is_installed, require
@@ -21,7 +22,7 @@ from keras_norm.export.formats.saved_model import (
     saved_model_folder,
     saved_model_signature,
 )
-from keras_norm.export.formats.tflite import computes_in_integers, is_step_alone, is_tflite
+from keras_norm.export.formats.tflite import is_tflite, read_tflite
 from keras_norm.export.runners import (
     Arrays,
     CApiRunner,
@@ -179,11 +180,12 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not is_tflite(path):
         raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require("tflite")
-    precision, alone = tflite_precision(path), is_step_alone(path)
+    file = read_tflite(path)
+    precision, alone = coarsest(file.numbers), file.is_step_alone
     found = (
         _in(TFLiteRunner, path, name, precision),
         # One such file was off by 0.23 in OpenVINO and right in LiteRT (docs/export.md).
-        *(() if computes_in_integers(path) else openvino(path, name, precision)),
+        *(() if file.computes_in_integers else openvino(path, name, precision)),
         *(_more(MicroRunner, path, name, precision, "micro") if alone else ()),
     )
     return tuple(dataclasses.replace(source, alone=alone) for source in found)

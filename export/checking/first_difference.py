@@ -12,20 +12,13 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.elements import largest
-from keras_norm.export.comparing.precision import tflite_precision
 from keras_norm.export.comparing.rounding import MAGNIFIED, rounding
+from keras_norm.export.comparing.tolerance import coarsest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.exporting.onnx import export_onnx
 from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.formats.tflite import (
-    FUSED_LSTM,
-    computes_in_integers,
-    is_step_alone,
-    is_tflite,
-    read_tflite,
-    tflite_schema,
-)
+from keras_norm.export.formats.tflite import FUSED_LSTM, is_tflite, read_tflite
 from keras_norm.export.results.artifact import FirstDifference
 from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.runners import Arrays, KerasRunner
@@ -82,7 +75,7 @@ def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> Fir
     if not path:
         return FirstDifference(None, "a function shows nothing of what it computes within")
     try:
-        if is_tflite(path) and is_step_alone(path):
+        if is_tflite(path) and read_tflite(path).is_step_alone:
             return FirstDifference(
                 None, "a file of the step alone has no tensor of whole sequences"
             )
@@ -216,13 +209,12 @@ def _options(path: pathlib.Path) -> dict[str, Any]:
     Raises:
         ValueError: the file computes in 8 bits throughout.
     """
-    ops = tflite_schema().BuiltinOperator
-    used = {max(c.builtinCode, c.deprecatedBuiltinCode) for c in read_tflite(path).operatorCodes}
-    if computes_in_integers(path):
+    file = read_tflite(path)
+    if file.computes_in_integers:
         raise ValueError("it computes in 8 bits, with scales of samples that are not known here")
     return {
-        "quantize": QUANTIZE.get(tflite_precision(path)),
-        "fused": getattr(ops, FUSED_LSTM) in used,
+        "quantize": QUANTIZE.get(coarsest(file.numbers)),
+        "fused": FUSED_LSTM in file.ops,
     }
 
 

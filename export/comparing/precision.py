@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.comparing.tolerance import coarsest
-from keras_norm.export.formats.tflite import read_tflite, tflite_schema
 from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
 
@@ -37,28 +36,6 @@ def _computed_as_received(layer: Any) -> list[str]:
     if layer.autocast:
         return []
     return [tensor.dtype for node in nodes_of(layer) for tensor in node.input_tensors]
-
-
-def tflite_precision(path: str | os.PathLike[str]) -> str:
-    """Coarsest precision of the tensors stored in a TFLite file: "int8" when weights are quantized.
-
-    Args:
-        path: a .tflite file.
-    """
-    model, schema = read_tflite(path), tflite_schema()
-    names = {
-        schema.TensorType.FLOAT64: "float64",
-        schema.TensorType.FLOAT32: "float32",
-        schema.TensorType.FLOAT16: "float16",
-        schema.TensorType.BFLOAT16: "bfloat16",
-    }
-    found = set()
-    for subgraph in model.subgraphs:
-        for tensor in subgraph.tensors:
-            scale = tensor.quantization.scale if tensor.quantization is not None else None
-            quantized = scale is not None and len(scale) > 0
-            found.add("int8" if quantized else names.get(tensor.type, ""))
-    return coarsest(found)
 
 
 def onnx_precision(path: str | os.PathLike[str]) -> str:

@@ -4,11 +4,11 @@ All that reads within it raises FileNotFoundError where there is no file, and Va
 damaged.
 """
 
+import dataclasses
 import importlib.util
 import os
 import pathlib
 import struct
-import types
 from typing import Any
 
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
@@ -17,14 +17,30 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 FUSED_LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 
 
-def tflite_schema() -> types.ModuleType:
-    """LiteRT's description of the file format, without the native libraries that it would load."""
-    package = importlib.util.find_spec("ai_edge_litert")
-    folder = pathlib.Path(package.submodule_search_locations[0])  # type: ignore[union-attr, index]
-    spec = importlib.util.spec_from_file_location("schema", folder / "schema_py_generated.py")
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module
+@dataclasses.dataclass(frozen=True)
+class TFLiteFile:
+    """What stands in a TFLite file.
+
+    Attributes:
+        signatures: their names, sorted.
+        ops: the kinds of operation, by the names of the format.
+        numbers: what its real numbers are kept in: "float32", say, and "int8" where a scale belongs
+            to them.
+    """
+
+    signatures: list[str]
+    ops: frozenset[str]
+    numbers: frozenset[str]
+
+    @property
+    def is_step_alone(self) -> bool:
+        """Whether it has the signature `step` and no other."""
+        return self.signatures == [STEP]
+
+    @property
+    def computes_in_integers(self) -> bool:
+        """Whether it rounds numbers to 8 or 16 bits on their way."""
+        return "QUANTIZE" in self.ops
 
 
 def is_tflite(path: str | os.PathLike[str]) -> bool:
@@ -40,17 +56,28 @@ def is_tflite(path: str | os.PathLike[str]) -> bool:
         return file.read(8)[4:] == b"TFL3"
 
 
-def read_tflite(path: str | os.PathLike[str]) -> Any:
-    """Parse a TFLite file into the `ModelT` of its schema.
+def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
+    """Read a TFLite file.
 
     Args:
         path: a .tflite file.
     """
-    schema = tflite_schema()
-    try:
-        return schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
-    except (struct.error, IndexError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    schema, model = _parsed(path)
+    ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
+    # Old files keep the code in a byte, new ones in an int: the larger one counts.
+    codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
+    numbers = set()
+    for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
+        scale = None if tensor.quantization is None else tensor.quantization.scale
+        if scale is not None and len(scale):
+            numbers.add("int8")
+        elif "FLOAT" in (kept := types.get(tensor.type, "")):
+            numbers.add(kept.lower())
+    return TFLiteFile(
+        sorted(s.signatureKey.decode() for s in model.signatureDefs or ()),
+        frozenset(ops.get(code, f"operation {code}") for code in codes),
+        frozenset(numbers),
+    )
 
 
 def tflite_ends(
@@ -68,7 +95,7 @@ def tflite_ends(
     Raises:
         ValueError: there is no such signature in the main graph.
     """
-    model = read_tflite(path)
+    _, model = _parsed(path)
     found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
@@ -87,31 +114,19 @@ def tflite_ends(
     return ends(signature.inputs, graph.inputs), ends(signature.outputs, graph.outputs)
 
 
-def computes_in_integers(path: str | os.PathLike[str]) -> bool:
-    """Whether a TFLite file rounds numbers to 8 or 16 bits on their way, by an operation QUANTIZE.
-
-    Args:
-        path: a .tflite file.
-    """
-    quantize = tflite_schema().BuiltinOperator.QUANTIZE
-    # Old files keep the code in a byte, new ones in an int: the larger one counts.
-    codes = read_tflite(path).operatorCodes
-    return any(max(c.builtinCode, c.deprecatedBuiltinCode) == quantize for c in codes)
-
-
-def tflite_signatures(path: str | os.PathLike[str]) -> list[str]:
-    """Names of the signatures in a TFLite file.
-
-    Args:
-        path: a .tflite file.
-    """
-    return sorted(s.signatureKey.decode() for s in read_tflite(path).signatureDefs or ())
+def _parsed(path: str | os.PathLike[str]) -> tuple[Any, Any]:
+    """LiteRT's description of the file format, and a file as its `ModelT`."""
+    # Without the native libraries that the package would load.
+    package = importlib.util.find_spec("ai_edge_litert")
+    folder = pathlib.Path(package.submodule_search_locations[0])  # type: ignore[union-attr, index]
+    spec = importlib.util.spec_from_file_location("schema", folder / "schema_py_generated.py")
+    schema = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(schema)  # type: ignore[union-attr]
+    try:
+        return schema, schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
+    except (struct.error, IndexError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def is_step_alone(path: str | os.PathLike[str]) -> bool:
-    """Whether a TFLite file has the signature `step` and no other.
-
-    Args:
-        path: a .tflite file.
-    """
-    return tflite_signatures(path) == [STEP]
+def _names(enum: type) -> dict[int, str]:
+    return {code: name for name, code in vars(enum).items() if isinstance(code, int)}
