@@ -223,7 +223,8 @@ def _parts(
         here = slice(part * rows, (part + 1) * rows)
         of_part = [x[:, here] for x in xs], [s[here] for s in states]
         arguments = Arguments(*of_part, kernel, recurrent, given.vectors)
-        steps = tf.where(part * rows < batch, time, 0)
+        # A part without rows takes one turn: pfor stacks no array that nothing was written to.
+        steps = tf.where(part * rows < batch, time, tf.minimum(time, 1))
         rows_of = [m[:, here] for m in mask], [m[here] for m in masks]
         parts.append((arguments, Setting(moving, rows_of[0], [], rows_of[1], steps)))
     return parts

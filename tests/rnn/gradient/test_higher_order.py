@@ -47,7 +47,7 @@ def test_two_tapes(kind, norm):
 
 
 def test_two_tapes_where_one_part_of_the_batch_has_no_rows():
-    """Ten rows are two parts of sixteen, of which the second one takes no step."""
+    """Ten rows are two parts of sixteen, of which the second one takes one step."""
     layer, x = kinds.build(SIMPLE_RNN, LayerNormalization()), kinds.cast(kinds.inputs(10, 2))
     found = two_tapes(lambda x: layer(x, training=True)[0], x)
     layer.compiled = False
@@ -83,12 +83,13 @@ DERIVATIVES = {
 }
 
 
-def derivative(of, compiled):
+def derivative(of, compiled, batch=2, size=2):
     layer = keras_norm.LayerNormSimpleRNN(2, compiled=compiled)
     layer.build((None, None, 2))
     kinds.randomize(layer)
-    function = tf.function(lambda x: of(lambda x: layer(x, training=True), x), autograph=False)
-    return function(tf.constant(kinds.draw(2, 4, 2), "float32"))
+    signature = [tf.TensorSpec((size, 4, 2))]
+    function = tf.function(lambda x: of(lambda x: layer(x, training=True), x), signature)
+    return function(tf.constant(kinds.draw(batch, 4, 2), "float32"))
 
 
 @pytest.mark.usefixtures("xla")
@@ -96,6 +97,15 @@ def derivative(of, compiled):
 def test_whatever_tensorflow_derives_through_xla(of):
     expected = derivative(of, False)
     np.testing.assert_allclose(derivative(of, "auto"), expected, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 10])
+def test_jacobian_where_one_part_of_an_open_batch_has_no_rows(batch):
+    of = DERIVATIVES["jacobian"]
+    expected = derivative(of, False, batch, size=None)
+    np.testing.assert_allclose(
+        derivative(of, "auto", batch, size=None), expected, rtol=1e-3, atol=1e-5
+    )
 
 
 def tangent(layer, x, training):
