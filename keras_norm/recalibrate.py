@@ -57,10 +57,10 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
         The number of batches used.
 
     Raises:
+        TypeError: `model` is none.
         ValueError: there is no batch, or none with two sequences where statistics of timesteps need
-            them; a statistic is not finite; the data are a tuple that may be (x, y), or ragged, or
-            what the model does not take; it has no batch normalization that is not frozen, or
-            cannot be rebuilt. It is then as it was.
+            them; a statistic is not finite; the data may be (x, y), are ragged, or do not fit; all
+            batch normalizations are frozen; the model cannot be rebuilt. It is then as it was.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -84,6 +84,8 @@ class Recalibrator:
     """
 
     def __init__(self, model: keras.Model) -> None:
+        if not isinstance(model, keras.Model):
+            raise TypeError(f"Give a model, of keras.saving.load_model, say. Received: {model!r}.")
         self._model = model
         self._clone = measuring_clone(model, noise=True)
         pairs = list(zip(batch_norms(model), batch_norms(self._clone), strict=True))
@@ -110,7 +112,7 @@ class Recalibrator:
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            self._run = tf.function(self._run, reduce_retracing=True)
+            self._run = tf.function(self._run, autograph=False, reduce_retracing=True)
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
         """Recalibrate the model as it is now, and give the number of batches used."""

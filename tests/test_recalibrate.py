@@ -436,3 +436,14 @@ def test_statistics_that_are_not_finite_are_replaced(layer):
     layer.moving_variance.assign([1.0, np.nan, np.inf, 1.0])
     keras_norm.recalibrate(model, X)
     assert_has_statistics_of(layer, X)
+
+
+def test_a_path_is_no_model():
+    with pytest.raises(TypeError, match=r"load_model.*'model.keras'"):
+        keras_norm.recalibrate("model.keras", X)
+
+
+def test_data_of_another_shape_are_refused_in_one_line():
+    model = batch_norm_model(keras_norm.BatchNormalization())
+    with pytest.raises(ValueError, match=r"not take the data: Input 0 .* shape \(32, 3\)$"):
+        keras_norm.recalibrate(model, X[:, :3])

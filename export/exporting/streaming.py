@@ -46,7 +46,8 @@ class Step:
     "<layer>_c" for those of the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter
     of a cell with statistics of every timestep, "<layer>_state_0", ... for those of other cells.
 
-    That the timesteps one by one give what the whole gives is tested by the exporters, not here.
+    That the timesteps one by one give what the whole gives is tested by the exporters, not here: a
+    model that pools over time has a step that computes something else.
     Other threads may call the model while a step runs.
 
     Args:
