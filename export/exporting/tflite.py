@@ -255,7 +255,7 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
             _refuse_quantized(model)
             raise ConversionError(str(error)) from error
         listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())
-        advice = "Replace the layer"
+        advice = "Replace the layer, or the operation of keras.ops, that computes it"
         if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
             advice = (
                 "The model computes in float64: build it under the float32 policy and copy the "
