@@ -63,10 +63,10 @@ def export_onnx(
     refuse_unfit(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
-    reference = make_reference(model)
-    model = with_twins(model, reference)
     with staged(target, overwrite) as file:
         with start_converter("convert_onnx.py", "ONNX") as converter:
+            reference = make_reference(model)
+            model = with_twins(model, reference)
             saved_model = file.with_name("saved_model")
             with exported_loops("onnx"):
                 write_saved_model(model, saved_model)

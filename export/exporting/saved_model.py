@@ -107,12 +107,12 @@ def export_saved_model(
         require_replaceable(target, version)
     if warmup:
         require("serving")
-    reference = find_reference(model, samples)
-    if warmup and not reference:
-        raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
-    twin = with_twins(model, reference)
-    stepper = find_step(twin, step, reference)
     with staged(target, overwrite, is_folder=True) as folder:
+        reference = find_reference(model, samples)
+        if warmup and not reference:
+            raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
+        twin = with_twins(model, reference)
+        stepper = find_step(twin, step, reference)
         with exported_loops("saved_model"):
             used = [model] if signatures else []
             write_saved_model(twin, folder, stepper, signatures, used=used)

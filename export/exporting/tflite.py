@@ -145,11 +145,11 @@ def export_tflite(
     if step is None and (fused or quantize in INTEGERS):
         wanted = False
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    reference = make_reference(model, samples)
-    twin = with_twins(model, reference, TWINS | LOOKUPS if alone else TWINS)
-    model = unrolled(twin, reference)
     with staged(target, overwrite, beside=target.name + BESIDE) as file:
         with start_converter("convert_tflite.py", "TFLite") as converter:
+            reference = make_reference(model, samples)
+            twin = with_twins(model, reference, TWINS | LOOKUPS if alone else TWINS)
+            model = unrolled(twin, reference)
             saved_model = file.with_name("saved_model")
             with exported_loops("tflite"):
                 stepper = find_step(model, alone or wanted, reference)
