@@ -24,8 +24,8 @@ def mask_fills(model: Any) -> dict[str, float]:
         Fill values by input name; empty where the model masks nothing.
     """
     tensors = _sequences(model)
-    fills = {name: _fill(model, tensor) for name, tensor in tensors.items()}
-    found = {name: fill for name, fill in fills.items() if fill is not None}
+    told = {id(tensor): fill for tensor, fill, _ in _masks(model) if fill is not None}
+    found = {name: told[id(tensor)] for name, tensor in tensors.items() if id(tensor) in told}
     for name, tensor in tensors.items():
         covered = [
             id(source)
@@ -54,7 +54,7 @@ def masked_later(model: Any, fills: Mapping[str, float]) -> dict[str, str]:
     names = {id(tensor): name for name, tensor in _sequences(model).items()}
     return {
         names[id(source)]: layer
-        for layer, tensor in _masked(model)
+        for tensor, _, layer in _masks(model)
         for source in _sources(tensor)
         if id(source) in names and names[id(source)] not in fills
     }
@@ -85,26 +85,6 @@ def _sequences(model: Any) -> dict[str, Any]:
     return {name: tensor for name, tensor in tensors if len(tensor.shape) > 1}
 
 
-def _fill(model: Any, tensor: Any) -> float | None:
-    """The value that the layers fed by an input mask, in nested models too."""
-    for layer, node in _calls(model):
-        for place, fed in enumerate(node.input_tensors):
-            if fed is tensor and (fill := _fill_at(layer, place)) is not None:
-                return fill
-    return None
-
-
-def _fill_at(layer: Any, place: int) -> float | None:
-    """The value that a layer masks in what is its input at this place."""
-    if isinstance(layer, keras.layers.Masking):
-        return layer.mask_value
-    if isinstance(layer, keras.layers.Embedding) and layer.mask_zero:
-        return 0
-    # A subclassed model has no symbolic inputs, and shows nothing of what it does with them.
-    inputs = getattr(layer, "inputs", ()) if isinstance(layer, keras.Model) else ()
-    return _fill(layer, inputs[place]) if place < len(inputs) else None
-
-
 def _calls(model: Any) -> Iterator[tuple[Any, Any]]:
     """Every layer of a model with every node in which it is called."""
     # `layer.input` refuses layers that are used twice; the nodes know every use.
@@ -112,18 +92,26 @@ def _calls(model: Any) -> Iterator[tuple[Any, Any]]:
         yield from ((layer, node) for node in nodes_of(layer))
 
 
-def _masked(model: Any) -> Iterator[tuple[str, Any]]:
-    """Every tensor that a layer or a nested model masks, with its name."""
+def _masks(model: Any) -> Iterator[tuple[Any, float | None, str]]:
+    """Every tensor that a layer or a nested model masks.
+
+    Yields:
+        The tensor; the value that is masked in it, None where other layers change it first; and the
+        name of the layer or model.
+    """
     for layer, node in _calls(model):
-        yield from ((layer.name, node.input_tensors[place]) for place in _masked_places(layer))
-
-
-def _masked_places(layer: Any) -> list[int]:
-    """Which of a layer's inputs are masked in it, now or later."""
-    if not isinstance(layer, keras.Model):
-        return [] if _fill_at(layer, 0) is None else [0]
-    masked = {id(source) for _, tensor in _masked(layer) for source in _sources(tensor)}
-    return [place for place, fed in enumerate(getattr(layer, "inputs", ())) if id(fed) in masked]
+        if isinstance(layer, keras.layers.Masking):
+            yield node.input_tensors[0], layer.mask_value, layer.name
+        elif isinstance(layer, keras.layers.Embedding) and layer.mask_zero:
+            yield node.input_tensors[0], 0, layer.name
+        elif isinstance(layer, keras.Model):
+            # A subclassed model has no symbolic inputs, and shows nothing of what it does.
+            places = {id(fed): k for k, fed in enumerate(getattr(layer, "inputs", None) or ())}
+            for inner, fill, _ in _masks(layer) if places else ():
+                for source in _sources(inner):
+                    if id(source) in places:
+                        given = node.input_tensors[places[id(source)]]
+                        yield given, fill if source is inner else None, layer.name
 
 
 def _sources(tensor: Any) -> list[Any]:
