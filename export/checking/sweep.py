@@ -74,6 +74,8 @@ class Sweep:
                 )
             )
         for rows, case in part.samples.batches(part.samples.count):
+            if rows.start and rows.stop - rows.start < len(case.rows):
+                continue  # filled up with samples that have counted
             given = {name: y[rows] for name, y in labels.items()}
             found.append(Partial(gap=self.gap(case.inputs, given)))
         return merge(found)
