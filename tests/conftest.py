@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import contextlib
 import gc
 from unittest import mock
 
@@ -28,6 +29,13 @@ AS_USERS = (
 LONG = ("test_strategies", "test_docs", "test_all_runtimes", "test_backends", "test_interrupted")
 
 
+def pytest_configure(config):
+    """The processes of pytest-xdist inherit what forks workers."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(forked_workers.forking())
+    config.add_cleanup(stack.close)
+
+
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest."""
     items.sort(key=lambda item: item.path.stem not in LONG)
@@ -50,7 +58,6 @@ def forked():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_process, "start", forked_workers.start)
         yield
-    forked_workers.stop()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,11 +1,13 @@
-"""A process that has imported a worker's script, and forks workers: `tests/forked_workers.py`.
+"""Processes that each have imported a worker's script, and fork workers: `tests/forked_workers.py`.
 
-Run by path, as the workers are, so that it imports nothing else than they do.
+Run by path, as the workers are, so that they import nothing else than they do.
 """
 
+import contextlib
 import os
 import pathlib
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -13,8 +15,32 @@ import sys
 from typing import Any
 
 
+def listen(listener: socket.socket) -> None:
+    """Pass on what is asked for, until whoever started this process ends."""
+    servers: dict[bytes, socket.socket] = {}
+    while listener in select.select([listener, sys.stdin], [], [])[0]:
+        with listener.accept()[0] as connection:
+            message, files, _, _ = socket.recv_fds(connection, 8192, 4)
+        script, _, folder = message.partition(b"\0")
+        if script not in servers:
+            ours, theirs = socket.socketpair()
+            if os.fork() == 0:
+                for other in (listener, ours, *servers.values()):
+                    other.close()
+                for file in files:
+                    os.close(file)
+                os.dup2(theirs.detach(), 0)
+                return serve(pathlib.Path(os.fsdecode(script)))
+            theirs.close()
+            servers[script] = ours
+        with contextlib.suppress(OSError):  # it could not import the script, and has said so
+            socket.send_fds(servers[script], [folder], files)
+        for file in files:
+            os.close(file)
+
+
 def serve(script: pathlib.Path) -> None:
-    """Be that process: for each message a fork, which watches over a worker."""
+    """Be the process of a script: for each message a fork, which watches over a worker."""
     requests = socket.socket(fileno=0)
     sys.path.insert(0, str(script.parent))
     load = runpy.run_path(str(script))["load"]
@@ -53,4 +79,4 @@ def watch(load: Any, folder: bytes, files: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    serve(pathlib.Path(sys.argv[1]))
+    listen(socket.socket(fileno=int(sys.argv[1])))

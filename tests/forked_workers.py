@@ -1,11 +1,11 @@
 """Worker processes forked from one that has imported what they need.
 
-Importing TensorFlow takes 4 s, and the tests start hundreds of workers. From `load` on, a forked
-worker does what one does that is started by itself (`tests/export/runners/test_worker_process.py`).
+Importing TensorFlow takes 4 s, and the tests start hundreds of workers. All processes of a run
+share what forks. From `load` on, a forked worker does what one does that is started by itself
+(`tests/export/runners/test_worker_process.py`).
 """
 
 import contextlib
-import functools
 import os
 import pathlib
 import select
@@ -14,30 +14,35 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 from keras_norm.export.runners import worker_process
 
 SERVER = pathlib.Path(__file__).with_name("fork_server.py")
 WORKERS = worker_process.FOLDER
 start_process = worker_process.start
-_servers: list[subprocess.Popen[bytes]] = []
-_sockets: list[socket.socket] = []
+ADDRESS = "KERAS_NORM_FORK_SERVER"
 
 
 def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
     """As `worker_process.start`, by a fork for the scripts of the package."""
-    if script.parent != WORKERS or not hasattr(socket, "send_fds"):
+    if script.parent != WORKERS or ADDRESS not in os.environ:
         return start_process(script, stderr, temporary)
-    return Fork(_server(script), stderr)
+    return Fork(script, stderr)
 
 
 class Fork:
     """A forked worker, with what `subprocess.Popen` has for it."""
 
-    def __init__(self, server: socket.socket, stderr: Any) -> None:
+    def __init__(self, script: pathlib.Path, stderr: Any) -> None:
         (stdin, to), (of, stdout), (status, ended) = os.pipe(), os.pipe(), os.pipe()
-        socket.send_fds(server, [os.getcwd().encode()], [stdin, stdout, stderr.fileno(), ended])
+        message = b"\0".join(map(os.fsencode, (script, os.getcwd())))
+        with socket.socket(socket.AF_UNIX) as server:
+            server.connect(os.environ[ADDRESS])
+            socket.send_fds(server, [message], [stdin, stdout, stderr.fileno(), ended])
         for given in (stdin, stdout, ended):
             os.close(given)
         self.stdin, self.stdout = os.fdopen(to, "wb"), os.fdopen(of, "rb")
@@ -65,20 +70,18 @@ class Fork:
         return int(number)
 
 
-@functools.cache
-def _server(script: pathlib.Path) -> socket.socket:
-    """A process that has imported a script, and forks."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        _servers.append(subprocess.Popen([sys.executable, str(SERVER), str(script)], stdin=theirs))
-    _sockets.append(ours)
-    return ours
-
-
-def stop() -> None:
-    """End the processes that fork."""
-    for server in _sockets:
-        server.close()
-    for process in _servers:
-        process.kill()
-        process.wait()
+@contextlib.contextmanager
+def forking() -> Iterator[None]:
+    """Workers are forked for this process, and for those that it starts meanwhile."""
+    if ADDRESS in os.environ or not hasattr(socket, "send_fds"):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        address = os.path.join(folder, "forks")
+        listener.bind(address)
+        listener.listen(128)
+        number = listener.fileno()
+        command = [sys.executable, str(SERVER), str(number)]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
+        with server, mock.patch.dict(os.environ, {ADDRESS: address}):
+            yield  # and it ends when its input does

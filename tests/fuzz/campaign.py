@@ -90,7 +90,10 @@ def run_here(seeds: Sequence[int]) -> None:
     """Run trials in this process, and print each as a line of JSON, and nothing else."""
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # TensorFlow prints
-    with mock.patch("keras_norm.export.runners.worker_process.start", forked_workers.start):
+    with (
+        forked_workers.forking(),
+        mock.patch("keras_norm.export.runners.worker_process.start", forked_workers.start),
+    ):
         for seed in seeds:
             signal.alarm(SECONDS_A_TRIAL)  # and one that hangs is ended
             trial = run_trial(seed)
