@@ -1,5 +1,6 @@
 """All data, a part at a time, through the Keras model and the artefacts."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -74,10 +75,12 @@ class Sweep:
                 )
             )
         for rows, case in part.samples.batches(part.samples.count):
-            if rows.start and rows.stop - rows.start < len(case.rows):
-                continue  # filled up with samples that have counted
             given = {name: y[rows] for name, y in labels.items()}
-            found.append(Partial(gap=self.gap(case.inputs, given)))
+            gap = self.gap(case.inputs, given)
+            if rows.start and rows.stop - rows.start < len(case.rows):
+                # Filled up with samples that have counted: its labels alone are new.
+                gap = dataclasses.replace(gap, outputs=(), layers=())
+            found.append(Partial(gap=gap))
         return merge(found)
 
     def _measured(self, artifact: Opened, batch: Batch, source: str) -> Measured:

@@ -22,7 +22,7 @@ def contents(folder):
 @pytest.fixture(scope="module")
 def model_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "model.keras"
-    models.dense().save(path)
+    models.recurrent().save(path)  # which takes seconds to export, so that it is in the middle
     return path
 
 
