@@ -19,8 +19,7 @@ from keras_norm.walk import batch_norms
 
 EVALUATED = 128  # samples of a batch that is only evaluated
 CALIBRATED = 50  # training batches that statistics are computed from
-CORES = 2  # of the machine that a run is meant for
-HOUR = 3600.0 * CORES  # seconds of processors, the most that a run may train
+HOUR = 7200.0  # seconds of processors, the most that a run may train: an hour of two cores
 SAVE_EVERY = 20.0  # seconds
 AT_ONCE = 15  # updates
 
@@ -34,13 +33,15 @@ class State:
         best: the variables of the best round.
         history: scores of the validation, by round.
         measured: what was measured on the way, and after which round.
-        processors: seconds of processors that it took, whatever else the machine had to do.
+        seconds: that it took, whatever else the machine had to do.
+        processors: seconds of processors that it took.
     """
 
     variables: list[np.ndarray]
     best: list[np.ndarray]
     history: list[Scores] = dataclasses.field(default_factory=list)
     measured: list[tuple[int, Scores]] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
     processors: float = 0.0
 
     def save(self, path: pathlib.Path, size: Size) -> None:
@@ -49,7 +50,7 @@ class State:
         unfinished = path.with_suffix(".unfinished.npz")
         arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
         arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
-        told = [settings(size), self.history, self.measured, self.processors]
+        told = [settings(size), self.history, self.measured, self.seconds, self.processors]
         np.savez(unfinished, history=json.dumps(told), **arrays)
         os.replace(unfinished, path)
 
@@ -59,14 +60,14 @@ class State:
         if not path.exists():
             return None
         with np.load(path) as arrays:
-            made_by, history, measured, processors = json.loads(str(arrays["history"]))
+            made_by, history, measured, *times = json.loads(str(arrays["history"]))
             if made_by != json.loads(json.dumps(settings(size))):
                 return None
             count = (len(arrays.files) - 1) // 2
             variables, best = (
                 [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
             )
-        return cls(variables, best, history, measured, processors)
+        return cls(variables, best, history, measured, *times)
 
 
 class Trainer:
@@ -107,7 +108,7 @@ class Trainer:
         Returns:
             What is kept of it: the scores of test and validation of the best round, the
             validation's of every round, and the updates of a round, what was measured on the way,
-            why it ended, and its seconds of two cores;
+            why it ended, and seconds;
             where there is one seed, the scores of every test sample too, and what the model draws.
             A trial is not tested.
         """
@@ -116,7 +117,7 @@ class Trainer:
         self._restore(state.variables)
         saved = time.monotonic()
         while not (ended := self._ended(state, run)):
-            used = time.process_time()
+            started, used = time.monotonic(), time.process_time()
             self._train(run, len(state.history))
             state.history.append(samples.means(self._scores("validation")))
             state.variables = self._values()
@@ -125,6 +126,7 @@ class Trainer:
             if self.work.measure and self.work.every and not len(state.history) % self.work.every:
                 found = self.work.measure(self.model, self.parts)
                 state.measured.append((len(state.history), samples.means(found)))
+            state.seconds += time.monotonic() - started
             state.processors += time.process_time() - used
             if time.monotonic() - saved > SAVE_EVERY:
                 state.save(checkpoint, self.size)
@@ -160,7 +162,7 @@ class Trainer:
                 for name in state.history[0]
             },
             **({"measured": state.measured} if self.work.every else {}),
-            "seconds": round(state.processors / CORES, 1),
+            "seconds": round(state.seconds, 1),
         }
         each = {name: value for name, value in test.items() if np.ndim(value)}
         if each and self.size.seeds == 1:

