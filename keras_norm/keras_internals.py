@@ -10,7 +10,8 @@ from typing import Any
 # What Keras puts before the words of an error that it wraps, and behind them; and what TensorFlow
 # puts before those of an error in a graph, the calls that made it.
 BEFORE_WORDS = re.compile(
-    r"\x1b\[1m|(?:Exception|Error) encountered:|Graph execution error:.*\n\n(?=\S)", re.DOTALL
+    r"\x1b\[1m|(?:Exception|Error) encountered:|Graph execution error:[^\x1b]*\n\n(?=\S)"
+    r"|Detected at node [^\n]*\n(?:<stack [^\n]*\n)?"
 )
 BEHIND_WORDS = "\x1b[0m"
 

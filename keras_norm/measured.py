@@ -64,9 +64,10 @@ class Measured:
 
     def _add(self, *new: Any) -> None:
         self.called = True
-        n, *statistics = (ops.cast(x, self.mean.dtype) for x in new)
+        n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
+        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # those of no position are NaN
         there = ops.expand_dims(self.count, -1), self.mean, self.variance
-        count, mean, variance = pooled(there, (n, *statistics))
+        count, mean, variance = pooled(there, (n, m, v))
         self.count.assign(count[..., 0])
         self.mean.assign(mean)
         self.variance.assign(variance)

@@ -223,7 +223,7 @@ def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
 
     It holds those that inference reads, and counts of updates, say, are not among them.
     """
-    read = KerasRunner(model).read
+    read = KerasRunner(model).variables_read
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
     stored: dict[tuple[int, ...], list[np.ndarray]] = {}
     for name, shape in reader.get_variable_to_shape_map().items():

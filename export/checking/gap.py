@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.export import signature
-from keras_norm.export.comparing.elements import Arrays, kind_of
+from keras_norm.export.comparing.elements import Arrays, absolute_difference, kind_of
 from keras_norm.export.comparing.metrics import tally
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.tolerance import TOLERANCES
@@ -19,6 +19,8 @@ from keras_norm.export.results.gap import LayerStatistics, MetricGap, OutputGap,
 from keras_norm.export.results.partial import BatchStatistics, ModeDifference, PartialGap
 from keras_norm.measured import Measured
 from keras_norm.walk import batch_norms, named_layers
+
+FROZEN = "frozen: training uses the moving statistics too"
 
 
 class GapMeter:
@@ -148,9 +150,6 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
     mean, variance, trained = moving_statistics(layer)
     reached = seen.positions[:, 0] > 0
     note = _note(layer, trained, reached)
-    if not layer.trainable:  # training has the same statistics as inference
-        known = (int(trained.sum()), len(mean), note, *_updates(layer))
-        return LayerStatistics(path, 0.0, 0.0, (0.0,) * len(mean), *known)
     compared = reached if len(reached) == 1 else trained & reached
     updates, started = _updates(layer)
     known = (int(trained.sum()), int(reached.sum()), note, updates, started)
@@ -190,10 +189,10 @@ def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
 
 
 def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
+    if not layer.trainable:
+        return FROZEN
     if not trained.any():
         return "the moving statistics are still those it started with"
-    if not layer.trainable:
-        return "frozen: training uses the moving statistics too"
     beyond = int((seen & ~trained).sum())
     if beyond:
         return f"the data reach {beyond} timesteps that training never reached"
@@ -204,12 +203,6 @@ def _verdict(
     outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
 ) -> tuple[str, str]:
     """The verdict and its reason; two modes that compute the same differ by `rounding` at most."""
-    undefined = [gap.output for gap in outputs if not math.isfinite(gap.worst)]
-    undefined += [
-        n.path for n in layers if n.distance is not None and not math.isfinite(n.distance)
-    ]
-    if undefined:
-        return "not measured", f"{undefined[0]}: NaN or infinity, in training mode or at inference"
     large = [layer for layer in layers if layer.large]
     if large:
         far = max(large, key=lambda layer: layer.distance or 0.0)
@@ -218,6 +211,12 @@ def _verdict(
             f"{far.distance:.2g} standard deviations away, the variances differ by a factor of "
             f"{far.factor:.2g}"
         )
+    undefined = [gap.output for gap in outputs if not math.isfinite(gap.worst)]
+    undefined += [
+        n.path for n in layers if n.distance is not None and not math.isfinite(n.distance)
+    ]
+    if undefined:
+        return "not measured", f"{undefined[0]}: NaN or infinity, in training mode or at inference"
     worst = max(outputs, key=lambda gap: gap.worst)
     if not layers and worst.worst > rounding * max(worst.scale, 1.0):
         return "large", (
@@ -226,10 +225,12 @@ def _verdict(
         )
     if not layers:
         return "ok", "no batch normalization: training and inference compute the same"
-    unmeasured = [layer for layer in layers if layer.distance is None]
+    unmeasured = [layer for layer in layers if layer.distance is None and layer.note != FROZEN]
     if unmeasured:
         return "not measured", f"{unmeasured[0].path}: {unmeasured[0].note or 'no row to compare'}"
     far = max(layers, key=lambda layer: layer.distance or 0.0)
+    if far.distance is None:
+        return "ok", f"{far.path} and all others: {FROZEN}"
     reason = (
         f"the moving statistics are those of the data, to {far.distance:.2g} standard deviations "
         f"(in {far.path})"
@@ -243,7 +244,7 @@ def _mode_difference(
     name: str, rows: int, inference: np.ndarray, training: np.ndarray
 ) -> ModeDifference:
     inference, training = as_array(inference), as_array(training)
-    difference = np.abs(training - inference)
+    difference = absolute_difference(inference, training)
     sums = float(difference.max()), float(difference.sum()), difference.size
     return ModeDifference(name, rows, *sums, float(np.abs(inference).max()))
 

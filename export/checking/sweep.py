@@ -1,6 +1,5 @@
 """All data, a part at a time, through the Keras model and the artefacts."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -76,11 +75,7 @@ class Sweep:
             )
         for rows, case in part.samples.batches(part.samples.count):
             given = {name: y[rows] for name, y in labels.items()}
-            gap = self.gap(case.inputs, given)
-            if rows.start and rows.stop - rows.start < len(case.rows):
-                # Filled up with samples that have counted: its labels alone are new.
-                gap = dataclasses.replace(gap, outputs=(), layers=())
-            found.append(Partial(gap=gap))
+            found.append(Partial(gap=self.gap(case.inputs, given)))
         return merge(found)
 
     def _measured(self, artifact: Opened, batch: Batch, source: str) -> Measured:

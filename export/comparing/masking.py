@@ -24,7 +24,10 @@ def mask_fills(model: Any) -> dict[str, float]:
         Fill values by input name; empty where the model masks nothing.
     """
     tensors = _sequences(model)
-    told = {id(tensor): fill for tensor, fill, _ in _masks(model) if fill is not None}
+    told: dict[int, float] = {}
+    for tensor, fill, _ in _masks(model):
+        if fill is not None:
+            told.setdefault(id(tensor), fill)
     found = {name: told[id(tensor)] for name, tensor in tensors.items() if id(tensor) in told}
     for name, tensor in tensors.items():
         covered = [

@@ -49,14 +49,19 @@ def staged(
             work.mkdir(parents=True)
             yield work / target.name
             _require_free(target, overwrite, is_folder)
-            if beside is not None:  # whatever ends this now, it is no other file's
-                target.with_name(beside).unlink(missing_ok=True)
-            if overwrite:
-                _take_place(work / target.name, target)
-            else:
-                _move(work / target.name, target)
-            if beside is not None and (work / beside).exists():
-                (work / beside).replace(target.with_name(beside))
+            with contextlib.ExitStack() as undo:
+                old = None if beside is None else target.with_name(beside)
+                if old is not None and old.exists():  # it never stands beside another file
+                    away = work / f"{old.name}.old"
+                    old.replace(away)
+                    undo.callback(away.replace, old)
+                if overwrite:
+                    _take_place(work / target.name, target)
+                else:
+                    _move(work / target.name, target)
+                undo.pop_all()
+            if old is not None and (work / old.name).exists():
+                (work / old.name).replace(old)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:

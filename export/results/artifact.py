@@ -151,10 +151,10 @@ class ArtifactResult:
     def atol_needed(self) -> float | None:
         """The smallest atol with which every output passes, with this rtol; None if none does."""
         compared = [c for output in self.outputs for c in output.comparisons]
-        needed = [
-            c.atol_needed for c in compared if c.problem is None and c.atol_needed is not None
-        ]
-        return max(needed) if needed and len(needed) == len(compared) else None
+        needed = [0.0 if c.passed and c.atol_needed is None else c.atol_needed for c in compared]
+        if not compared or any(c.problem is not None for c in compared) or None in needed:
+            return None
+        return max(atol or 0.0 for atol in needed)
 
     @property
     def by_rms(self) -> bool:

@@ -19,7 +19,7 @@ class OutputComparison:
         atol: absolute tolerance used.
         max_abs: worst |actual - expected|.
         max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
-        atol_needed: smallest atol that passes with this rtol.
+        atol_needed: smallest atol that passes with this rtol; None where integers differ.
         used: |actual - expected| / (atol + rtol |expected|), the share of the tolerance that is
             used, up to 1 where it passes: of the element that needs `atol_needed`, or of the one
             that differs most, whichever uses more.

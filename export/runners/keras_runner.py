@@ -49,7 +49,7 @@ class KerasRunner(Runner):
         return {name: _as_numpy(name, tensor) for name, tensor in outputs.items()}
 
     @property
-    def read(self) -> set[int]:
+    def variables_read(self) -> set[int]:
         """The ids of the variables that the model reads."""
         return {id(variable) for variable in self._function.graph.variables}
 

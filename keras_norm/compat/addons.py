@@ -78,8 +78,8 @@ def _require_same_equations(cell: NormLSTMCell, epsilon: float) -> None:
         "normalize_carry=True)"
     )
     for slot in NormLSTMCell.SLOTS:
-        cls, config = cell.slots.templates.get(slot, (None, {}))
-        if cls is not LayerNormalization or not cell.normalize_carry:
+        cls, config = cell.slots.templates.get(slot, (object, {}))
+        if not (issubclass(cls, LayerNormalization) and cell.normalize_carry):
             raise ValueError(
                 "tfa.rnn.LayerNormLSTMCell normalizes the kernel, the recurrence and the state, "
                 f"and carries the normalized state. {make}."

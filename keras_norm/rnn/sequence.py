@@ -12,7 +12,8 @@ from keras_norm.rnn.replaceable import ReplaceableRNN
 
 UNCOVERED = (
     "compiled=True covers tanh and sigmoid with LayerNormalization (its ddof and epsilon_placement "
-    "as they are), RMSNormalization, TimestepBatchNormalization or no norm in the slots, without "
+    "as they are), RMSNormalization, TimestepBatchNormalization or no norm in the slots, epsilons "
+    "of rows above 0, without "
     "unroll, norm_form='joint', normalize_carry, reset_after=False and tf.debugging's checks. {} "
     "'{}' is none of these: leave compiled at 'auto'."
 )

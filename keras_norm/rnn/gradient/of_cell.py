@@ -125,17 +125,19 @@ def _is_overridden(cell: type[NormCell]) -> bool:
 
 
 def _norm(layer: Any, training: bool) -> Norm | bool:
-    """The norm that a slot's layer computes, None for no layer, False for one not covered."""
+    """The norm that a slot's layer computes, None for no layer, False for one not covered.
+
+    Rows that fill a batch up are zeros, which a norm of rows divides by its epsilon.
+    """
     if layer is None:
         return None
-    if getattr(layer, "epsilon", None) == 0.0:  # rows that fill a batch up are zeros
-        return False
     if type(layer) is LayerNormalization:
-        covered = layer.epsilon_placement == "inside" and layer.ddof == 0
+        covered = layer.epsilon_placement == "inside" and layer.ddof == 0 and layer.epsilon > 0
         return covered and RowNorm(True, layer.epsilon)
     if type(layer) is TimestepBatchNormalization:
         return BatchNorm(layer.epsilon, learning=bool(training and layer.trainable))
-    return type(layer) is RMSNormalization and RowNorm(False, layer.epsilon)
+    covered = type(layer) is RMSNormalization and layer.epsilon > 0
+    return covered and RowNorm(False, layer.epsilon)
 
 
 def _places_of_batch_norms(cell: NormCell, spec: Spec) -> dict[str, list[Place]]:

@@ -336,4 +336,14 @@ def test_a_slot_that_is_frozen_has_no_gap():
     layer.cell.kernel_norm.trainable = layer.cell.recurrent_norm.trainable = False
     gap = measure_gap(model, DATA)
     assert gap.worst == pytest.approx(0.0, abs=1e-6)
-    assert [norm.distance for norm in gap.layers] == [0.0, 0.0]
+    assert [norm.distance for norm in gap.layers] == [None, None]
+    assert gap.verdict == "ok"
+    assert "frozen" in gap.reason
+
+
+def test_equal_infinities_are_no_difference_and_hide_none():
+    x = keras.Input((None, 3), name="x")
+    masked = keras.ops.where(x > 0, x, -np.inf)
+    model = keras.Model(x, [masked, keras.layers.BatchNormalization()(x)])
+    gap = measure_gap(model, {"x": DATA["x"] + 9.0})
+    assert gap.verdict == "large"

@@ -213,15 +213,3 @@ def test_what_is_dropped_closes_what_it_opened(folder):
     del measure
     gc.collect()
     assert closed
-
-
-def test_rows_that_fill_a_batch_up_count_in_no_statistics():
-    x = keras.Input(batch_shape=(30, 6, 3), name="x")
-    norm = keras.layers.BatchNormalization()
-    model = keras.Model(x, norm(x))
-    norm.moving_mean.assign(X[:60].mean(axis=(0, 1)))
-    norm.moving_variance.assign(X[:60].var(axis=(0, 1)))
-    found = Measure(model, KerasRunner(model))(X[:65])
-    (statistics,) = found.gap.layers
-    np.testing.assert_allclose(statistics.positions, [[60 * 6]])
-    np.testing.assert_allclose(statistics.mean, [X[:60].mean(axis=(0, 1))], atol=1e-6)

@@ -205,16 +205,37 @@ def test_what_belongs_to_it_is_moved_with_it_and_an_old_one_goes(tmp_path):
     assert not beside.exists()
 
 
-def test_a_file_never_stands_beside_what_belongs_to_another(tmp_path, monkeypatch):
+def write_both(target, beside):
+    with staged(target, True, beside) as path:
+        path.write_text("2")
+        path.with_name(beside).write_text("of 2")
+
+
+def interrupt_move_of(name, monkeypatch):
+    """The move of a file of this name into its place is interrupted."""
+    replace = pathlib.Path.replace
+
+    def interrupted(path, target):
+        if path.name == name and path.parent != target.parent and ".tmp" not in str(target):
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    monkeypatch.setattr(pathlib.Path, "replace", interrupted)
+
+
+@pytest.mark.parametrize(
+    ("moved", "left", "beside_left"), [("model", "1", "of 1"), ("model.proof", "2", None)]
+)
+def test_a_file_never_stands_beside_what_belongs_to_another(
+    tmp_path, monkeypatch, moved, left, beside_left
+):
     target, beside = tmp_path / "model", tmp_path / "model.proof"
     with staged(target, beside=beside.name) as path:
         path.write_text("1")
         path.with_name(beside.name).write_text("of 1")
 
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pathlib.Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt), staged(target, True, beside.name) as path:
-        path.write_text("2")
-    assert not beside.exists()
+    interrupt_move_of(moved, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        write_both(target, beside.name)
+    assert target.read_text() == left
+    assert (beside.read_text() if beside.exists() else None) == beside_left
