@@ -14,7 +14,6 @@ from keras_norm.rnn.gradient.programs import (
     array,
     batch_norms_at,
     read,
-    read_gates,
     stack,
     unstack,
 )
@@ -70,13 +69,13 @@ def backward(
     cell, units, dtype = CELLS[spec.cell], spec.units, kept["saved"][0].dtype
     time = tf.shape(kept["saved"][0])[0]
     path_arrays = unstack(path)
-    arrays = unstack((d_outputs, kept, grams, statistics, setting.mask))
+    arrays = unstack((d_outputs, kept, projected, grams, statistics, setting.mask))
     array_of, steps, dropout = spec.gradients, setting.steps, setting.dropout
 
     def body(k: Any, d_states: Any, groups: Any, terms: Any, d_norms: Any) -> Any:
         t = steps - 1 - k
         old, new = read(path_arrays, t), read(path_arrays, t + 1)
-        d_output, kept, grams, statistics, alive = read(arrays, t)
+        d_output, kept, xs, grams, statistics, alive = read(arrays, t)
         row_statistics = kept["row_statistics"]
         batch_norms = batch_norms_at(spec, vectors, alive, statistics=statistics)
         row_norm = StateNorm(of_rows(spec.state), *vectors.of("state"), row_statistics["state"])
@@ -87,8 +86,7 @@ def backward(
             d = [tf.where(alive[0], x, zero) for x in d]
         step = cell.backward(kept["saved"], old, new, d, batch_norms.get(STATE, row_norm))
 
-        x_gates = read_gates(spec, projected[0], t) if projected else []
-        products = {"kernel": x_gates, "recurrent": kept["product"]}
+        products = {"kernel": xs, "recurrent": kept["product"]}
         by_array, d_vectors = _group_gradients(spec, step, batch_norms, products)
         dys = [by_array[i] for i in array_of["recurrent"]]
         hs = under(dropout, old[0])
@@ -115,7 +113,8 @@ def backward(
     groups = [array(dtype, time, rows, widths[i]) for i in range(len(widths))]
     normed = kept["row_statistics"]["recurrent"]
     terms = [[array(dtype, time, rows, 1) for _ in of_group] for of_group in normed]
-    d_norms = {place: [tf.zeros([units], dtype)] * 2 for place in spec.batch_norms}
+    sizes = {place: spec.columns_of(place) for place in spec.batch_norms}
+    d_norms = {p: [tf.zeros([s.stop - s.start], dtype)] * 2 for p, s in sizes.items()}
     d_norms[STATE] = [tf.zeros([units], dtype)] * (0 if spec.state is None else 2)
     _, d_states, groups, terms, d_norms = tf.while_loop(
         lambda k, *_: k < steps, body, (0, d_states, groups, terms, d_norms)
@@ -132,20 +131,18 @@ def _group_gradients(
     """Gradients of the groups of x W and h U, and of the gammas and betas of batch norms, by place.
 
     Those of the groups, (batch, width), are in the arrays that `Spec.gradients` tells. `products`
-    are the gates of x W ("kernel") and of h U ("recurrent"), where a batch norm stands.
+    are [x W] ("kernel") and [h U] ("recurrent"), where a batch norm stands.
     """
     cell, array_of = CELLS[spec.cell], spec.gradients
     by_array: dict[int, Any] = {}
     d_vectors = {STATE: step.norm}
     for side, gradient_of in (("kernel", cell.KERNEL), ("recurrent", cell.RECURRENT)):
-        for group, gates in enumerate(spec.gates):
-            dys = list(step.groups[gradient_of[group]])
-            for k, (gate, _) in enumerate(gates):
-                place = Place(side, gate)
-                if place in batch_norms:
-                    a = products[side][gate]
-                    dys[k], d_vectors[place] = batch_norms[place].backward(a, dys[k])
-            by_array[array_of[side][group]] = tf.concat(dys, axis=1)
+        for group, columns in enumerate(spec.columns):
+            dy, place = tf.concat(step.groups[gradient_of[group]], axis=1), Place(side, group)
+            if place in batch_norms:
+                a = products[side][0][:, columns]
+                dy, d_vectors[place] = batch_norms[place].backward(a, dy)
+            by_array[array_of[side][group]] = dy
     return by_array, d_vectors
 
 

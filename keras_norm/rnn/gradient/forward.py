@@ -33,7 +33,7 @@ class Forward(NamedTuple):
     `states` are the last ones. `path` has an array (time + 1, batch, units) for each state, from
     the initial one on: for all of them where a backward pass follows, for h where its path is the
     output. `kept` is what a backward pass needs besides, as `Spec.kept` names it. `statistics` are
-    those that each learning batch norm used, and `variances` (time, units) those of the batch.
+    those that each learning batch norm used, and `variances` (time, width) those of the batch.
     """
 
     states: list[Any]
@@ -63,7 +63,8 @@ def forward(
     widths = spec.kept if training else {}
     rows = projected.shape[1]  # an eager array that no step has written wants to know
     kept = tf.nest.map_structure(lambda width: array(dtype, time, rows, width), widths)
-    learned = [[array(dtype, time, units) for _ in range(3)] for _ in spec.learning]
+    sizes = [spec.columns_of(place) for place in spec.learning]
+    learned = [[array(dtype, time, s.stop - s.start) for _ in range(3)] for s in sizes]
 
     def body(t: Any, states: Any, path: Any, kept: Any, learned: Any) -> Any:
         x, moving, alive = read(arrays, t)
@@ -86,7 +87,7 @@ def forward(
                     "recurrent": u_statistics,
                     "state": row_norm.statistics,
                 },
-                "product": u_gates[: len(kept["product"])],
+                "product": [u] * len(kept["product"]),
             }
             kept = tf.nest.map_structure(lambda a, x: a.write(t, x), kept, row)
         of_batch = [batch_norms[place] for place in spec.learning]
@@ -116,16 +117,16 @@ def _normalize(
     gamma, beta = vectors.of(side)
     normed, statistics = [], []
     groups = zip(spec.gates, spec.columns, spec.norms(side), spec.shifted(side), strict=True)
-    for group, columns, norm, shifted in groups:
+    for k, (group, columns, norm, shifted) in enumerate(groups):
         row_norm = of_rows(norm)
         of_group = product_statistics(a[:, columns], row_norm, shifted) if row_norm else []
         statistics.append(of_group)
+        if Place(side, k) in batch_norms:
+            y = batch_norms[Place(side, k)].forward(a[:, columns])
+            normed += tf.split(y, len(group), axis=1)
+            continue
         for gate, columns_of_gate in group:
             y = gates[gate]
-            batch_norm = batch_norms.get(Place(side, gate))
-            if batch_norm is not None:
-                normed.append(batch_norm.forward(y))
-                continue
             if of_group:
                 r, *means = of_group
                 y = (y - means[0] if means else y) * r * gamma[columns_of_gate]

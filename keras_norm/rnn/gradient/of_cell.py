@@ -85,11 +85,7 @@ def run(
     layers = cell.slot_layers()
     places = _places_of_batch_norms(cell, spec)
     time = tf.shape(sequences)[1]
-    moving = [
-        statistics
-        for slot, there in places.items()
-        for statistics in _moving_statistics(layers[slot], there, time, spec.dtype)
-    ]
+    moving = [_moving_statistics(layers[slot], time, spec.dtype) for slot in places]
     masks = [] if mask is None else [mask[:, :, None]]
     setting = Setting(moving, masks, *dropout_masks)
     given = Arguments([sequences], list(states), *_weights(cell, spec))
@@ -103,11 +99,9 @@ def run(
     if of_place:
         alive = tf.ones(tf.shape(sequences)[:2], "bool") if mask is None else mask
         count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
-    for slot, there in places.items():
-        if there[0] in of_place:
-            gates = zip(*(of_place[place] for place in there), strict=True)
-            mean, variance = [tf.concat(of_gates, axis=1) for of_gates in gates]
-            learned[slot] = layers[slot].batch_statistics(mean, variance, count, FEWEST)
+    for slot, place in places.items():
+        if place in of_place:
+            learned[slot] = layers[slot].batch_statistics(*of_place[place], count, FEWEST)
     return tf.ensure_shape(path[0], sizes) if path else None, states, learned
 
 
@@ -140,23 +134,21 @@ def _norm(layer: Any, training: bool) -> Norm | bool:
     return covered and RowNorm(False, layer.epsilon)
 
 
-def _places_of_batch_norms(cell: NormCell, spec: Spec) -> dict[str, list[Place]]:
-    """The places, of one gate each, that the batch norm in each slot has."""
+def _places_of_batch_norms(cell: NormCell, spec: Spec) -> dict[str, Place]:
+    """The place that the batch norm in each slot has."""
     places = {
-        slot: [Place(side, gate) for gate, _ in gates]
+        slot: Place(side, group)
         for side, slots in zip(("kernel", "recurrent"), slots_of(cell), strict=True)
-        for slot, gates in zip(slots, spec.gates, strict=True)
+        for group, slot in enumerate(slots)
     }
-    places["state_norm"] = [STATE]
-    return {slot: there for slot, there in places.items() if there[0] in spec.batch_norms}
+    places["state_norm"] = STATE
+    return {slot: place for slot, place in places.items() if place in spec.batch_norms}
 
 
-def _moving_statistics(layer: Any, places: list[Place], time: Any, dtype: str) -> list[Statistics]:
-    """The moving statistics (time, units) that stand for each timestep, for each place."""
+def _moving_statistics(layer: Any, time: Any, dtype: str) -> Statistics:
+    """The moving statistics (time, width) that stand for each timestep."""
     mean, variance = layer.statistics_at(tf.range(time), dtype)
-    r = tf.math.rsqrt(variance + layer.epsilon)
-    gates = [tf.split(s, len(places), axis=1) for s in (mean, r)]
-    return list(map(Statistics, *gates))
+    return Statistics(mean, tf.math.rsqrt(variance + layer.epsilon))
 
 
 def _gamma(layer: Any) -> Any:

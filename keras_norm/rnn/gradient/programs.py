@@ -53,7 +53,7 @@ class Arguments(NamedTuple):
 class Setting(NamedTuple):
     """What a recurrence has besides: no gradient goes there.
 
-    `moving` are the moving statistics (time, units) of each batch norm, in the order of
+    `moving` are the moving statistics (time, width) of each batch norm, in the order of
     `Spec.batch_norms`; `mask` is [] or [bool (batch, time, 1)]; `input_dropout` and `dropout` are
     the factors of x (batch, features) and of h (batch, units), none, one, or one for each gate. In
     a part of the batch all are time first, `dropout` alone is left of the factors, and `steps` is
@@ -73,8 +73,7 @@ def batch_norms_at(
     """The batch norms at one timestep; `moving` or `statistics` are those of `BatchNormStep`."""
     norms = {}
     for k, (place, norm) in enumerate(spec.batch_norms.items()):
-        start = place.gate * spec.units
-        gamma, beta = [vector[start : start + spec.units] for vector in vectors.of(place.side)]
+        gamma, beta = [vector[spec.columns_of(place)] for vector in vectors.of(place.side)]
         given = {name: rows[k] for name, rows in statistics.items()}
         norms[place] = BatchNormStep(norm, gamma, beta, alive, **given)
     return norms

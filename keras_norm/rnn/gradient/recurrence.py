@@ -307,13 +307,13 @@ def _gradients(
         for (mask, _), part in zip(product.blocks, parts, strict=True):
             dxs[mask] = dxs[mask] + part
         blocks = product.kernel_gradient(xs, statistics, terms, dy)
-        d_kernel += _with_vectors(blocks, back.norms, spec, "kernel", group)
+        d_kernel += _with_vectors(blocks, back.norms, "kernel", group)
     for group, product in enumerate(recurrent):
         dy = _rows(back.groups[spec.gradients["recurrent"][group]])
         statistics = row_statistics["recurrent"][group]
         terms = [_rows(term) for term in back.row_terms[group]]
         blocks = product.kernel_gradient(rows, statistics, terms, dy)
-        d_recurrent += _with_vectors(blocks, back.norms, spec, "recurrent", group)
+        d_recurrent += _with_vectors(blocks, back.norms, "recurrent", group)
     dw, *d_kernel_vectors = _side_by_side(d_kernel)
     du, *d_recurrent_vectors = _side_by_side(d_recurrent)
     d_state_norm = back.norms[STATE] or [tf.zeros_like(v) for v in vectors.of("state")]
@@ -327,12 +327,11 @@ def _gradients(
 
 
 def _with_vectors(
-    blocks: list[list[Any]], norms: dict[Place, list[Any]], spec: Spec, side: str, group: int
+    blocks: list[list[Any]], norms: dict[Place, list[Any]], side: str, group: int
 ) -> list[list[Any]]:
     """The gradients of a product's blocks, with those of gamma and beta from the loop, if any."""
-    places = [Place(side, gate) for gate, _ in spec.gates[group]]
-    vectors = [norms[place] for place in places if place in norms]
-    return [[_side_by_side(blocks)[0], *_side_by_side(vectors)]] if vectors else blocks
+    vectors = norms.get(Place(side, group))
+    return [[_side_by_side(blocks)[0], *vectors]] if vectors else blocks
 
 
 def _side_by_side(blocks: list[list[Any]]) -> list[Any]:

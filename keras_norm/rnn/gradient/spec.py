@@ -11,13 +11,10 @@ Norm = RowNorm | BatchNorm | None
 
 
 class Place(NamedTuple):
-    """Where a batch norm stands: on a gate of x W ("kernel") or h U ("recurrent"), or the "state".
-
-    A batch norm of a group of columns is one of each of its gates.
-    """
+    """Where a batch norm stands: a group of x W ("kernel") or h U ("recurrent"), or the "state"."""
 
     side: str
-    gate: int = 0
+    group: int = 0
 
 
 STATE = Place("state")
@@ -54,6 +51,10 @@ class Spec(NamedTuple):
         gates = iter([(gate, slice(a, b)) for gate, (a, b) in enumerate(pairwise(ends))])
         return [list(islice(gates, n)) for n in CELLS[self.cell].GROUPS]
 
+    def columns_of(self, place: Place) -> slice:
+        """The columns that a batch norm has, of all that its side has."""
+        return slice(0, self.units) if place == STATE else self.columns[place.group]
+
     def blocks(self, side: str) -> list[list[tuple[int, slice]]]:
         """For each group, the products that it is made of: the dropout mask, and the columns."""
         masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
@@ -88,10 +89,9 @@ class Spec(NamedTuple):
     def batch_norms(self) -> dict[Place, BatchNorm]:
         """The batch norms, by their places: those of x W, of h U, then that of the state."""
         norms = {
-            Place(side, gate): norm
+            Place(side, group): norm
             for side in ("kernel", "recurrent")
-            for group, norm in zip(self.gates, self.norms(side), strict=True)
-            for gate, _ in group
+            for group, norm in enumerate(self.norms(side))
         }
         norms[STATE] = self.state
         return {place: norm for place, norm in norms.items() if isinstance(norm, BatchNorm)}
@@ -106,7 +106,7 @@ class Spec(NamedTuple):
         """The arrays that the forward loop keeps for the backward one, by their widths.
 
         "saved" are the cell's own; "row_statistics" those of the norms of rows, of each group of
-        both sides, and of the state; "product" the gates of h U, which batch norms need.
+        both sides, and of the state; "product" is [h U], where batch norms need it.
         Each is an array of its own: XLA does not vectorize what reads one array in two places.
         """
         product = any(place.side == "recurrent" for place in self.batch_norms)
@@ -116,7 +116,7 @@ class Spec(NamedTuple):
         return {
             "saved": [self.units] * CELLS[self.cell].SAVED,
             "row_statistics": {**of_rows, "state": [1] * of_state},
-            "product": [self.units] * (product * self.columns[-1].stop // self.units),
+            "product": [self.columns[-1].stop] * product,
         }
 
     @property
