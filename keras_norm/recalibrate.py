@@ -48,16 +48,16 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
     Args:
         model: a built model that can be rebuilt from its config.
         data: an array or tensor, a dict of them, or, for a model that takes a list of inputs, a
-            list or tuple of them, cut into batches of 32, or as many as the model takes (what is
-            left over fills none then, and is not used); or an iterable of batches, such as a
-            tf.data.Dataset or a keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
+            list or tuple of them, cut into batches of 32, or of the size that a stateful model has
+            (what is left over fills none then, and is not used); or an iterable of batches, such as
+            a tf.data.Dataset or keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
         steps: number of batches to use; None for all.
 
     Returns:
         The number of batches used.
 
     Raises:
-        TypeError: `model` is none.
+        TypeError: `model` is something else.
         ValueError: there is no batch, or none with two sequences where statistics of timesteps need
             them; a statistic is not finite; the data may be (x, y), are ragged, or do not fit; all
             batch normalizations are frozen; the model cannot be rebuilt. It is then as it was.
@@ -126,7 +126,11 @@ class Recalibrator:
         for pool in self._pools:
             pool.reset()
         used = 0
-        for x in islice(_batches(self._model, data), steps):
+        # What a Sequential model was first called on gives its inputs a size that it does not hold
+        # others to: only states do.
+        inputs = getattr(self._model, "inputs", None) if self._stateful else None
+        fixed = inputs[0].shape[0] if inputs else None
+        for x in islice(_batches(self._model, data, fixed), steps):
             try:
                 self._run(x)
             except Exception as error:  # whatever a layer raises: an id beyond an embedding's, say
@@ -198,8 +202,8 @@ class _Pool:
             give(layer.update_count, self.batches)
 
 
-def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
-    """The inputs of each batch."""
+def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
+    """The inputs of each batch, where it is fixed all of that size."""
     several = isinstance(getattr(model, "input", None), list | tuple)
     if isinstance(data, tuple) and not (several and len(data) == len(model.inputs)):
         raise ValueError(
@@ -212,7 +216,6 @@ def _batches(model: keras.Model, data: Any) -> Iterator[Any]:
     listed = several and isinstance(data, list | tuple)
     if one or (listed and all(hasattr(array, "__array__") for array in data)):
         arrays = keras.tree.map_structure(np.asarray, data)
-        fixed = next((x.shape[0] for x in getattr(model, "inputs", None) or () if x.shape[0]), None)
         size, rows = fixed or BATCH, len(keras.tree.flatten(arrays)[0])
         for start in range(0, rows // fixed * fixed if fixed else rows, size):
             yield keras.tree.map_structure(lambda a, s=start: a[s : s + size], arrays)

@@ -412,11 +412,21 @@ def test_what_a_model_inside_was_compiled_with_does_not_matter():
     assert_has_statistics_of(layer, X)
 
 
-def test_a_model_of_one_batch_size_has_batches_of_that():
+def test_a_stateful_model_has_batches_of_its_size():
     layer = keras_norm.BatchNormalization()
-    model = keras.Sequential([keras.Input(batch_shape=(16, 4)), layer])
-    assert keras_norm.recalibrate(model, X) == 4
+    rows = keras.layers.Reshape((1, 4))
+    inputs = keras.Input(batch_shape=(16, 4))
+    hidden = keras.layers.SimpleRNN(2, stateful=True)(rows(layer(inputs)))
+    assert keras_norm.recalibrate(keras.Model(inputs, hidden), X) == 4
     assert_has_statistics_of(layer, X[:64])
+
+
+def test_the_batch_that_a_model_was_first_called_on_binds_no_other():
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([layer])
+    model(X[:48])
+    assert keras_norm.recalibrate(model, X) == 3
+    assert_has_statistics_of(layer, X)
 
 
 def test_data_that_the_model_does_not_take_are_refused_in_one_line():
