@@ -226,3 +226,12 @@ def test_operations_without_a_kernel_that_are_replaced():
     added = tf.function(lambda x: tf.raw_ops.AccumulateNV2(inputs=[x, x], shape=[2]))
     np.testing.assert_array_equal(added(tf.ones([2])), [2, 2])
     assert {"AccumulateNV2"} == keras_internals.REWRITTEN
+
+
+def test_the_reason_of_an_error_in_a_graph_is_what_the_operation_said():
+    calls = "Graph execution error:\n\nDetected at node x defined at (most recent call last):\n"
+    lost = calls + "<stack traces unavailable>\nno such id\n\t [[{{node x}}]]"
+    told = calls + '  File "a.py", line 1, in f\n\nno such id\n\t [[{{node x}}]]'
+    wrapped = f"Exception encountered when calling L.call().\n\n\x1b[1m{told}\x1b[0m\n\nArguments:"
+    for text in (lost, told, wrapped):
+        assert keras_internals.reason(ValueError(text)).splitlines()[0] == "no such id"

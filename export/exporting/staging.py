@@ -40,8 +40,9 @@ def staged(
         NotADirectoryError: a parent of `target` is a file.
     """
     _require_free(target, overwrite, is_folder)
-    if beside is not None and target.with_name(beside).is_dir():
-        raise FileExistsError(f"{target.with_name(beside)} is a folder, where a file is to be")
+    other = None if beside is None else target.with_name(beside)
+    if other is not None and other.is_dir():
+        raise FileExistsError(f"{other} is a folder, where a file is to be")
     made = missing_folders(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
@@ -50,18 +51,17 @@ def staged(
             yield work / target.name
             _require_free(target, overwrite, is_folder)
             with contextlib.ExitStack() as undo:
-                old = None if beside is None else target.with_name(beside)
-                if old is not None and old.exists():  # it never stands beside another file
-                    away = work / f"{old.name}.old"
-                    old.replace(away)
-                    undo.callback(away.replace, old)
+                if other is not None and other.exists():  # it never stands beside another file
+                    away = work / f"{other.name}.old"
+                    other.replace(away)
+                    undo.callback(away.replace, other)
                 if overwrite:
                     _take_place(work / target.name, target)
                 else:
                     _move(work / target.name, target)
                 undo.pop_all()
-            if old is not None and (work / old.name).exists():
-                (work / old.name).replace(old)
+            if other is not None and (work / other.name).exists():
+                (work / other.name).replace(other)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:

@@ -151,10 +151,9 @@ class ArtifactResult:
     def atol_needed(self) -> float | None:
         """The smallest atol with which every output passes, with this rtol; None if none does."""
         compared = [c for output in self.outputs for c in output.comparisons]
-        needed = [0.0 if c.passed and c.atol_needed is None else c.atol_needed for c in compared]
-        if not compared or any(c.problem is not None for c in compared) or None in needed:
+        if any(c.problem or (c.atol_needed is None and not c.passed) for c in compared):
             return None
-        return max(atol or 0.0 for atol in needed)
+        return max((c.atol_needed or 0.0 for c in compared), default=None)
 
     @property
     def by_rms(self) -> bool:

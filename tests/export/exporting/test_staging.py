@@ -3,8 +3,10 @@ import pathlib
 
 import pytest
 
+from keras_norm.export import export_onnx, export_saved_model, export_tflite
 from keras_norm.export.exporting import staging
 from keras_norm.export.exporting.staging import replace_text, staged
+from tests.export import models
 
 
 def test_the_target_appears_only_at_the_end(tmp_path):
@@ -239,3 +241,19 @@ def test_a_file_never_stands_beside_what_belongs_to_another(
         write_both(target, beside.name)
     assert target.read_text() == left
     assert (beside.read_text() if beside.exists() else None) == beside_left
+
+
+@pytest.mark.parametrize(
+    ("export", "name"),
+    [(export_saved_model, "model"), (export_tflite, "model.tflite"), (export_onnx, "model.onnx")],
+)
+def test_what_stands_there_is_refused_before_the_model_runs(tmp_path, export, name):
+    if name.endswith("onnx"):
+        pytest.importorskip("tf2onnx")
+    calls = []
+    model = models.with_function(lambda x: calls.append(x) or x)
+    calls.clear()
+    (tmp_path / name).mkdir() if name == "model" else (tmp_path / name).touch()
+    with pytest.raises(FileExistsError):
+        export(model, tmp_path / name)
+    assert not calls
