@@ -85,4 +85,5 @@ def _growth(axes: matplotlib.axes.Axes, results: Results) -> None:
     batch, _, inputs, units = measured[0].shape
     axes.set(xlabel=f"T at (B, D, H) = ({batch}, {inputs}, {units})", ylabel="milliseconds")
     axes.grid(color="gainsboro", linewidth=0.6)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.set_ylim(top=3 * axes.get_ylim()[1])  # above the lines, the legend
+    axes.legend(frameon=False, fontsize=8, loc="upper left", handlelength=3)
