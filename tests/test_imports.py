@@ -33,6 +33,7 @@ TENSORFLOW = {
     "keras_norm.rnn.gradient.forward",
     "keras_norm.rnn.gradient.norms",
     "keras_norm.rnn.gradient.of_cell",
+    "keras_norm.rnn.gradient.parts",
     "keras_norm.rnn.gradient.products",
     "keras_norm.rnn.gradient.programs",
     "keras_norm.rnn.gradient.recurrence",

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_norm.ops.projection import under
 from keras_norm.rnn.gradient.cells import CELLS, StepGradients
 from keras_norm.rnn.gradient.norms import BatchNormStep, StateNorm, Statistics, of_rows
-from keras_norm.rnn.gradient.products import block_gradient, block_of, row_terms
+from keras_norm.rnn.gradient.products import block_gradient, blocks_of, row_terms, split
 from keras_norm.rnn.gradient.programs import (
     Setting,
     Vectors,
@@ -105,16 +105,16 @@ def backward(
         return k + 1, before, groups, terms, d_norms
 
     widths = {
-        i: columns.stop - columns.start
+        i: width
         for of_groups in array_of.values()
-        for i, columns in zip(of_groups, spec.columns, strict=True)
+        for i, width in zip(of_groups, spec.widths(), strict=True)
     }
     rows = kept["saved"][0].shape[1]
     groups = [array(dtype, time, rows, widths[i]) for i in range(len(widths))]
     normed = kept["row_statistics"]["recurrent"]
     terms = [[array(dtype, time, rows, 1) for _ in of_group] for of_group in normed]
-    sizes = {place: spec.columns_of(place) for place in spec.batch_norms}
-    d_norms = {p: [tf.zeros([s.stop - s.start], dtype)] * 2 for p, s in sizes.items()}
+    sizes = {place: spec.widths(place.side)[place.group] for place in spec.batch_norms}
+    d_norms = {place: [tf.zeros([size], dtype)] * 2 for place, size in sizes.items()}
     d_norms[STATE] = [tf.zeros([units], dtype)] * (0 if spec.state is None else 2)
     _, d_states, groups, terms, d_norms = tf.while_loop(
         lambda k, *_: k < steps, body, (0, d_states, groups, terms, d_norms)
@@ -137,10 +137,10 @@ def _group_gradients(
     by_array: dict[int, Any] = {}
     d_vectors = {STATE: step.norm}
     for side, gradient_of in (("kernel", cell.KERNEL), ("recurrent", cell.RECURRENT)):
-        for group, columns in enumerate(spec.columns):
-            dy, place = tf.concat(step.groups[gradient_of[group]], axis=1), Place(side, group)
+        for group, gradient in enumerate(gradient_of):
+            dy, place = tf.concat(step.groups[gradient], axis=1), Place(side, group)
             if place in batch_norms:
-                a = products[side][0][:, columns]
+                a = split(products[side][0], spec.widths())[group]
                 dy, d_vectors[place] = batch_norms[place].backward(a, dy)
             by_array[array_of[side][group]] = dy
     return by_array, d_vectors
@@ -164,17 +164,17 @@ def _product_gradients(
     d_hs: list[Any] = [0.0] * len(hs)
     terms = []
     kernels, grams_left, sums_left = map(iter, (recurrent, grams, sums))
-    groups = zip(spec.columns, spec.blocks("recurrent"), dys, statistics, strict=True)
-    for columns, blocks, dy, of_group in groups:
-        es = [block_of(dy, columns, block) @ next(kernels) for _, block in blocks]
+    gammas = split(vectors.recurrent_gamma, spec.widths())
+    groups = zip(gammas, spec.masks("recurrent"), dys, statistics, strict=True)
+    for gamma, masks, dy, of_group in groups:
+        es = [block @ next(kernels) for block in blocks_of(dy, len(masks))]
         of_row: list[Any] = []
         if of_group:
-            gamma = vectors.recurrent_gamma[columns]
-            of_row = row_terms([hs[mask] for mask, _ in blocks], es, of_group, dy, gamma)
+            of_row = row_terms([hs[mask] for mask in masks], es, of_group, dy, gamma)
             es = [
                 block_gradient(of_group, of_row, e, next(grams_left), next(sums_left)) for e in es
             ]
         terms.append(of_row)
-        for (mask, _), e in zip(blocks, es, strict=True):
+        for mask, e in zip(masks, es, strict=True):
             d_hs[mask] = d_hs[mask] + e
     return d_hs, terms

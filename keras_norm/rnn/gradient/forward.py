@@ -13,6 +13,7 @@ from keras_norm.rnn.gradient.norms import (
     of_rows,
     product_statistics,
 )
+from keras_norm.rnn.gradient.products import split
 from keras_norm.rnn.gradient.programs import (
     Arguments,
     Setting,
@@ -63,8 +64,8 @@ def forward(
     widths = spec.kept if training else {}
     rows = projected.shape[1]  # an eager array that no step has written wants to know
     kept = tf.nest.map_structure(lambda width: array(dtype, time, rows, width), widths)
-    sizes = [spec.columns_of(place) for place in spec.learning]
-    learned = [[array(dtype, time, s.stop - s.start) for _ in range(3)] for s in sizes]
+    sizes = [spec.widths(place.side)[place.group] for place in spec.learning]
+    learned = [[array(dtype, time, size) for _ in range(3)] for size in sizes]
 
     def body(t: Any, states: Any, path: Any, kept: Any, learned: Any) -> Any:
         x, moving, alive = read(arrays, t)
@@ -114,21 +115,22 @@ def _normalize(
     batch_norms: dict[Place, BatchNormStep],
 ) -> tuple[list[Any], list[Any]]:
     """The gates of a product `a` under their norms, and the row statistics of each group."""
-    gamma, beta = vectors.of(side)
+    gamma, beta = (tf.split(vector, len(gates)) for vector in vectors.of(side))
     normed, statistics = [], []
-    groups = zip(spec.gates, spec.columns, spec.norms(side), spec.shifted(side), strict=True)
-    for k, (group, columns, norm, shifted) in enumerate(groups):
+    of_groups = split(a, spec.widths())
+    groups = zip(spec.gates, of_groups, spec.norms(side), spec.shifted(side), strict=True)
+    for k, (group, y, norm, shifted) in enumerate(groups):
         row_norm = of_rows(norm)
-        of_group = product_statistics(a[:, columns], row_norm, shifted) if row_norm else []
+        of_group = product_statistics(y, row_norm, shifted) if row_norm else []
         statistics.append(of_group)
         if Place(side, k) in batch_norms:
-            y = batch_norms[Place(side, k)].forward(a[:, columns])
+            y = batch_norms[Place(side, k)].forward(y)
             normed += tf.split(y, len(group), axis=1)
             continue
-        for gate, columns_of_gate in group:
+        for gate in group:
             y = gates[gate]
             if of_group:
                 r, *means = of_group
-                y = (y - means[0] if means else y) * r * gamma[columns_of_gate]
-            normed.append(y + beta[columns_of_gate])
+                y = (y - means[0] if means else y) * r * gamma[gate]
+            normed.append(y + beta[gate])
     return normed, statistics

@@ -36,35 +36,33 @@ from keras_norm.rnn.gradient.norms import RowNorm, row_mean
 class Product(NamedTuple):
     """One group of columns of x W or h U.
 
+    It is made of blocks, equally wide, which stand side by side.
+
     Args:
         norm: its norm, or None.
-        columns: where it stands among all columns.
-        blocks: what it is made of: for each, the number of the dropout mask and the columns.
-        kernel: W (features, all columns), centred as far as `Spec.centred`.
-        gamma: (all columns,).
+        masks: the number of the dropout mask of each block.
+        kernel: W (features, n), centred as far as `Spec.centred`.
+        gamma: (n,).
     """
 
     norm: RowNorm | None
-    columns: slice
-    blocks: list[tuple[int, slice]]
+    masks: list[int]
     kernel: Any
     gamma: Any
 
     @property
     def kernels(self) -> list[Any]:
         """W of each block."""
-        return [self.kernel[:, columns] for _, columns in self.blocks]
+        return self.split(self.kernel)
 
     @property
     def scaled_kernels(self) -> list[Any]:
         """Gamma W of each block; W without a norm."""
-        if self.norm is None:
-            return self.kernels
-        return [self.kernel[:, columns] * self.gamma[columns] for _, columns in self.blocks]
+        return self.split(self.kernel if self.norm is None else self.kernel * self.gamma)
 
-    def split(self, dy: Any) -> list[Any]:
-        """The columns of each block of a gradient of this group."""
-        return [block_of(dy, self.columns, columns) for _, columns in self.blocks]
+    def split(self, a: Any) -> list[Any]:
+        """The columns of each block."""
+        return blocks_of(a, len(self.masks))
 
     def input_gradient(
         self, xs: Sequence[Any], statistics: list[Any], dy: Any
@@ -82,22 +80,23 @@ class Product(NamedTuple):
         ]
         if self.norm is None:
             return es, []
-        rows = [xs[mask] for mask, _ in self.blocks]
-        terms = row_terms(rows, es, statistics, dy, self.gamma[self.columns])
+        rows = [xs[mask] for mask in self.masks]
+        terms = row_terms(rows, es, statistics, dy, self.gamma)
         second = [tf.matmul(x, gram(kernel)) for x, kernel in zip(rows, self.kernels, strict=True)]
         parts = zip(es, second, map(row_sums, self.kernels), strict=True)
         return [block_gradient(statistics, terms, *part) for part in parts], terms
 
     def kernel_gradient(
         self, xs: Sequence[Any], statistics: list[Any], terms: list[Any], dy: Any
-    ) -> list[list[Any]]:
-        """dW, dgamma and dbeta of each block; arguments as above."""
+    ) -> list[Any]:
+        """[dW, dgamma, dbeta]; arguments as above."""
         gradients = []
-        for (mask, columns), d in zip(self.blocks, self.split(dy), strict=True):
-            x, kernel, gamma = xs[mask], self.kernel[:, columns], self.gamma[columns]
-            r, means = statistics[:1], statistics[1:]
-            # The columns beside x bring the sum of dy, and of r m dy.
-            beside = [tf.ones_like(x[:, :1]), *[r[0] * m for m in means]]
+        r, means = statistics[:1], statistics[1:]
+        # The columns beside x bring the sum of dy, and of r m dy.
+        beside = [tf.ones([tf.shape(dy)[0], 1], dy.dtype), *[r[0] * m for m in means]]
+        blocks = self.kernels, self.split(self.gamma), self.split(dy)
+        for mask, kernel, gamma, d in zip(self.masks, *blocks, strict=True):
+            x = xs[mask]
             rows = tf.concat([r[0] * x if r else x, *beside], axis=1)
             products = tf.matmul(rows, d, transpose_a=True)
             q, dbeta, rest = tf.split(products, [x.shape[1], 1, len(means)])
@@ -109,12 +108,22 @@ class Product(NamedTuple):
                 dw = dw - tf.matmul(x, p, transpose_a=True)
             dgamma = tf.reduce_sum(kernel * q, axis=0) - tf.reduce_sum(rest, axis=0)
             gradients.append([dw, dgamma, dbeta[0]])
-        return gradients
+        return side_by_side(gradients)
 
 
-def block_of(dy: Any, group: slice, columns: slice) -> Any:
-    """Some columns of a gradient of a group, both counted among all columns."""
-    return dy[:, columns.start - group.start : columns.stop - group.start]
+def split(a: Any, widths: list[int]) -> list[Any]:
+    """The columns of each group."""
+    return [a] if len(widths) == 1 else tf.split(a, widths, axis=-1)
+
+
+def blocks_of(a: Any, blocks: int) -> list[Any]:
+    """The columns of each block of a group."""
+    return split(a, [a.shape[-1] // blocks] * blocks)
+
+
+def side_by_side(arrays: list[list[Any]]) -> list[Any]:
+    """Lists of arrays as one list, of all their columns."""
+    return arrays[0] if len(arrays) == 1 else [tf.concat(a, -1) for a in zip(*arrays, strict=True)]
 
 
 def row_terms(
@@ -163,12 +172,13 @@ def gram(kernel: Any) -> Any:
     return tf.matmul(kernel, kernel, transpose_b=True)
 
 
-def centre(kernel: Any, columns: list[slice], centred: list[bool]) -> Any:
-    """The kernel less the mean of each row, in those groups of columns that are to be centred."""
-    groups = []
-    for group, take_off in zip(columns, centred, strict=True):
-        part = kernel[:, group]
-        if take_off:
-            part = part - tf.reduce_mean(part, axis=1, keepdims=True)
-        groups.append(part)
-    return tf.concat(groups, axis=1)
+def centre(kernel: Any, widths: list[int], centred: list[bool]) -> Any:
+    """The kernel less the mean of each row, in those groups of columns that are to be centred.
+
+    The gradient of it is the same of its gradient.
+    """
+    groups = split(kernel, widths)
+    for k, part in enumerate(groups):
+        if centred[k]:
+            groups[k] = part - tf.reduce_mean(part, axis=1, keepdims=True)
+    return side_by_side([[group] for group in groups])[0]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_norm.rnn.gradient.norms import BatchNormStep, Statistics
+from keras_norm.rnn.gradient.products import split
 from keras_norm.rnn.gradient.spec import Place, Spec
 
 # Traces that are kept, the latest used: some eight for each kind of cell, its norms and its units,
@@ -73,7 +74,8 @@ def batch_norms_at(
     """The batch norms at one timestep; `moving` or `statistics` are those of `BatchNormStep`."""
     norms = {}
     for k, (place, norm) in enumerate(spec.batch_norms.items()):
-        gamma, beta = [vector[spec.columns_of(place)] for vector in vectors.of(place.side)]
+        groups = [split(vector, spec.widths(place.side)) for vector in vectors.of(place.side)]
+        gamma, beta = [of_groups[place.group] for of_groups in groups]
         given = {name: rows[k] for name, rows in statistics.items()}
         norms[place] = BatchNormStep(norm, gamma, beta, alive, **given)
     return norms
@@ -86,8 +88,9 @@ def array(dtype: Any, time: Any, *shape: int | None) -> Any:
 
 def unstack(tensors: Any) -> Any:
     """Arrays to be read in a loop, of any structure of tensors."""
+    empty = functools.partial(tf.TensorArray, size=0, dynamic_size=True, clear_after_read=False)
     return tf.nest.map_structure(
-        lambda x: array(x.dtype, tf.shape(x)[0], *x.shape[1:]).unstack(x), tensors
+        lambda x: empty(x.dtype, element_shape=x.shape[1:]).unstack(x), tensors
     )
 
 
@@ -102,7 +105,7 @@ def read_gates(spec: Spec, a: Any, t: Any) -> list[Any]:
     Each is a slice of the whole: XLA does not vectorize what takes gates from one slice.
     """
     size = [1, tf.shape(a)[1], spec.units]
-    starts = range(0, spec.columns[-1].stop, spec.units)
+    starts = range(0, sum(spec.widths()), spec.units)
     return [tf.slice(a, [t, 0, start], size)[0] for start in starts]
 
 

@@ -13,27 +13,10 @@ from keras_norm.keras_internals import xla_compiles
 from keras_norm.ops.projection import multiply, under
 from keras_norm.rnn.gradient.backward import backward
 from keras_norm.rnn.gradient.forward import Forward, forward
-from keras_norm.rnn.gradient.products import centre, gram, row_sums
+from keras_norm.rnn.gradient.parts import Parting, Plan, gradient_of_parts, parting_of, parts_of
+from keras_norm.rnn.gradient.products import Product, gram, row_sums, side_by_side
 from keras_norm.rnn.gradient.programs import Arguments, Setting, Vectors, compiled, traced
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
-
-# XLA compiles a program for every size that comes by. Where the graph does not know them (`fit`
-# leaves the batch open), lengths and the rows of a part are rounded up to one of these: a hundred
-# lengths are a dozen programs, and a smaller last batch of 32 has the program of the others.
-LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
-ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
-
-
-class Plan(NamedTuple):
-    """How the batch is run: in how many parts, side by side; whether batch and time are open.
-
-    Layers that return sequences have the programs of those that do not: a stack compiles once.
-    """
-
-    parts: int
-    open_batch: bool
-    open_time: bool
-    return_sequences: bool
 
 
 def recurrence(
@@ -81,13 +64,13 @@ class Outcome(NamedTuple):
     """What a recurrence gives.
 
     `results` have a gradient: h at every timestep, where it is asked for, and the last states;
-    `statistics` are mean and variance of each learning batch norm; `kept` is, of each part, x W and
-    what its loop left.
+    `statistics` are mean and variance of each learning batch norm; `kept` is, of each part, what it
+    was given, x W, and what its loop left.
     """
 
     results: list[Any]
     statistics: list[tuple[Any, Any]]
-    kept: list[tuple[Any, Forward]]
+    kept: list[tuple[Arguments, Setting, Any, Forward]]
 
 
 def _outcome(
@@ -96,16 +79,15 @@ def _outcome(
     """Run a recurrence; for a second gradient nothing is compiled."""
     around, of_loop = (traced, compiled) if compiles else (functools.partial, functools.partial)
     of_part = around(_forward, spec, of_loop(forward, spec, training))
-    kept = [of_part(*part) for part in _parts(spec, plan, given, setting)]
-    batch, time = tf.unstack(tf.shape(given.xs[0])[:2])
-    lefts = [left for _, left in kept]
-    states = zip(*(left.states for left in lefts), strict=True)
-    results = [tf.concat(of_parts, axis=0)[:batch] for of_parts in states]
+    _tell_rows(spec, given)
+    parting = parting_of(plan, given.xs[0])
+    kept = [(*part, *of_part(*part)) for part in parts_of(spec, parting, given, setting)]
+    lefts = [left for *_, left in kept]
+    results = list(map(parting.join, *(left.states for left in lefts)))
     if plan.return_sequences:
-        path = tf.concat([left.path[0][1:] for left in lefts], axis=1)
-        results.insert(0, _time_major(path)[:batch, :time])
+        results.insert(0, parting.join_over_time(*(left.path[0][1:] for left in lefts)))
     statistics = [
-        (s.mean[:time], variance[:time])
+        (s.mean[: parting.time], variance[: parting.time])
         for s, variance in zip(lefts[0].statistics, lefts[0].variances, strict=True)
     ]
     return Outcome(results, statistics, kept)
@@ -115,29 +97,23 @@ def _gradient_of_outcome(
     spec: Spec,
     plan: Plan,
     given: Arguments,
-    setting: Setting,
-    kept: list[tuple[Any, Forward]],
+    input_dropout: list[Any],
+    kept: list[tuple[Arguments, Setting, Any, Forward]],
     d_results: list[Any],
 ) -> Arguments:
     """The gradients of all that is given."""
-    with tf.GradientTape() as tape:
-        tape.watch(given)
-        parts = _parts(spec, plan, given, setting)
-    rows = tf.shape(parts[0][0].states[0])[0]
-    time = tf.shape(parts[0][0].xs[0])[0]
+    batch, time, _ = tf.unstack(tf.shape(given.xs[0]))
+    length, rows, _ = tf.unstack(tf.shape(kept[0][0].xs[0]))
+    parting = Parting(plan.parts, batch, time, rows, length)
     if plan.return_sequences:
-        d_path = _time_major(_filled(d_results[0], [plan.parts * rows, time]))
+        d_paths = parting.split_over_time(d_results[0])
     else:
-        d_path = tf.zeros([time, plan.parts * rows, spec.units], spec.dtype)
-    d_states = d_results[plan.return_sequences :]
-    d_states = [_filled(d, [plan.parts * rows]) for d in d_states]
-    of_part, gradients = traced(_gradients, spec), []
-    for k, (part, of_loop) in enumerate(zip(parts, kept, strict=True)):
-        here = slice(k * rows, (k + 1) * rows)
-        d_here = d_path[:, here], [d[here] for d in d_states]
-        gradients.append(of_part(*part, *of_loop, *d_here))
-    arguments = [part for part, _ in parts]
-    return tape.gradient(arguments, given, gradients, unconnected_gradients="zero")
+        d_paths = [tf.zeros([length, rows, spec.units], spec.dtype)] * plan.parts
+    d_states = [parting.split(d) for d in d_results[plan.return_sequences :]]
+    of_part = traced(_gradients, spec)
+    d_lefts = zip(d_paths, map(list, zip(*d_states, strict=True)), strict=True)
+    gradients = [of_part(*part, *d_left) for part, d_left in zip(kept, d_lefts, strict=True)]
+    return gradient_of_parts(spec, parting, given, input_dropout, gradients)
 
 
 def _gradient(
@@ -145,7 +121,7 @@ def _gradient(
     plan: Plan,
     given: Arguments,
     setting: Setting,
-    kept: list[tuple[Any, Forward]],
+    kept: list[tuple[Arguments, Setting, Any, Forward]],
     d_results: list[Any],
 ) -> Arguments:
     """The gradient by hand. Its own is that of the loop as TensorFlow differentiates it."""
@@ -154,7 +130,8 @@ def _gradient(
     def first(*both: Any) -> Any:
         given, d_results = both
         at, d = tf.nest.map_structure(tf.stop_gradient, both)
-        gradients = traced(_gradient_of_outcome, spec, plan)(at, setting, kept, d)
+        of_outcome = traced(_gradient_of_outcome, spec, plan)
+        gradients = of_outcome(at, setting.input_dropout, kept, d)
 
         def second(*dd: Any) -> Any:
             _require_second_gradient(dd[0])
@@ -186,71 +163,10 @@ def _require_second_gradient(x: Any) -> None:
         )
 
 
-def _parts(
-    spec: Spec, plan: Plan, given: Arguments, setting: Setting
-) -> list[tuple[Arguments, Setting]]:
-    """The parts of the batch, filled up to the sizes that programs are compiled for."""
-    _tell_rows(spec, given)
-    (sequences,), dropout = given.xs, setting.input_dropout
-    batch, time = tf.unstack(tf.shape(sequences)[:2])
-    rows, length = -(-batch // plan.parts), time
-    if plan.open_batch:
-        # As many as two parts would have together: so a batch norm's programs are as few.
-        rows = _rounded(-(-batch // 2), ROWS) * (2 // plan.parts)
-    if plan.open_time:
-        length = _rounded(time, LENGTHS)
-    size = [plan.parts * rows, length]
-
-    factors = [tf.cast(m[:, None, :], spec.dtype) for m in dropout]
-
-    def over_time(x: Any) -> Any:
-        return _time_major(_filled(tf.cast(x, spec.dtype), size))
-
-    def over_batch(x: Any) -> Any:
-        return _filled(tf.cast(x, spec.dtype), size[:1])
-
-    xs = [over_time(x) for x in under(factors, tf.cast(sequences, spec.dtype))]
-    states = list(map(over_batch, given.states))
-    mask = [_time_major(_filled(m, size)) for m in setting.mask]
-    moving = tf.nest.map_structure(lambda row: _filled(row, [length]), setting.moving)
-    masks = list(map(over_batch, setting.dropout))
-    kernel, recurrent = (
-        centre(kernel, spec.columns, spec.centred(side))
-        for side, kernel in (("kernel", given.kernel), ("recurrent", given.recurrent))
-    )
-    parts = []
-    for part in range(plan.parts):
-        here = slice(part * rows, (part + 1) * rows)
-        of_part = [x[:, here] for x in xs], [s[here] for s in states]
-        arguments = Arguments(*of_part, kernel, recurrent, given.vectors)
-        # A part without rows takes one turn: pfor stacks no array that nothing was written to.
-        steps = tf.where(part * rows < batch, time, tf.minimum(time, 1))
-        rows_of = [m[:, here] for m in mask], [m[here] for m in masks]
-        parts.append((arguments, Setting(moving, rows_of[0], [], rows_of[1], steps)))
-    return parts
-
-
 def _tell_rows(spec: Spec, given: Arguments) -> None:
     """Let a trace, which is one for every batch, know how many rows the kernels have."""
     given.kernel.set_shape([given.xs[0].shape[-1], None])
     given.recurrent.set_shape([spec.units, None])
-
-
-def _rounded(n: Any, sizes: list[int]) -> Any:
-    """The least of the sizes that n does not exceed."""
-    return tf.constant(sizes)[tf.searchsorted(sizes, n[None])[0]]
-
-
-def _filled(x: Any, sizes: list[Any]) -> Any:
-    """X with zeros after it, so that its first axes have these sizes."""
-    there = tf.unstack(tf.shape(x)[: len(sizes)])
-    missing = [[0, size - n] for size, n in zip(sizes, there, strict=True)]
-    return tf.pad(x, missing + [[0, 0]] * (len(x.shape) - len(sizes)))
-
-
-def _time_major(x: Any) -> Any:
-    """Batch and time in each other's place."""
-    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
 def _forward(spec: Spec, loop: Any, given: Arguments, setting: Setting) -> tuple[Any, Forward]:
@@ -279,7 +195,7 @@ def _gradients(
         (mask, u)
         for product in recurrent
         if product.norm is not None
-        for (mask, _), u in zip(product.blocks, product.kernels, strict=True)
+        for mask, u in zip(product.masks, product.kernels, strict=True)
     ]
     learned = dict(zip(spec.learning, left.statistics, strict=True))
     moving = dict(zip(spec.batch_norms, setting.moving, strict=True))
@@ -297,25 +213,26 @@ def _gradients(
         setting._replace(moving=[]),
     )
 
-    row_statistics = tf.nest.map_structure(_rows, left.kept["row_statistics"])
-    dxs = [tf.zeros([], spec.dtype) for _ in xs]
-    d_kernel, d_recurrent = [], []
-    for group, product in enumerate(kernel):
-        dy = _rows(back.groups[spec.gradients["kernel"][group]])
-        statistics = row_statistics["kernel"][group]
-        parts, terms = product.input_gradient(xs, statistics, dy)
-        for (mask, _), part in zip(product.blocks, parts, strict=True):
+    statistics = tf.nest.map_structure(_rows, left.kept["row_statistics"])
+    dys = {side: [_rows(back.groups[k]) for k in own] for side, own in spec.gradients.items()}
+    dxs, terms = [tf.zeros([], spec.dtype) for _ in xs], []
+    for product, *of_group in zip(kernel, statistics["kernel"], dys["kernel"], strict=True):
+        parts, of_rows = product.input_gradient(xs, *of_group)
+        terms.append(of_rows)
+        for mask, part in zip(product.masks, parts, strict=True):
             dxs[mask] = dxs[mask] + part
-        blocks = product.kernel_gradient(xs, statistics, terms, dy)
-        d_kernel += _with_vectors(blocks, back.norms, "kernel", group)
-    for group, product in enumerate(recurrent):
-        dy = _rows(back.groups[spec.gradients["recurrent"][group]])
-        statistics = row_statistics["recurrent"][group]
-        terms = [_rows(term) for term in back.row_terms[group]]
-        blocks = product.kernel_gradient(rows, statistics, terms, dy)
-        d_recurrent += _with_vectors(blocks, back.norms, "recurrent", group)
-    dw, *d_kernel_vectors = _side_by_side(d_kernel)
-    du, *d_recurrent_vectors = _side_by_side(d_recurrent)
+
+    def of_kernel(side: str, products: list[Product], xs: list[Any], terms: Any) -> list[Any]:
+        gradients = []
+        groups = zip(products, statistics[side], terms, dys[side], strict=True)
+        for group, (product, *of_group) in enumerate(groups):
+            dw, *vectors = product.kernel_gradient(xs, *of_group)
+            gradients.append([dw, *back.norms.get(Place(side, group), vectors)])
+        return side_by_side(gradients)
+
+    dw, *d_kernel_vectors = of_kernel("kernel", kernel, xs, terms)
+    terms = tf.nest.map_structure(_rows, back.row_terms)
+    du, *d_recurrent_vectors = of_kernel("recurrent", recurrent, rows, terms)
     d_state_norm = back.norms[STATE] or [tf.zeros_like(v) for v in vectors.of("state")]
     return Arguments(
         [tf.reshape(dx, tf.shape(x)) for dx, x in zip(dxs, given.xs, strict=True)],
@@ -326,18 +243,6 @@ def _gradients(
     )
 
 
-def _with_vectors(
-    blocks: list[list[Any]], norms: dict[Place, list[Any]], side: str, group: int
-) -> list[list[Any]]:
-    """The gradients of a product's blocks, with those of gamma and beta from the loop, if any."""
-    vectors = norms.get(Place(side, group))
-    return [[_side_by_side(blocks)[0], *vectors]] if vectors else blocks
-
-
-def _side_by_side(blocks: list[list[Any]]) -> list[Any]:
-    return [tf.concat(parts, axis=-1) for parts in zip(*blocks, strict=True)]
-
-
 def _rows(a: Any) -> Any:
     """(time, batch, width) as rows."""
     return tf.reshape(a, [-1, a.shape[-1]])
@@ -345,4 +250,5 @@ def _rows(a: Any) -> Any:
 
 def _over_time(a: Any, like: Any) -> Any:
     """Rows as (time, batch, width), with the time and batch of another."""
-    return tf.reshape(a, tf.concat([tf.shape(like)[:2], [a.shape[-1]]], axis=0))
+    time, batch, _ = tf.unstack(tf.shape(like))
+    return tf.reshape(a, [time, batch, a.shape[-1]])

@@ -1,11 +1,11 @@
 """What a recurrence is: all that its XLA programs depend on, but sizes."""
 
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from keras_norm.rnn.gradient.cells import CELLS
 from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, of_rows
-from keras_norm.rnn.gradient.products import Product
+from keras_norm.rnn.gradient.products import Product, split
 
 Norm = RowNorm | BatchNorm | None
 
@@ -39,26 +39,20 @@ class Spec(NamedTuple):
     recurrent_masks: int
 
     @property
-    def columns(self) -> list[slice]:
-        """The columns of each group."""
-        ends = accumulate((n * self.units for n in CELLS[self.cell].GROUPS), initial=0)
-        return [slice(a, b) for a, b in pairwise(ends)]
+    def gates(self) -> list[list[int]]:
+        """The gates of each group."""
+        ends = accumulate(CELLS[self.cell].GROUPS, initial=0)
+        return [list(range(a, b)) for a, b in pairwise(ends)]
 
-    @property
-    def gates(self) -> list[list[tuple[int, slice]]]:
-        """The gates of each group: the number and the columns of each."""
-        ends = range(0, self.columns[-1].stop + 1, self.units)
-        gates = iter([(gate, slice(a, b)) for gate, (a, b) in enumerate(pairwise(ends))])
-        return [list(islice(gates, n)) for n in CELLS[self.cell].GROUPS]
+    def widths(self, side: str = "kernel") -> list[int]:
+        """The number of columns of each group of one side, named as in a `Place`."""
+        gates = (1,) if side == "state" else CELLS[self.cell].GROUPS
+        return [n * self.units for n in gates]
 
-    def columns_of(self, place: Place) -> slice:
-        """The columns that a batch norm has, of all that its side has."""
-        return slice(0, self.units) if place == STATE else self.columns[place.group]
-
-    def blocks(self, side: str) -> list[list[tuple[int, slice]]]:
-        """For each group, the products that it is made of: the dropout mask, and the columns."""
-        masks = self.kernel_masks if side == "kernel" else self.recurrent_masks
-        return self.gates if masks > 1 else [[(0, columns)] for columns in self.columns]
+    def masks(self, side: str) -> list[list[int]]:
+        """The dropout masks of each group: one, or one for each of its gates."""
+        own = (self.kernel_masks if side == "kernel" else self.recurrent_masks) > 1
+        return [gates if own else [0] for gates in self.gates]
 
     def shifted(self, side: str) -> list[bool]:
         """Whether the norm of each group of one side takes off the mean of its rows itself.
@@ -67,8 +61,8 @@ class Spec(NamedTuple):
         kernel are centred (`products.centre`), and those of the product with them.
         """
         return [
-            isinstance(norm, RowNorm) and norm.centred and len(blocks) > 1
-            for norm, blocks in zip(self.norms(side), self.blocks(side), strict=True)
+            isinstance(norm, RowNorm) and norm.centred and len(masks) > 1
+            for norm, masks in zip(self.norms(side), self.masks(side), strict=True)
         ]
 
     def centred(self, side: str) -> list[bool]:
@@ -116,7 +110,7 @@ class Spec(NamedTuple):
         return {
             "saved": [self.units] * CELLS[self.cell].SAVED,
             "row_statistics": {**of_rows, "state": [1] * of_state},
-            "product": [self.columns[-1].stop] * product,
+            "product": [sum(self.widths())] * product,
         }
 
     @property
@@ -138,6 +132,7 @@ class Spec(NamedTuple):
 
     def products(self, side: str, kernel: Any, gamma: Any) -> list[Product]:
         """The groups of x W, or of h U, with their kernels and their norms of rows."""
+        kernels, gammas = (split(a, self.widths()) for a in (kernel, gamma))
         norms = map(of_rows, self.norms(side))
-        groups = zip(norms, self.columns, self.blocks(side), strict=True)
-        return [Product(*group, kernel, gamma) for group in groups]
+        groups = zip(norms, self.masks(side), kernels, gammas, strict=True)
+        return [Product(*group) for group in groups]

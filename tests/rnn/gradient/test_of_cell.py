@@ -134,11 +134,3 @@ def test_known_sizes_are_not_rounded(sizes):
     layer = kinds.build(LSTM, LAYER_NORM)
     tf.function(lambda x: layer(x, training=True), autograph=False)(tf.constant(kinds.inputs(7, 5)))
     assert sizes == {(5, 4)}
-
-
-@pytest.mark.parametrize("sizes", [recurrence.ROWS, recurrence.LENGTHS], ids=["rows", "lengths"])
-def test_rounding_finds_the_next_size(sizes):
-    assert sizes == sorted(sizes)
-    for n in (1, 2, 5, 16, 17, 33, 1000, 10**6):
-        rounded = int(recurrence._rounded(tf.constant(n), sizes))
-        assert rounded == min(size for size in sizes if size >= n)
