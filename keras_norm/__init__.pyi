@@ -26,6 +26,62 @@ class RMSNormalization(keras.layers.Layer):
         name: Any = None,
     ) -> None: ...
 
+class BatchNormalization(keras.layers.Layer):
+    axis: int
+    beta: Any
+    beta_constraint: Any
+    beta_initializer: Any
+    beta_regularizer: Any
+    center: bool
+    debias: bool
+    epsilon: float
+    gamma: Any
+    gamma_constraint: Any
+    gamma_initializer: Any
+    gamma_regularizer: Any
+    momentum: float | None
+    moving_mean: Any
+    moving_mean_initializer: Any
+    moving_variance: Any
+    moving_variance_initializer: Any
+    renorm: bool
+    renorm_clipping: dict[str, float] | None
+    renorm_momentum: float
+    scale: bool
+    synchronized: bool
+    unbiased_variance: bool
+    update_count: Any
+    virtual_batch_size: int | None
+    def __init__(
+        self,
+        axis: int = -1,
+        momentum: float | None = 0.99,
+        epsilon: float = 0.001,
+        center: bool = True,
+        scale: bool = True,
+        *,
+        debias: bool = False,
+        virtual_batch_size: int | None = None,
+        renorm: bool = False,
+        renorm_clipping: dict[str, float] | None = None,
+        renorm_momentum: float = 0.99,
+        synchronized: bool = False,
+        unbiased_variance: bool = False,
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
 class LayerNormalization(keras.layers.Layer):
     axis: int | Sequence[int]
     beta: Any
@@ -52,6 +108,52 @@ class LayerNormalization(keras.layers.Layer):
         epsilon_placement: str = "inside",
         ddof: int = 0,
         rms_scaling: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class TimestepBatchNormalization(keras.layers.Layer):
+    beta: Any
+    beta_constraint: Any
+    beta_initializer: Any
+    beta_regularizer: Any
+    center: bool
+    debias: bool
+    epsilon: float
+    gamma: Any
+    gamma_constraint: Any
+    gamma_initializer: Any
+    gamma_regularizer: Any
+    max_timesteps: int
+    momentum: float | None
+    moving_mean: Any
+    moving_mean_initializer: Any
+    moving_variance: Any
+    moving_variance_initializer: Any
+    scale: bool
+    unbiased_variance: bool
+    update_count: Any
+    def __init__(
+        self,
+        max_timesteps: int,
+        momentum: float | None = 0.99,
+        epsilon: float = 1e-05,
+        center: bool = True,
+        scale: bool = True,
+        *,
+        debias: bool = True,
+        unbiased_variance: bool = False,
+        moving_mean_initializer: Any = "zeros",
+        moving_variance_initializer: Any = "ones",
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
         beta_regularizer: Any = None,
@@ -351,108 +453,6 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         recurrent_dropout: float = 0.0,
         seed: Any = None,
         *,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class BatchNormalization(keras.layers.Layer):
-    axis: int
-    beta: Any
-    beta_constraint: Any
-    beta_initializer: Any
-    beta_regularizer: Any
-    center: bool
-    debias: bool
-    epsilon: float
-    gamma: Any
-    gamma_constraint: Any
-    gamma_initializer: Any
-    gamma_regularizer: Any
-    momentum: float | None
-    moving_mean: Any
-    moving_mean_initializer: Any
-    moving_variance: Any
-    moving_variance_initializer: Any
-    renorm: bool
-    renorm_clipping: dict[str, float] | None
-    renorm_momentum: float
-    scale: bool
-    synchronized: bool
-    unbiased_variance: bool
-    update_count: Any
-    virtual_batch_size: int | None
-    def __init__(
-        self,
-        axis: int = -1,
-        momentum: float | None = 0.99,
-        epsilon: float = 0.001,
-        center: bool = True,
-        scale: bool = True,
-        *,
-        debias: bool = False,
-        virtual_batch_size: int | None = None,
-        renorm: bool = False,
-        renorm_clipping: dict[str, float] | None = None,
-        renorm_momentum: float = 0.99,
-        synchronized: bool = False,
-        unbiased_variance: bool = False,
-        moving_mean_initializer: Any = "zeros",
-        moving_variance_initializer: Any = "ones",
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class TimestepBatchNormalization(keras.layers.Layer):
-    beta: Any
-    beta_constraint: Any
-    beta_initializer: Any
-    beta_regularizer: Any
-    center: bool
-    debias: bool
-    epsilon: float
-    gamma: Any
-    gamma_constraint: Any
-    gamma_initializer: Any
-    gamma_regularizer: Any
-    max_timesteps: int
-    momentum: float | None
-    moving_mean: Any
-    moving_mean_initializer: Any
-    moving_variance: Any
-    moving_variance_initializer: Any
-    scale: bool
-    unbiased_variance: bool
-    update_count: Any
-    def __init__(
-        self,
-        max_timesteps: int,
-        momentum: float | None = 0.99,
-        epsilon: float = 1e-05,
-        center: bool = True,
-        scale: bool = True,
-        *,
-        debias: bool = True,
-        unbiased_variance: bool = False,
-        moving_mean_initializer: Any = "zeros",
-        moving_variance_initializer: Any = "ones",
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
         activity_regularizer: Any = None,
         trainable: bool = True,
         dtype: Any = None,

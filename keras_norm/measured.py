@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_norm.layers.moving_statistics import MovingStatistics
+from keras_norm.layers.batch_statistics import StatisticsNormalization
 
 
 class Measured:
@@ -36,7 +36,7 @@ class Measured:
         shape = norm.moving_mean.shape
         self.called = False
         self.count, self.mean, self.variance = zeros(shape[:-1]), zeros(shape), zeros(shape)
-        if isinstance(norm, MovingStatistics):
+        if isinstance(norm, StatisticsNormalization):
             update = norm.update_statistics
 
             def updating(mean: Any, variance: Any, count: Any) -> None:

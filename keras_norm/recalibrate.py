@@ -103,7 +103,7 @@ class Recalibrator:
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
         self._seeds = [(seed, np.array(seed)) for seed in seeds]
-        self._pools = [_Pool(*own, Measured(copy)) for own, (_, copy) in pairs]
+        self._measured = [(*own, Measured(copy)) for own, (_, copy) in pairs]
         self._statistics = [v for _, (_, copy) in pairs for v in copy.non_trainable_variables]
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
@@ -123,8 +123,7 @@ class Recalibrator:
             seed.assign(start)
         for layer in self._stateful:
             layer.reset_state()
-        for pool in self._pools:
-            pool.reset()
+        pools = [_Pool(*measured) for measured in self._measured]
         used = 0
         # What a Sequential model was first called on gives its inputs a size that it does not hold
         # others to: only states do.
@@ -136,14 +135,14 @@ class Recalibrator:
             except Exception as error:  # whatever a layer raises: an id beyond an embedding's, say
                 why = reason(error).split("\n")[0]
                 raise ValueError(f"The model does not take the data: {why}") from error
-            for pool in self._pools:
+            for pool in pools:
                 pool.add()
             used += 1
         if not used:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
-        for pool in self._pools:
+        for pool in pools:
             pool.require_statistics()
-        for pool in self._pools:
+        for pool in pools:
             pool.assign()
         return used
 
@@ -153,11 +152,8 @@ class _Pool:
 
     def __init__(self, path: str, layer: Any, measured: Measured) -> None:
         self.path, self.layer, self.measured = path, layer, measured
-
-    def reset(self) -> None:
-        """Forget all batches."""
-        self.measured.reset()
-        shape = self.measured.mean.shape
+        measured.reset()
+        shape = measured.mean.shape
         self.mean, self.variance = np.zeros(shape), np.zeros(shape)
         self.count = np.zeros((*shape[:-1], 1))
         self.batches = np.zeros(shape[:-1], "int64")

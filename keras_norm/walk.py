@@ -6,7 +6,7 @@ from typing import Any
 from keras_norm.keras_internals import sublayers
 
 
-def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def named_layers(layer: Any) -> Iterator[tuple[str, Any]]:
     """Each layer within `layer`, once, with its path: "encoder/lstm/lstm_cell/state_norm".
 
     Layers that were never built are left out: a template that others were made from computes
@@ -14,20 +14,27 @@ def named_layers(layer: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
     Args:
         layer: a Keras model or layer.
-        path: path of `layer`, which every yielded path starts with.
 
     Yields:
         (path, layer) pairs, a layer before the layers inside it.
     """
-    yield from _walk(layer, path, set())
+    seen: set[int] = set()
+
+    def walk(layer: Any, start: str) -> Iterator[tuple[str, Any]]:
+        for child in sublayers(layer):
+            if id(child) not in seen:
+                seen.add(id(child))
+                if child.built:
+                    yield start + child.name, child
+                yield from walk(child, f"{start}{child.name}/")
+
+    yield from walk(layer, "")
 
 
 def is_batch_norm(layer: Any) -> bool:
     """Whether a layer normalizes with moving statistics at inference."""
-    return (
-        getattr(layer, "moving_mean", None) is not None
-        and getattr(layer, "moving_variance", None) is not None
-    )
+    names = ("moving_mean", "moving_variance")
+    return all(getattr(layer, name, None) is not None for name in names)
 
 
 def batch_norms(layer: Any) -> list[tuple[str, Any]]:
@@ -37,14 +44,3 @@ def batch_norms(layer: Any) -> list[tuple[str, Any]]:
     layer more where masked inputs are joined, for their masks.
     """
     return [(path, inner) for path, inner in named_layers(layer) if is_batch_norm(inner)]
-
-
-def _walk(layer: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    for child in sublayers(layer):
-        if id(child) in seen:
-            continue
-        seen.add(id(child))
-        child_path = f"{path}/{child.name}" if path else child.name
-        if child.built:
-            yield child_path, child
-        yield from _walk(child, child_path, seen)

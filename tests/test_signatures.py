@@ -16,7 +16,6 @@ PUBLIC = [cls for cls in NAMES if isinstance(cls, type)]
 REQUIRED = {"units": 3, "max_timesteps": 2}
 INTERNAL = (
     "FeatureNormalization",
-    "MovingStatistics",
     "NormCell",
     "NormRNN",
     "CellLayer",

@@ -122,15 +122,11 @@ class AffineNormalization(Normalization):
 
     def affine_weights(self, rank: int, axes: Sequence[int]) -> dict[str, Any]:
         """Gamma and beta, shaped to broadcast to a tensor of `rank` with features at `axes`."""
-        return {
-            "gamma": None if self.gamma is None else broadcastable(self.gamma, rank, axes),
-            "beta": None if self.beta is None else broadcastable(self.beta, rank, axes),
-        }
+        weights = {"gamma": self.gamma, "beta": self.beta}
+        return {n: None if w is None else broadcastable(w, rank, axes) for n, w in weights.items()}
 
 
 def broadcastable(weight: Any, rank: int, axes: Sequence[int]) -> Any:
     """A weight over `axes`, shaped to broadcast to a tensor of `rank`."""
-    shape = [1] * rank
-    for axis, size in zip(axes, weight.shape, strict=True):
-        shape[axis] = size
-    return ops.reshape(weight, shape)
+    sizes = dict(zip(axes, weight.shape, strict=True))
+    return ops.reshape(weight, [sizes.get(axis, 1) for axis in range(rank)])

@@ -162,7 +162,7 @@ class BatchNormalization(StatisticsNormalization):
             fused=True,
         )
         self.update_statistics(*(ops.reshape(s, (-1,)) for s in batch))
-        return y
+        return ops.cast(y, self.compute_dtype)
 
     def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
         """Move towards one batch's statistics, those that renormalize too."""
@@ -187,7 +187,7 @@ class BatchNormalization(StatisticsNormalization):
         y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), alive)
         ghost_count = ops.shape(x)[0]
         self.update_steps(*(ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch))
-        return ghosts.merge(y, ops.shape(inputs)[0])
+        return ops.cast(ghosts.merge(y, ops.shape(inputs)[0]), self.compute_dtype)
 
     def _moving(self, inputs: Any) -> tuple[Any, Any]:
         """The moving statistics, shaped to broadcast to `inputs`."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from keras import ops
 
-from keras_norm.layers.moving_statistics import move
-
 LIMITS = ("rmax", "rmin", "dmax")
 
 
@@ -90,6 +88,6 @@ def update_renorm(layer: Any, mean: Any, variance: Any, valid: Any) -> None:
         (layer.moving_mean, mean, layer.momentum),
         (layer.moving_stddev, sigma, layer.momentum),
     ):
-        move(average, batch, 1.0 - momentum, valid)
+        layer.move(average, batch, 1.0 - momentum, valid)
     variance = ops.relu(ops.square(layer.moving_stddev) - layer.epsilon)
-    move(layer.moving_variance, variance, 1.0, valid)
+    layer.move(layer.moving_variance, variance, 1.0, valid)

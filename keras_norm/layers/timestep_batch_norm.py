@@ -121,6 +121,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             self.update_steps(mean[0], variance[0], count[0])
         else:
             # A batch too small for statistics has those of the rows of its steps.
-            here = ops.expand_dims(self.is_row_of(ops.max(steps)), -1)
+            row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
+            here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
             self.update_statistics(mean[:1], variance[:1], ops.where(here, count, 0.0))
-        return y
+        return ops.cast(y, self.compute_dtype)

@@ -25,7 +25,7 @@ def one_by_one(
 
     Arguments and results are those of `scan.scan`.
     """
-    time = _length(xs)
+    time = ops.shape(xs[0])[0]
     carry, ys = _loop(step, xs, carry, like, time)
     return carry, _with_static_time(ys, xs)
 
@@ -46,8 +46,9 @@ def in_blocks(
     """
     if xla_compiles() or tf.executing_eagerly():
         return one_by_one(step, xs, carry, like)
-    turns = _traced_once(functools.partial(_turns, _traced_once(step)))
-    time, batch = _length(xs), carry[0].shape[0]
+    traced_once = functools.partial(tf.function, autograph=False)
+    turns = traced_once(functools.partial(_turns, traced_once(step)))
+    time, batch = ops.shape(xs[0])[0], carry[0].shape[0]
     if not rows_alone or (batch is not None and batch < SPLIT):
         carry, ys = turns(xs, carry, like, time)
         return carry, _with_static_time(ys, xs)
@@ -82,7 +83,7 @@ def portable(
     TFLite copies what a loop writes at every turn, as long as it is. So the ys of `BLOCK` steps are
     written in a loop of their own, and block by block to where they stay. No gradient is defined.
     """
-    time = _length(xs)
+    time = ops.shape(xs[0])[0]
 
     def run(start: Any, end: Any, carry: Any, block: Any) -> tuple[Any, Any]:
         def body(t: Any, carry: Any, block: Any) -> Any:
@@ -128,7 +129,7 @@ def _turns(
     like_blocks = [tf.stack([y] * STEPS) for y in like]
     carry, first = _loop(turn, blocks, carry, like_blocks, turns, extra=1)
     carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
-    left = [_zeros(_length(xs) - time, y) for y in like]
+    left = [_zeros(ops.shape(xs[0])[0] - time, y) for y in like]
     ys = zip([tf.reshape(y, [whole, *ops.shape(y)[2:]]) for y in first], rest, left, strict=True)
     return carry, [tf.concat(of_all, axis=0) for of_all in ys]
 
@@ -160,14 +161,6 @@ def _loop(
         lambda t, *_: t < time, body, (0, carry, write), maximum_iterations=time
     )
     return carry, [array.stack()[extra:] for array in ys]
-
-
-def _traced_once(function: Any) -> Any:
-    return tf.function(function, autograph=False)
-
-
-def _length(xs: list[Any]) -> Any:
-    return ops.shape(xs[0])[0]
 
 
 def _checked(

@@ -56,7 +56,7 @@ class NormCell(DeclaredArguments):
             raise ValueError(f"units must be a whole number from 1 on. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
         self.slots = norms.Slots(norm, {slot: n * units for slot, n in slots.items()})
-        self.real_state_sizes = list(_as_list(self.state_size))
+        self.real_state_sizes = keras.tree.flatten(self.state_size)
         if self.slots.count_steps:
             self.state_size = [*self.real_state_sizes, step_counter.DIGITS]
         given = inspect.signature(super().__init__).bind(units, *args, **kwargs).arguments
@@ -127,7 +127,7 @@ class NormCell(DeclaredArguments):
         if not training:
             return [], []
         drawn = self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
-        of_inputs, of_h = ([] if masks is None else _as_list(masks) for masks in drawn)
+        of_inputs, of_h = ([] if masks is None else keras.tree.flatten(masks) for masks in drawn)
         return of_inputs, of_h
 
     def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, Any]:
@@ -142,8 +142,14 @@ class NormCell(DeclaredArguments):
         Returns:
             The output (batch, units), and the states after the step.
         """
-        given = _as_list(states)
-        self._require_all(given)
+        given = keras.tree.flatten(states)
+        if len(given) != len(keras.tree.flatten(self.state_size)):
+            its = f" and its counter, zeros of shape (batch, {step_counter.DIGITS}) at the start"
+            raise ValueError(
+                f"{type(self).__name__} takes {len(self.real_state_sizes)} states"
+                f"{its if self.slots.count_steps else ''}. Received {len(given)}: "
+                "get_initial_state gives them all."
+            )
         counter = given.pop() if self.slots.count_steps else None
 
         def norm(slot: str, x: Any) -> Any:
@@ -163,7 +169,7 @@ class NormCell(DeclaredArguments):
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
         """Zeros for every state."""
-        sizes = _as_list(self.state_size)
+        sizes = keras.tree.flatten(self.state_size)
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
 
     @classmethod
@@ -171,22 +177,9 @@ class NormCell(DeclaredArguments):
         """The cell that `get_config` describes."""
         return cls(**with_norm(config))
 
-    def _require_all(self, states: list[Any]) -> None:
-        if len(states) != len(_as_list(self.state_size)):
-            counter = f"its counter, zeros of shape (batch, {step_counter.DIGITS}) at the start"
-            raise ValueError(
-                f"{type(self).__name__} takes {len(self.real_state_sizes)} states"
-                f"{f' and {counter}' if self.slots.count_steps else ''}. Received {len(states)}: "
-                "get_initial_state gives them all."
-            )
-
 
 def with_norm(config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with its `norm` turned into layers."""
     if config.get("norm") is None:
         return config
     return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}
-
-
-def _as_list(states: Any) -> list[Any]:
-    return list(states) if isinstance(states, list | tuple) else [states]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_norm.layers.batch_statistics import BatchStatistics, StatisticsNormalization
+from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
@@ -37,7 +37,7 @@ class FoldedNorm(NamedTuple):
 
         y = gamma * x / sqrt(mean(x^2) * n / (n - ddof) + epsilon) + beta
 
-    where x is first less its mean, if it is to be centred.
+    where x is first less its mean, if it is to be centred. Nothing depends on the timestep.
     """
 
     gamma: Any
@@ -46,10 +46,7 @@ class FoldedNorm(NamedTuple):
     outside: bool = False
     ddof: int = 0
     centre: bool = False
-
-    def at(self, steps: Any) -> tuple[Any, ...]:
-        """Nothing depends on the timestep."""
-        return ()
+    rows: tuple[Any, ...] = ()
 
     def normalize(self, x: Any, alive: Any) -> tuple[Any, tuple[Any, ...]]:
         """Normalize x."""
@@ -78,42 +75,33 @@ class MovingNorm(NamedTuple):
     ::
 
         y = (x - mean) * scale + beta        scale = gamma / sqrt(variance + epsilon)
+
+    `rows` are mean and scale of every timestep, each (time, width).
     """
 
-    layer: Any
-    gamma: Any
+    rows: tuple[Any, ...]
     beta: Any
-    dtype: str
-
-    def at(self, steps: Any) -> tuple[Any, ...]:
-        """Mean and scale of given timesteps, each (time, width)."""
-        mean, variance = self.layer.statistics_at(steps, self.dtype)
-        scale = ops.rsqrt(variance + self.layer.epsilon)
-        return mean, scale if self.gamma is None else scale * self.gamma
 
     def normalize(self, x: Any, alive: Any, mean: Any, scale: Any) -> tuple[Any, tuple[Any, ...]]:
-        """Normalize x with what `at` gave."""
+        """Normalize x with the rows of its timestep."""
         y = (x - mean) * scale
         return y if self.beta is None else y + self.beta, ()
 
 
 class LearningNorm(NamedTuple):
-    """A batch normalization that learns: with the statistics of the batch at each timestep."""
+    """A batch normalization that learns: with the statistics of the batch at each timestep.
 
+    `rows` are moving mean and variance, for timesteps at which too few sequences are alive.
+    """
+
+    rows: tuple[Any, ...]
     layer: Any
-    dtype: str
-
-    def at(self, steps: Any) -> tuple[Any, ...]:
-        """Moving mean and variance, for timesteps at which too few sequences are alive."""
-        return self.layer.statistics_at(steps, self.dtype)
 
     def normalize(self, x: Any, alive: Any, *moving: Any) -> tuple[Any, tuple[Any, ...]]:
         """Normalize (..., batch, width), and give what the batch tells the moving statistics."""
         rank = len(x.shape)
         # One sequence alone has no variance, whatever the layer's own rule.
-        y, batch = self.layer.normalize_batch(
-            x, rank - 1, [rank - 2], moving, alive, fewest=2, dtype=self.dtype
-        )
+        y, batch = self.layer.normalize_batch(x, rank - 1, [rank - 2], moving, alive, fewest=2)
         return y, tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 
 
@@ -122,10 +110,7 @@ class OtherNorm(NamedTuple):
 
     layer: Any
     training: bool
-
-    def at(self, steps: Any) -> tuple[Any, ...]:
-        """Nothing depends on the timestep."""
-        return ()
+    rows: tuple[Any, ...] = ()
 
     def normalize(self, x: Any, alive: Any) -> tuple[Any, tuple[Any, ...]]:
         """Call the layer; of all timesteps as of so many samples.
@@ -152,7 +137,7 @@ def run(
     return_sequences: bool,
     unroll: bool = False,
     centre: bool = True,
-) -> tuple[Any, list[Any], dict[str, BatchStatistics]]:
+) -> tuple[Any, list[Any], dict[str, Any]]:
     """Run a cell over sequences.
 
     Args:
@@ -171,18 +156,17 @@ def run(
         slot the statistics (time, features) of the batch, for its moving ones to move towards.
     """
     dtype = statistics_dtype(cell.compute_dtype)
-    weights, layers = _prepared(cell, dtype, training, centre and not training)
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)  # time first: narrower than its product
-    alive = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
-    input_masks, recurrent_masks = (_cast_all(masks, dtype) for masks in dropout_masks)
     steps = ops.arange(ops.shape(x)[0])
-    rows = {slot: norm.at(steps) for slot, norm in layers.items()}
+    weights, layers = _prepared(cell, dtype, steps, training, centre and not training)
+    alive = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
+    input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     learned: dict[str, Any] = {}
 
     def norm_all(slot: str, x: Any) -> Any:
         if slot not in layers:
             return x
-        now = [ops.expand_dims(row, 1) for row in rows[slot]]
+        now = [ops.expand_dims(row, 1) for row in layers[slot].rows]
         y, learned[slot] = layers[slot].normalize(x, alive, *now)
         return y
 
@@ -193,7 +177,7 @@ def run(
     def step(states: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
         left = iter(xs)
         x, alive_now = next(left), None if alive is None else next(left)
-        now = {slot: [next(left) for _ in rows[slot]] for slot in looped}
+        now = {slot: [next(left) for _ in layers[slot].rows] for slot in looped}
         batch: dict[str, Any] = {}
 
         def norm(slot: str, x: Any) -> Any:
@@ -207,12 +191,13 @@ def run(
             new = [ops.where(alive_now, n, o) for n, o in zip(new, states, strict=True)]
         return new, [*new[:return_sequences], *(s for slot in learning for s in batch[slot])]
 
-    states = _cast_all(states, dtype)
+    states = [ops.cast(state, dtype) for state in states]
     widths = [cell.slots.widths[slot] for slot in learning]
     like = [s for n in widths for s in (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], dtype))]
+    rows = [row for slot in looped for row in layers[slot].rows]
     states, ys = scan(
         step,
-        [x, *([] if alive is None else [alive]), *(row for slot in looped for row in rows[slot])],
+        [x, *([] if alive is None else [alive]), *rows],
         states,
         [*states[:return_sequences], *like],
         unroll=unroll,
@@ -222,16 +207,16 @@ def run(
     path = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
     for i, slot in enumerate(learning):
         learned[slot] = ys[3 * i : 3 * i + 3]
-    statistics = {slot: BatchStatistics(*batch) for slot, batch in learned.items() if batch}
-    return path, states, statistics
+    return path, states, {slot: batch for slot, batch in learned.items() if batch}
 
 
 def _prepared(
-    cell: NormCell, dtype: str, training: bool, centre: bool
+    cell: NormCell, dtype: str, steps: Any, training: bool, centre: bool
 ) -> tuple[Weights, dict[str, Any]]:
     """The weights of a step, and the norms by slot, with what can be done before the loop done."""
     layers = {
-        slot: _norm(layer, slot, dtype, training) for slot, layer in cell.slot_layers().items()
+        slot: _norm(layer, slot, dtype, steps, training)
+        for slot, layer in cell.slot_layers().items()
     }
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
     centred = [s for s, norm in layers.items() if centre and getattr(norm, "centre", False)]
@@ -255,7 +240,7 @@ def _prepared(
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 
-def _norm(layer: Any, slot: str, dtype: str, training: bool) -> Any:
+def _norm(layer: Any, slot: str, dtype: str, steps: Any, training: bool) -> Any:
     """What computes the same as a slot's layer."""
 
     def weight(name: str) -> Any:
@@ -270,11 +255,14 @@ def _norm(layer: Any, slot: str, dtype: str, training: bool) -> Any:
         return FoldedNorm(weight("scale"), None, layer.epsilon)
     if not isinstance(layer, StatisticsNormalization):
         return OtherNorm(layer, training)
-    if not (training and layer.trainable):
-        return MovingNorm(layer, weight("gamma"), weight("beta"), dtype)
-    if slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
+    learning = training and layer.trainable
+    if learning and slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
         return OtherNorm(layer, training)  # one statistic over all timesteps
-    return LearningNorm(layer, dtype)
+    mean, variance = layer.statistics_at(steps, dtype)
+    if learning:
+        return LearningNorm((mean, variance), layer)
+    gamma, scale = weight("gamma"), ops.rsqrt(variance + layer.epsilon)
+    return MovingNorm((mean, scale if gamma is None else scale * gamma), weight("beta"))
 
 
 def slots_of(cell: NormCell) -> list[list[str]]:
@@ -284,7 +272,3 @@ def slots_of(cell: NormCell) -> list[list[str]]:
         [slot for slot in slots if slot in widths] or list(widths)
         for slots in (KERNEL_SLOTS, RECURRENT_SLOTS)
     ]
-
-
-def _cast_all(tensors: list[Any], dtype: str) -> list[Any]:
-    return [ops.cast(tensor, dtype) for tensor in tensors]

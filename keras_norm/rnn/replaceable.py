@@ -43,8 +43,8 @@ def replaced_loops(loops: Mapping[Any, Loop]) -> Iterator[None]:
 class ReplaceableRNN(keras.layers.RNN):
     """A `keras.layers.RNN` whose loop `replaced_loops` replaces.
 
-    A subclass overrides `own_loop` instead of `inner_loop`, and `own_initial_state` instead of
-    `get_initial_state`.
+    A subclass gives `own_loop`, with the arguments and results of `inner_loop`, instead of that,
+    and may override `own_initial_state` instead of `get_initial_state`.
     """
 
     def get_initial_state(self, batch_size: Any) -> Any:
@@ -69,9 +69,3 @@ class ReplaceableRNN(keras.layers.RNN):
     def own_initial_state(self, batch_size: Any) -> Any:
         """What `get_initial_state` gives, whatever is replaced."""
         return super().get_initial_state(batch_size)
-
-    def own_loop(
-        self, sequences: Any, initial_state: Any, mask: Any, training: bool = False
-    ) -> tuple[Any, Any, Any]:
-        """What `inner_loop` runs, whatever is replaced."""
-        return super().inner_loop(sequences, initial_state, mask, training)

@@ -1,6 +1,6 @@
 """BatchNormalization against Ioffe and Szegedy's algorithms 1 and 2, and against Keras' layer.
 
-How the moving statistics average over batches is in test_moving_statistics.py.
+How the moving statistics average over batches is in test_batch_statistics.py.
 """
 
 import json

@@ -1,6 +1,6 @@
 """TimestepBatchNormalization against Cooijmans et al., section 3.
 
-How the moving statistics average over batches is in test_moving_statistics.py.
+How the moving statistics average over batches is in test_batch_statistics.py.
 """
 
 import keras

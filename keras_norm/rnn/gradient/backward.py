@@ -104,11 +104,8 @@ def backward(
         d_norms = tf.nest.map_structure(tf.add, d_norms, d_vectors)
         return k + 1, before, groups, terms, d_norms
 
-    widths = {
-        i: width
-        for of_groups in array_of.values()
-        for i, width in zip(of_groups, spec.widths(), strict=True)
-    }
+    of_both = [*array_of["kernel"], *array_of["recurrent"]]
+    widths = dict(zip(of_both, spec.widths() * 2, strict=True))
     rows = kept["saved"][0].shape[1]
     groups = [array(dtype, time, rows, widths[i]) for i in range(len(widths))]
     normed = kept["row_statistics"]["recurrent"]

@@ -1,12 +1,10 @@
 """The gradient by hand of a cell: what it covers, and how a cell's weights and norms enter it."""
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from keras_norm.keras_internals import operations_are_watched, xla_compiles
-from keras_norm.layers.batch_statistics import BatchStatistics
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import FEWEST, TimestepBatchNormalization
@@ -14,9 +12,10 @@ from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.gradient.norms import BatchNorm, RowNorm, Statistics
+from keras_norm.rnn.gradient.products import side_by_side
 from keras_norm.rnn.gradient.programs import Arguments, Setting, Vectors
 from keras_norm.rnn.gradient.recurrence import Plan, recurrence
-from keras_norm.rnn.gradient.spec import STATE, Norm, Place, Spec
+from keras_norm.rnn.gradient.spec import Norm, Spec
 from keras_norm.rnn.loop import slots_of
 
 # Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
@@ -70,7 +69,7 @@ def run(
     dropout_masks: tuple[list[Any], list[Any]],
     *,
     return_sequences: bool,
-) -> tuple[Any, list[Any], dict[str, BatchStatistics]]:
+) -> tuple[Any, list[Any], dict[str, Any]]:
     """Run a cell over sequences. Arguments and results are those of `loop.run`.
 
     Without `training` what the gradient needs is not kept, but computed again.
@@ -83,9 +82,13 @@ def run(
     if mask is None and spec.masked:
         mask = tf.ones(tf.shape(sequences)[:2], "bool")
     layers = cell.slot_layers()
-    places = _places_of_batch_norms(cell, spec)
-    time = tf.shape(sequences)[1]
-    moving = [_moving_statistics(layers[slot], time, spec.dtype) for slot in places]
+    sides = ("kernel", "recurrent", "state")
+    slots = dict(zip(sides, (*slots_of(cell), ["state_norm"]), strict=True))
+    places = {slots[place.side][place.group]: place for place in spec.batch_norms}
+    steps, moving = tf.range(tf.shape(sequences)[1]), []
+    for slot in places:
+        mean, variance = layers[slot].statistics_at(steps, spec.dtype)
+        moving.append(Statistics(mean, tf.math.rsqrt(variance + layers[slot].epsilon)))
     masks = [] if mask is None else [mask[:, :, None]]
     setting = Setting(moving, masks, *dropout_masks)
     given = Arguments([sequences], list(states), *_weights(cell, spec))
@@ -134,32 +137,6 @@ def _norm(layer: Any, training: bool) -> Norm | bool:
     return covered and RowNorm(False, layer.epsilon)
 
 
-def _places_of_batch_norms(cell: NormCell, spec: Spec) -> dict[str, Place]:
-    """The place that the batch norm in each slot has."""
-    places = {
-        slot: Place(side, group)
-        for side, slots in zip(("kernel", "recurrent"), slots_of(cell), strict=True)
-        for group, slot in enumerate(slots)
-    }
-    places["state_norm"] = STATE
-    return {slot: place for slot, place in places.items() if place in spec.batch_norms}
-
-
-def _moving_statistics(layer: Any, time: Any, dtype: str) -> Statistics:
-    """The moving statistics (time, width) that stand for each timestep."""
-    mean, variance = layer.statistics_at(tf.range(time), dtype)
-    return Statistics(mean, tf.math.rsqrt(variance + layer.epsilon))
-
-
-def _gamma(layer: Any) -> Any:
-    """The gain of a norm; RMSNormalization calls it `scale`."""
-    return getattr(layer, "gamma", getattr(layer, "scale", None))
-
-
-def _beta(layer: Any) -> Any:
-    return getattr(layer, "beta", None)
-
-
 def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
     """W and U; and gains and biases, ones and zeros where there are none."""
     layers, weights = cell.slot_layers(), cell.step_weights()
@@ -167,17 +144,19 @@ def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
     def cast(weight: Any) -> Any:
         return tf.cast(weight, spec.dtype)
 
-    def vector(slots: list[str], weight_of: Callable[[Any], Any], fill: Any) -> Any:
-        parts = []
-        for slot in slots:
-            weight, width = weight_of(layers.get(slot)), cell.slots.widths.get(slot, cell.units)
-            parts.append(fill([width], spec.dtype) if weight is None else cast(weight))
-        return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
+    def of_slot(slot: str) -> list[Any]:
+        layer, width = layers.get(slot), cell.slots.widths.get(slot, cell.units)
+        # RMSNormalization calls its gain `scale`.
+        gamma = getattr(layer, "gamma", getattr(layer, "scale", None))
+        beta = getattr(layer, "beta", None)
+        return [
+            tf.ones([width], spec.dtype) if gamma is None else cast(gamma),
+            tf.zeros([width], spec.dtype) if beta is None else cast(beta),
+        ]
 
-    vectors = []
+    vectors: list[Any] = []
     biases = (weights.bias, weights.recurrent_bias, None)
     for slots, bias in zip((*slots_of(cell), ["state_norm"]), biases, strict=True):
-        beta = vector(slots, _beta, tf.zeros)
-        vectors.append(vector(slots, _gamma, tf.ones))
-        vectors.append(beta if bias is None else beta + cast(bias))
+        gamma, beta = side_by_side([of_slot(slot) for slot in slots])
+        vectors += [gamma, beta if bias is None else beta + cast(bias)]
     return cast(weights.kernel), cast(weights.recurrent_kernel), Vectors(*vectors)

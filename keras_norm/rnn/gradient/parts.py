@@ -7,6 +7,7 @@ leaves the batch open), lengths and the rows of a part are rounded up.
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from keras import ops
 
 from keras_norm.ops.projection import under
 from keras_norm.rnn.gradient.products import centre
@@ -55,7 +56,7 @@ class Parting(NamedTuple):
     def split_over_time(self, x: Any) -> list[Any]:
         """X (batch, time, ...) of each part, time first."""
         missing = self.parts * self.rows - self.batch, self.length - self.time
-        return tf.split(_time_major(_filled(x, *missing)), self.parts, axis=1)
+        return tf.split(ops.swapaxes(_filled(x, *missing), 0, 1), self.parts, axis=1)
 
     def join(self, *parts: Any) -> Any:
         """What was `split`."""
@@ -63,7 +64,7 @@ class Parting(NamedTuple):
 
     def join_over_time(self, *parts: Any) -> Any:
         """What was `split_over_time`."""
-        return _time_major(tf.concat(parts, axis=1))[: self.batch, : self.time]
+        return ops.swapaxes(tf.concat(parts, axis=1), 0, 1)[: self.batch, : self.time]
 
 
 def parting_of(plan: Plan, sequences: Any) -> Parting:
@@ -83,15 +84,15 @@ def parts_of(
 ) -> list[tuple[Arguments, Setting]]:
     """The parts of the batch."""
     parts, batch, time, rows, length = parting
-    xs = under(_factors(spec, setting.input_dropout), _cast(given.xs[0], spec))
+    xs = under(_factors(spec, setting.input_dropout), tf.cast(given.xs[0], spec.dtype))
     # For each part its own of each array; [] where there is none.
     xs, states, mask, dropout = (
         list(map(list, zip(*map(split, arrays), strict=True))) or [[]] * parts
         for split, arrays in (
             (parting.split_over_time, xs),
-            (parting.split, [_cast(state, spec) for state in given.states]),
+            (parting.split, [tf.cast(state, spec.dtype) for state in given.states]),
             (parting.split_over_time, setting.mask),
-            (parting.split, [_cast(factor, spec) for factor in setting.dropout]),
+            (parting.split, [tf.cast(factor, spec.dtype) for factor in setting.dropout]),
         )
     )
     moving = tf.nest.map_structure(lambda row: _filled(row, length - time), setting.moving)
@@ -132,17 +133,13 @@ def gradient_of_parts(
 
 def _factors(spec: Spec, masks: list[Any]) -> list[Any]:
     """Dropout masks (batch, features) as factors of sequences."""
-    return [_cast(mask, spec)[:, None, :] for mask in masks]
+    return [tf.cast(mask, spec.dtype)[:, None, :] for mask in masks]
 
 
 def _centred(spec: Spec, kernel: Any, recurrent: Any) -> tuple[Any, Any]:
     """The kernels centred as far as the spec tells; and so is the gradient of them."""
     sides = (("kernel", kernel), ("recurrent", recurrent))
     return tuple(centre(kernel, spec.widths(), spec.centred(side)) for side, kernel in sides)
-
-
-def _cast(x: Any, spec: Spec) -> Any:
-    return tf.cast(x, spec.dtype)
 
 
 def _rounded(n: Any, sizes: list[int]) -> Any:
@@ -153,8 +150,3 @@ def _rounded(n: Any, sizes: list[int]) -> Any:
 def _filled(x: Any, *missing: Any) -> Any:
     """X with so many zeros after it, along its first axes."""
     return tf.pad(x, [[0, n] for n in missing] + [[0, 0]] * (len(x.shape) - len(missing)))
-
-
-def _time_major(x: Any) -> Any:
-    """Batch and time in each other's place."""
-    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])

@@ -83,7 +83,8 @@ class Product(NamedTuple):
         rows = [xs[mask] for mask in self.masks]
         terms = row_terms(rows, es, statistics, dy, self.gamma)
         second = [tf.matmul(x, gram(kernel)) for x, kernel in zip(rows, self.kernels, strict=True)]
-        parts = zip(es, second, map(row_sums, self.kernels), strict=True)
+        sums = [tf.reduce_sum(kernel, axis=1) for kernel in self.kernels]
+        parts = zip(es, second, sums, strict=True)
         return [block_gradient(statistics, terms, *part) for part in parts], terms
 
     def kernel_gradient(
@@ -160,11 +161,6 @@ def block_gradient(statistics: list[Any], terms: list[Any], e: Any, second: Any,
     """
     dx = statistics[0] * e - terms[0] * second
     return dx - terms[1] * sums if terms[1:] else dx
-
-
-def row_sums(kernel: Any) -> Any:
-    """S of a block."""
-    return tf.reduce_sum(kernel, axis=1)
 
 
 def gram(kernel: Any) -> Any:

@@ -14,7 +14,7 @@ from keras_norm.ops.projection import multiply, under
 from keras_norm.rnn.gradient.backward import backward
 from keras_norm.rnn.gradient.forward import Forward, forward
 from keras_norm.rnn.gradient.parts import Parting, Plan, gradient_of_parts, parting_of, parts_of
-from keras_norm.rnn.gradient.products import Product, gram, row_sums, side_by_side
+from keras_norm.rnn.gradient.products import Product, gram, side_by_side
 from keras_norm.rnn.gradient.programs import Arguments, Setting, Vectors, compiled, traced
 from keras_norm.rnn.gradient.spec import STATE, Place, Spec
 
@@ -206,7 +206,7 @@ def _gradients(
         left.kept,
         [projected] * any(place.side == "kernel" for place in spec.batch_norms),
         [_over_time(tf.matmul(rows[mask], gram(u)), hs[0]) for mask, u in normalized],
-        [row_sums(u) for _, u in normalized],
+        [tf.reduce_sum(u, axis=1) for _, u in normalized],
         [tf.transpose(u) for product in recurrent for u in product.scaled_kernels],
         [learned.get(place, moving[place]) for place in spec.batch_norms],
         vectors,
