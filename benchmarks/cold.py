@@ -3,6 +3,7 @@
 Every one is run in a fresh process, and gives its seconds by mode. Imports are not timed.
 """
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -121,6 +122,7 @@ def _batch(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 def _seconds(run: Callable[[], object]) -> tuple[float, float]:
     """On the clock, and of all cores together."""
+    gc.collect()  # else a collection of what imports left falls into one run, and not the next
     before, start = os.times(), time.perf_counter()
     run()
     wall, after = time.perf_counter() - start, os.times()

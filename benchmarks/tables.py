@@ -34,7 +34,8 @@ EVERYDAY_NOTE = (
     "step is held against the LSTM with jit_compile where that is faster, as it is at inference; "
     "predict and the SavedModel are not compiled, on either side. RNN(cell): keras.layers.RNN of "
     "an LSTM cell with three LayerNormalization. First calls and cold starts are in fresh "
-    "processes, imports not counted. No GPU was measured."
+    "processes; imports, and the collection of what they left, are not counted. No GPU was "
+    "measured."
 )
 BESIDE_COLUMNS = ("", "LSTM", *BESIDE)
 
