@@ -193,7 +193,7 @@ STUDY = Study(
         "bits_100": ("100 at once", 1, 3),
         "bits_200": ("200", 1, 3),
         "bits_400": ("400", 1, 3),
-        "beyond": ("1,600 less 100", 1, 3),
+        "beyond": ("bits, read 1,600 at once less 100", 1, 3),
         "stream": ("exported, one by one, against Keras", 1, 8),
     },
     figures={(PENN, "LSTM"): "1.38", (PENN, "BN-LSTM"): "1.32"},

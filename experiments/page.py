@@ -8,198 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import jinja2
 import numpy as np
 
-from experiments import click_through_rate as clicks
-from experiments import (
-    convolutional,
-    covariate_shift,
-    lengths,
-    order_embeddings,
-    permutation_invariant,
-    pixels,
-    recurrences,
-    scales,
-    translation,
-    unbalanced,
-)
+from experiments.claims import BESIDE, CLAIMS, IN_SHORT, Cell
 from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.levels import EPOCHS, score_of
-from experiments.harness.pairs import BYTE_PAIRS, CHARACTERS, UNIGRAM, WORDS
 from experiments.harness.running import compared
 from experiments.harness.study import Study, Training
 
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """What is said of a norm, and the figures for or against it.
-
-    Attributes:
-        text: what is said.
-        study: which has the figures.
-        score: their name.
-        arms: (task, model) of each.
-    """
-
-    text: str
-    study: str
-    score: str
-    arms: tuple[tuple[str, str], ...]
-
-
-LARGE, SMALL = permutation_invariant.LARGE, permutation_invariant.SMALL
-MNIST = convolutional.MNIST
-
-# The claims of what normalization does, as papers and documents have them.
-CLAIMS = {
-    1: Cell(
-        "LayerNorm computes the same in training and inference; BatchNorm does not.",
-        "scales",
-        "gap",
-        ((scales.MODES, "BN-LSTM"), (scales.MODES, "LN-LSTM")),
-    ),
-    2: Cell(
-        "BatchNorm depends on the batch size and suffers at small ones; LayerNorm works at batch "
-        "size 1.",
-        "permutation_invariant",
-        "epochs",
-        ((SMALL, "BN"), (SMALL, "LN")),
-    ),
-    3: Cell(
-        "Recurrent BatchNorm lacks statistics for test sequences longer than any in training; "
-        "LayerNorm needs none.",
-        "lengths",
-        "beyond",
-        ((lengths.ADDITION, "LSTM"), (lengths.ADDITION, "BN-LSTM"), (lengths.ADDITION, "LN-LSTM")),
-    ),
-    4: Cell(
-        "Without normalization the summed input of a recurrence grows or shrinks over the steps, "
-        "and gradients with it; LayerNorm holds them.",
-        "recurrences",
-        "gradients",
-        tuple((recurrences.ORDINARY, model) for model in ("RNN", "LN-RNN", "LSTM", "LN-LSTM")),
-    ),
-    5: Cell(
-        "BatchNorm speeds up the training of static networks more than LayerNorm; its noise "
-        "regularises.",
-        "convolutional",
-        "epochs",
-        ((MNIST, "BN"), (MNIST, "LN")),
-    ),
-    6: Cell(
-        "Dividing by the deviation matters more than subtracting the mean.",
-        "click_through_rate",
-        "auc",
-        tuple(
-            (clicks.TASK, f"{norm}; {clicks.BOTH}")
-            for norm in ("LN without affine", "variance only", "centred only")
-        ),
-    ),
-    7: Cell(
-        "Normalising embeddings helps click-through-rate models; LayerNorm and its variants are "
-        "the most stable there.",
-        "click_through_rate",
-        "auc",
-        (
-            (clicks.TASK, "none"),
-            *((clicks.TASK, f"{n}; {clicks.EMBEDDINGS}") for n in ("BN", "LN", "variance only")),
-        ),
-    ),
-    8: Cell(
-        "BatchNorm belongs before the activation.",
-        "convolutional",
-        "accuracy",
-        ((MNIST, "BN"), (MNIST, f"BN{convolutional.AFTER}")),
-    ),
-    9: Cell(
-        "BatchNorm erases differences of scale between features and keeps those between samples; "
-        "LayerNorm the reverse.",
-        "scales",
-        "features",
-        ((scales.SCALES, "BN"), (scales.SCALES, "LN")),
-    ),
-    10: Cell(
-        "A very unbalanced binary task or a tiny batch makes BatchNorm's statistics misleading.",
-        "unbalanced",
-        "auc",
-        ((unbalanced.RARE, "none"), (unbalanced.RARE, "BN"), (unbalanced.RARE, "LN")),
-    ),
-    11: Cell(
-        "What normalization is said to be for: the inputs of a layer shift less while the layers "
-        "before it learn; and BatchNorm stands for whitening.",
-        "covariate_shift",
-        "shift",
-        tuple((covariate_shift.TASK, norm) for norm in ("none", "BN", "LN")),
-    ),
-    12: Cell(
-        "A norm in a recurrence speeds up its training, and it ends better.",
-        "order_embeddings",
-        "epochs",
-        tuple((order_embeddings.PAIRS, model) for model in ("GRU", "LN-GRU")),
-    ),
-    13: Cell(
-        "A text is best read and written by subwords, and an exported model reads and writes it, "
-        "token by token, as Keras does.",
-        "translation",
-        "bleu",
-        tuple((task, translation.LN) for task in (CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM)),
-    ),
-}
-
-# BatchNorm beside LayerNorm, as it is usually told.
-BESIDE = {
-    "statistics of": (
-        Cell("the mini-batch, each feature", "scales", "features", (("scales", "BN"),)),
-        Cell("one sample, all features", "scales", "samples", (("scales", "LN"),)),
-    ),
-    "batch size": (
-        Cell(
-            "matters; better when large",
-            "permutation_invariant",
-            "accuracy",
-            ((LARGE, "BN"), (SMALL, "BN")),
-        ),
-        Cell(
-            "does not matter; serves small ones",
-            "permutation_invariant",
-            "accuracy",
-            ((LARGE, "LN"), (SMALL, "LN")),
-        ),
-    ),
-    "used in": (
-        Cell(
-            "CNN, MLP, deep static networks",
-            "convolutional",
-            "accuracy",
-            ((MNIST, "BN"), (MNIST, "LN")),
-        ),
-        Cell(
-            "RNN, Transformer, sequences",
-            "pixels",
-            "accuracy",
-            ((pixels.PERMUTED, "LN-LSTM"), (pixels.PERMUTED, "BN-LSTM")),
-        ),
-    ),
-    "speeds training up": (
-        Cell("well", "permutation_invariant", "epochs", ((LARGE, "none"), (LARGE, "BN"))),
-        Cell("less", "permutation_invariant", "epochs", ((LARGE, "none"), (LARGE, "LN"))),
-    ),
-    "training and inference": (
-        Cell("differ, need care", "scales", "gap", ((scales.MODES, "BN-LSTM"),)),
-        Cell("the same", "scales", "gap", ((scales.MODES, "LN-LSTM"),)),
-    ),
-    "regularises": (
-        Cell(
-            "yes, by the batch's noise (asked of the test alone)",
-            "permutation_invariant",
-            "accuracy",
-            ((LARGE, "none"), (LARGE, "BN")),
-        ),
-        Cell("less", "permutation_invariant", "accuracy", ((LARGE, "none"), (LARGE, "LN"))),
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +41,12 @@ class Claim:
     def answers(self) -> str:
         """How many of its questions have which answer."""
         return counted(verdict for _, found in self.asked for verdict in found)
+
+    @property
+    def decided(self) -> str:
+        """The same of those that have one."""
+        decided = (v for _, found in self.asked for v in found if v.holds is not None)
+        return counted(decided)
 
     @property
     def studies(self) -> list[str]:
@@ -450,6 +273,7 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
         .get_template("page")
         .render(
             claims={n: Claim(cell, _asked(n, sections.values())) for n, cell in CLAIMS.items()},
+            in_short=IN_SHORT,
             beside=BESIDE,
             figures=sorted(
                 (s for s in sections.values() if s.study.figure),

@@ -145,7 +145,7 @@ STUDY = Study(
             for other in (CHARACTERS, WORDS)
         ),
     ),
-    full=Size(None, 16_640, 60, patience=2, seeds=5, rates=(2e-3, 4e-3, 8e-3, 16e-3), trial=5),
+    full=Size(None, 16_640, 60, patience=2, seeds=5, rates=(2e-3, 8e-3, 16e-3), trial=5),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=3.5,
     scores={

@@ -109,7 +109,7 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
         ]
         # Where validation had stopped improving, time alone would not do.
         cut_off = all(entry.get("ended") in BOUNDS for entry in behind)
-        other = longer_runs(len(behind)) if cut_off else "more patience, would decide"
+        other = longer_runs(len(behind), "" if cut_off else "of more patience ")
         missing = f"{', '.join(counts)}: other learning rates, or {other}"
         return Verdict(question, None, math.nan, math.inf, 0, 0, missing, longer=_names(behind))
     short = [entry for entry in every if entry.get("ended") == "rounds"]
@@ -133,14 +133,14 @@ def _names(entries: Sequence[Entry]) -> frozenset[tuple[str, str, float, int]]:
     return frozenset((e["task"], e["model"], e["rate"], e["seed"]) for e in entries)
 
 
-def longer_runs(count: int) -> str:
+def longer_runs(count: int, which: str = "") -> str:
     """What would decide, and what it takes at most.
 
     >>> longer_runs(12)
     '12 longer runs would decide, in at most an hour of two cores each'
     """
     runs = "1 longer run" if count == 1 else f"{count} longer runs"
-    return f"{runs} would decide, in at most an hour of two cores{' each' * (count > 1)}"
+    return f"{runs} {which}would decide, in at most an hour of two cores{' each' * (count > 1)}"
 
 
 def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:

@@ -19,6 +19,7 @@ from experiments.harness.running import compared
 from experiments.harness.study import Curve, Study, Training
 
 MOST = 6  # models that a panel can show
+COLOURS = {"LN": "C1", "BN": "C2"}  # of models whose names begin so, in every picture the same
 ACROSS = 3  # panels of a task in a row
 
 
@@ -39,9 +40,9 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     figure = matplotlib.figure.Figure(figsize=(1 + 4 * across, 3.8 * down), layout="constrained")
     panels = list(figure.subplots(down, across, squeeze=False).flat)
     for axes, (curve, task) in zip(panels, shown, strict=True):
-        for colour, model in enumerate(models):
+        for model, colour in colours(models).items():
             runs = found.get((task, model), {}).values()
-            _lines(axes, [points(study, run, curve) for run in runs], model, f"C{colour}")
+            _lines(axes, [points(study, run, curve) for run in runs], model, colour)
         axes.set(xlabel=along(study), ylabel=curve.label)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         if curve.log and axes.dataLim.y0 > 0:
@@ -58,6 +59,20 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
     legend = {label: line for pair in both for line, label in zip(*pair, strict=True)}
     panels[0].legend(legend.values(), legend.keys(), frameon=False)
     figure.savefig(path, dpi=120)
+
+
+def colours(models: Sequence[str]) -> dict[str, str]:
+    """The colour of each model.
+
+    >>> colours(["GRU", "BN-GRU", "BN everywhere", "LN-GRU"])
+    {'GRU': 'C0', 'BN-GRU': 'C2', 'BN everywhere': 'C3', 'LN-GRU': 'C1'}
+    """
+    found: dict[str, str] = {}
+    others = iter(["C3", "C4", "C5", "C6", "C7"])
+    for model in models:
+        own = COLOURS.get(model[:2], "C0")
+        found[model] = next(others) if own in found.values() else own
+    return found
 
 
 def curves(study: Study) -> tuple[Curve, ...]:

@@ -14,4 +14,5 @@ def spread(values: Sequence[float], digits: int) -> str:
     '97.5'
     """
     mean, half = deciding.interval(values)
+    mean = round(mean, digits) + 0.0  # no -0
     return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 2 else "")

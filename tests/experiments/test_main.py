@@ -7,6 +7,7 @@ import pytest
 
 from experiments import __main__ as experiments
 from experiments import page
+from experiments.claims import BESIDE, CLAIMS, IN_SHORT
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Ledger
 from experiments.harness.study import Figure, Run
@@ -32,10 +33,18 @@ def test_every_picture_and_every_heading_of_the_page_is_there():
 def test_every_claim_is_asked_and_has_an_answer_or_what_would_give_one():
     sections = [page.section(s, experiments.RESULTS) for s in experiments.STUDIES.values()]
     verdicts = [verdict for section in sections for verdict in section.verdicts]
-    assert {verdict.question.claim for verdict in verdicts} == set(page.CLAIMS)
+    assert {verdict.question.claim for verdict in verdicts} == set(CLAIMS)
     for verdict in verdicts:
-        told = re.search(r"(seeds|\d .*) would decide|\d+ .* missing, \d", verdict.missing)
+        told = re.search(r"\d seeds would|runs? .*would .* hour|missing, \d", verdict.missing)
         assert (verdict.holds is None) == bool(told)
+
+
+def test_what_a_claim_comes_to_was_written_of_the_answers_that_it_has():
+    sections = [page.section(s, experiments.RESULTS) for s in experiments.STUDIES.values()]
+    found = {n: page.Claim(cell, page._asked(n, sections)) for n, cell in CLAIMS.items()}
+    assert {n: claim.decided for n, claim in found.items()} == {
+        n: short.of for n, short in IN_SHORT.items()
+    }
 
 
 @pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)
@@ -113,7 +122,7 @@ def verdict(holds, needed=0):
 )
 def test_a_claim_is_answered_by_what_is_decided_of_it(answers, word, counts):
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
-    claim = page.Claim(page.CLAIMS[1], ((section, tuple(map(verdict, answers))),))
+    claim = page.Claim(CLAIMS[1], ((section, tuple(map(verdict, answers))),))
     assert (claim.verdict, claim.answers) == (word, counts)
 
 
@@ -153,7 +162,7 @@ def test_the_mean_of_a_level_is_that_of_the_runs_that_had_it():
 
 def test_figures_of_a_cell_name_what_differs_between_them():
     section = page.section(experiments.STUDIES["recurrences"], experiments.RESULTS)
-    cell = dataclasses.replace(page.CLAIMS[4], arms=(("gain 1", "RNN"), ("gain 1", "LN-RNN")))
+    cell = dataclasses.replace(CLAIMS[4], arms=(("gain 1", "RNN"), ("gain 1", "LN-RNN")))
     heading = "change of the gradient, powers of ten"
     assert re.fullmatch(rf"{heading} \(gain 1\): RNN \d.*; LN-RNN \d.*", section.figures(cell))
     cell = dataclasses.replace(cell, arms=(("gain 1", "RNN"), ("gain 2", "RNN")))
@@ -193,7 +202,7 @@ def test_ends_of_a_figure_stand_below_those_of_the_paper(tmp_path):
 
 
 def test_every_claim_and_every_cell_beside_it_names_figures_that_there_are():
-    cells = [*page.CLAIMS.values(), *(cell for pair in page.BESIDE.values() for cell in pair)]
+    cells = [*CLAIMS.values(), *(cell for pair in BESIDE.values() for cell in pair)]
     for cell in cells:
         study = experiments.STUDIES[cell.study]
         assert cell.score in study.scores

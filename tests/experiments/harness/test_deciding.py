@@ -105,7 +105,10 @@ def test_the_end_of_such_runs_takes_seeds_too_where_the_interval_holds_the_bound
     ("ended", "what"),
     [
         (("hour", "hour"), "2 longer runs would decide, in at most an hour of two cores each"),
-        (("hour", "validation"), "more patience, would decide"),
+        (
+            ("hour", "validation"),
+            "2 longer runs of more patience would decide, in at most an hour of two cores each",
+        ),
     ],
 )
 def test_what_runs_that_have_not_learned_lack_follows_from_what_ended_them(tmp_path, ended, what):
@@ -127,8 +130,8 @@ def test_a_level_that_a_run_never_reached_decides_nothing_and_says_whose(tmp_pat
     assert (verdict.word, verdict.figure) == ("not decided", "")
     assert verdict.longer == {("line", "none", 1e-3, seed) for seed in (0, 1)}
     assert verdict.missing == (
-        "none got there in 3 of 5 runs, BN got there in 5 of 5 runs: other learning rates, "
-        "or more patience, would decide"
+        "none got there in 3 of 5 runs, BN got there in 5 of 5 runs: other learning rates, or "
+        "2 longer runs of more patience would decide, in at most an hour of two cores each"
     )
 
 
