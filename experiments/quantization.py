@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from examples import digits
-from experiments.harness import data
+from experiments.harness import data, sentences
 from keras_norm_cli import quiet_native_logs
 
 with quiet_native_logs():  # TensorFlow writes to the terminal when it is imported
@@ -92,28 +92,28 @@ def streams() -> Iterator[Task]:
     yield Task("digits", *digits.load(), epochs=15)
     if _questions_are_there():
         yield _questions("TREC, characters", lambda q: list(q[:CHARACTERS]), CHARACTERS, epochs=20)
-    known = os.environ.get("KERAS_NORM_DATA")
-    folder = pathlib.Path(known) if known else None
-    parts = [data.from_tfds("mnist", f"{s}[:{n}]", folder) for s, n in IMAGES.items()]
+    parts = [data.from_tfds("mnist", f"{s}[:{n}]", _folder()) for s, n in IMAGES.items()]
     x_train, x_test = (part["image"].reshape(-1, PIECES, 784 // PIECES) / 255.0 for part in parts)
     y_train, y_test = (part["label"] for part in parts)
     x_train, x_test = x_train.astype("float32"), x_test.astype("float32")
     yield Task("MNIST, 196 x 4", x_train, x_test, y_train, y_test, epochs=6)
 
 
+def _folder() -> pathlib.Path | None:
+    known = os.environ.get("KERAS_NORM_DATA")
+    return pathlib.Path(known) if known else None
+
+
 def _questions_are_there() -> bool:
-    return (
-        pathlib.Path(os.environ.get("KERAS_NORM_DATA", "")) / "sentence_classification"
-    ).is_dir()
+    folder = _folder()
+    return folder is not None and (folder / sentences.FOLDER).is_dir()
 
 
 def _questions(name: str, tokens: Callable[[str], list[str]], length: int, epochs: int) -> Task:
-    folder = pathlib.Path(os.environ["KERAS_NORM_DATA"]) / "sentence_classification"
     sets = []
     for part in ("train", "test"):
-        lines = (folder / f"TREC.{part}.all").read_text("latin-1").splitlines()
-        labels, questions = zip(*(line.split(" ", 1) for line in lines), strict=True)
-        sets.append(([tokens(question) for question in questions], np.array(labels, int)))
+        questions, labels = sentences.of_file(f"TREC.{part}.all", _folder())
+        sets.append(([tokens(question) for question in questions], labels))
     (train, y_train), (test, y_test) = sets
     counts = collections.Counter(token for question in train for token in question)
     ids = {token: i for i, (token, _) in enumerate(counts.most_common(WORDS), start=1)}

@@ -27,6 +27,25 @@ SOURCES = {
     "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
 }
 
+# Bytes of texts, which do not tell of themselves where they are cut off.
+SIZES = {
+    "ptb/ptb.train.txt": 5_101_618,
+    "ptb/ptb.valid.txt": 399_782,
+    "ptb/ptb.test.txt": 449_945,
+    "sick/SICK_train.txt": 506_243,
+    "sick/SICK_trial.txt": 57_225,
+    "sick/SICK_test_annotated.txt": 559_979,
+    "sentence_classification/custrev.all": 374_094,
+    "sentence_classification/mpqa.all": 229_972,
+    "sentence_classification/rt-polarity.all": 1_259_719,
+    "sentence_classification/subj.all": 1_320_246,
+    "sentence_classification/stsa.binary.train": 738_844,
+    "sentence_classification/stsa.binary.dev": 94_400,
+    "sentence_classification/stsa.binary.test": 193_562,
+    "sentence_classification/TREC.train.all": 292_402,
+    "sentence_classification/TREC.test.all": 19_479,
+}
+
 
 class DataMissingError(SystemExit):
     """Data are not there, or not as they should be; its line says how to get them."""
@@ -46,10 +65,13 @@ def whole(folder: str, path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, ValueError, LookupError, zipfile.BadZipFile) as error:
-        raise DataMissingError(
-            f"{path} is cut off or of another version ({error}): take it anew from "
-            f"{SOURCES[folder]}"
-        ) from error
+        raise _changed(folder, path, str(error)) from error
+
+
+def _changed(folder: str, path: pathlib.Path, how: str) -> DataMissingError:
+    return DataMissingError(
+        f"{path} is cut off or of another version ({how}): take it anew from {SOURCES[folder]}"
+    )
 
 
 def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.ndarray]:
@@ -113,9 +135,14 @@ def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:
         data: the data folder, if there is one.
 
     Raises:
-        DataMissingError: there is no data folder, or it lacks the file.
+        DataMissingError: there is no data folder, or it lacks the file; or the file is a text that
+            is cut off or of another version.
     """
-    return files(folder, name, data)[0]
+    path = files(folder, name, data)[0]
+    size, found = SIZES.get(f"{folder}/{name}"), path.stat().st_size
+    if size not in (None, found):
+        raise _changed(folder, path, f"{found:,} bytes, not {size:,}")
+    return path
 
 
 def files(folder: str, pattern: str, data: pathlib.Path | None) -> list[pathlib.Path]:

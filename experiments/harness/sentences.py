@@ -16,7 +16,8 @@ SPECIAL = ["[PAD]", "[UNK]"]  # ids 0 and 1
 
 # Datasets that are one file without a split.
 FILES = {"MR": "rt-polarity.all", "CR": "custrev.all", "SUBJ": "subj.all", "MPQA": "mpqa.all"}
-LATIN = ("rt-polarity.all", "subj.all")  # the other files are UTF-8
+# The other files are UTF-8.
+LATIN = ("rt-polarity.all", "subj.all", "TREC.train.all", "TREC.test.all")
 DATASETS = ("TREC", *FILES, "SST")
 
 # The texts of some sentences, and their classes.

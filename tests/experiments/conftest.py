@@ -32,4 +32,5 @@ def folder(tmp_path, monkeypatch):
         return {"text": np.array(texts, object), "label-coarse": np.arange(40) % 6}
 
     monkeypatch.setattr(sentences.data, "from_tfds", from_tfds)
+    monkeypatch.setattr(sentences.data, "SIZES", {})
     return tmp_path

@@ -14,6 +14,7 @@ def folder(tmp_path, monkeypatch):
     (questions / "TREC.train.all").write_text("0 what is it\n1 who is she\n")
     (questions / "TREC.test.all").write_text("1 who is it not\n")
     monkeypatch.setenv("KERAS_NORM_DATA", str(tmp_path))
+    monkeypatch.setattr(quantization.data, "SIZES", {})
 
 
 def test_without_the_data_folder_there_are_the_digits_alone(monkeypatch):

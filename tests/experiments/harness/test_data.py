@@ -66,9 +66,22 @@ def test_missing_files_say_where_to_find_them(given, tmp_path):
 
 def test_files_stand_in_their_folder(tmp_path):
     (tmp_path / "ptb").mkdir()
-    (tmp_path / "ptb" / "ptb.train.txt").write_text("a\n")
-    found = data.file("ptb", "ptb.train.txt", tmp_path)
-    assert found == pathlib.Path(tmp_path, "ptb", "ptb.train.txt")
+    (tmp_path / "ptb" / "other.txt").write_text("a\n")
+    found = data.file("ptb", "other.txt", tmp_path)
+    assert found == pathlib.Path(tmp_path, "ptb", "other.txt")
+
+
+def test_a_text_that_is_cut_off_at_the_end_of_a_line_is_told(tmp_path):
+    (tmp_path / "sick").mkdir()
+    (tmp_path / "sick" / "SICK_trial.txt").write_text("pair_ID\n")
+    expected = r"SICK_trial.txt is cut off or of another version \(8 bytes, not 57,225\): take it "
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.file("sick", "SICK_trial.txt", tmp_path)
+
+
+def test_the_sizes_are_those_of_the_texts(request):
+    folder = request.getfixturevalue("data")
+    assert {name: (folder / name).stat().st_size for name in data.SIZES} == data.SIZES
 
 
 def test_an_error_is_one_line():
