@@ -189,8 +189,7 @@ IN_SHORT = {
     ),
     11: Short(
         "2 yes, 1 no",
-        "BatchNorm lessens the shift, and learns more than whitening does. LayerNorm does not "
-        "lessen it.",
+        "BatchNorm lessens the shift, and learns more than whitening does. LayerNorm adds to it.",
     ),
     12: Short(
         "19 yes, 5 no",

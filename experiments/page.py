@@ -65,6 +65,7 @@ class Section:
         rows: of its table.
         progress: how much has been run.
         left: what the rest takes, if anything.
+        seconds: what all its runs took, by the clock.
         picture: name of its file, if there is one.
         drawings: name of the file with what its models drew, and its caption, if there is one.
         found: the runs that count, by (task, model) and seed.
@@ -76,6 +77,7 @@ class Section:
     rows: tuple[tuple[str, ...], ...]
     progress: str
     left: str
+    seconds: float
     picture: str | None
     drawings: tuple[str, str] | None
     found: Mapping[tuple[str, str], Mapping[int, Entry]]
@@ -189,6 +191,7 @@ def section(study: Study, committed: pathlib.Path) -> Section:
         (),
         progress(study, ledger),
         deciding.time(deciding.seconds_left(study, ledger.entries)),
+        sum(entry["seconds"] for entry in ledger.entries),
         picture if (committed / picture).exists() else None,
         _drawings(study, committed),
         {arm: runs for arm, runs in compared(study, study.full, ledger).items() if runs},
@@ -281,6 +284,7 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
             ),
             anchor=anchor,
             sections=sections,
+            hours=round(sum(section.seconds for section in sections.values()) / 3600),
             asked=len(verdicts),
             decided=sum(verdict.holds is not None for verdict in verdicts),
         )
