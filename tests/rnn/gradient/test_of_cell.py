@@ -14,6 +14,7 @@ from keras_norm import (
 )
 from keras_norm.rnn.gradient import of_cell, recurrence
 from keras_norm.rnn.gradient.forward import forward
+from keras_norm.rnn.gradient.programs import traced
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN, UNITS
 
@@ -100,8 +101,11 @@ def sizes(monkeypatch):
 
         return run if function is forward else program
 
+    # What other tests have traced does not record, and what is traced here is for no other test.
+    traced.cache_clear()
     monkeypatch.setattr(recurrence, "compiled", recording)
-    return found
+    yield found
+    traced.cache_clear()
 
 
 def fit(lengths, batch_size, samples):
