@@ -63,6 +63,8 @@ def forked():
 @pytest.fixture(scope="module", autouse=True)
 def settled():
     """TensorFlow keeps the graphs that a module made: they are searched for garbage once."""
+    gc.freeze()  # what the first module has found imported
+    gc.set_threshold(10_000, 20, 1000)
     yield
     gc.collect()
     gc.freeze()
