@@ -1,7 +1,6 @@
 """A model against another version of it: what changed, and for whom."""
 
 import contextlib
-import operator
 import os
 import pathlib
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from keras_norm.export.comparing.cases import LARGE_BATCH
 from keras_norm.export.comparing.changes import changes, threshold
 from keras_norm.export.comparing.data import Data
 from keras_norm.export.comparing.elements import Arrays
+from keras_norm.export.comparing.merging import merged
 from keras_norm.export.report.versions import VersionReport
 from keras_norm.export.results.changes import OutputChange
 from keras_norm.export.runners import KerasRunner, open_runner
@@ -76,7 +76,7 @@ def compare_versions(
                 for k, (name, run) in enumerate(others):
                     actual = batch.counted(_fitted(name, run, batch))
                     changed = changes(expected, actual, batch.given, thresholds, rows, part.source)
-                    found[k] = tuple(map(operator.add, found[k], changed)) or changed
+                    found[k] = tuple(map(merged, found[k], changed)) or changed
             samples += part.samples.count
     if not samples:
         raise ValueError("The data hold no samples. Give at least one.")

@@ -1,8 +1,6 @@
-"""Named arrays against named arrays: measured without a tolerance, merged, and judged by one."""
+"""Named arrays against named arrays: measured without a tolerance, and judged by one."""
 
-import dataclasses
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +14,7 @@ from keras_norm.export.comparing.elements import (
     magnitude,
     wide,
 )
-from keras_norm.export.results.comparison import (
-    Element,
-    Measurement,
-    OutputComparison,
-    largest_known,
-)
-from keras_norm.export.results.plain import summed
+from keras_norm.export.results.comparison import Element, Measurement, OutputComparison
 
 
 def measure(
@@ -62,38 +54,6 @@ def measure(
         )
     extra = "extra output, which the model does not have"
     return (*results, *(Measurement(n, rtol, extra) for n in actual if n not in expected))
-
-
-def merge(one: Measurement, other: Measurement) -> Measurement:
-    """The measurement of both sets of elements, in whatever order they are merged.
-
-    Args:
-        one: of an output.
-        other: of the same output, with the same rtol.
-
-    Raises:
-        ValueError: they have different names or relative tolerances.
-    """
-    if (one.output, one.rtol) != (other.output, other.rtol):
-        raise ValueError(
-            "Parts of one check have the same outputs and rtol. "
-            f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
-        )
-    profiles = [m.profile for m in (one, other) if m.profile is not None]
-    exact = one.exact or other.exact
-    return dataclasses.replace(
-        one,
-        **summed(one, other, "count", "nan_expected", "nan_actual", "infinite", "squared"),
-        # Whichever comes first by its letters, so that the order of merging does not count.
-        problem=min((m.problem for m in (one, other) if m.problem), default=None),
-        exact=exact,
-        scale=max(one.scale, other.scale),
-        max_abs=largest_known((one.max_abs, other.max_abs)),
-        max_rel=largest_known((one.max_rel, other.max_rel)),
-        worst=_first((one.worst, other.worst), 0.0 if exact else one.rtol),
-        widest=_first((one.widest, other.widest), 0.0),
-        profile=functools.reduce(difference_profile.merged, profiles) if profiles else None,
-    )
 
 
 def judge(found: Measurement, atol: float) -> OutputComparison:
@@ -171,12 +131,6 @@ def _measure_values(
         squared=float((difference != 0 if exact else np.square(difference)).sum()),
         profile=spread,
     )
-
-
-def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
-    """The element that needs the widest atol, of equals the first."""
-    known = (element for element in elements if element is not None)
-    return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
 
 
 def _not_finite(found: Measurement) -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from keras_norm.export.comparing import compare
 from keras_norm.export.comparing.elements import Arrays, kind_of, wide
+from keras_norm.export.comparing.merging import merged
 from keras_norm.export.comparing.tolerance import TURNED, judge_turned
 from keras_norm.export.results.comparison import Measurement, OutputComparison
 from keras_norm.export.results.partial import Spread
@@ -60,7 +61,7 @@ class Useful:
         Args:
             found: as for `judge`.
         """
-        whole = self.judge(functools.reduce(compare.merge, found))
+        whole = self.judge(functools.reduce(merged, found))
         results = []
         for own in map(self.judge, found):
             if own.problem is None and whole.problem is None:

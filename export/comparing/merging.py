@@ -1,23 +1,19 @@
-"""Partial results of a check, merged: the same whatever the order."""
+"""Results of parts of the data, merged: the same whatever the order."""
 
+import collections
 import dataclasses
 import functools
+import heapq
 import operator
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from keras_norm.export.comparing import compare
-from keras_norm.export.results.artifact import Tally
-from keras_norm.export.results.comparison import largest_known
-from keras_norm.export.results.partial import (
-    BatchStatistics,
-    Measured,
-    ModeDifference,
-    Partial,
-    PartialGap,
-    Spread,
-)
-from keras_norm.export.results.plain import summed
+import numpy as np
+
+from keras_norm.export.comparing import difference_profile
+from keras_norm.export.results.changes import LISTED, Change, Flip
+from keras_norm.export.results.comparison import Element, Measurement, largest_known
+from keras_norm.export.results.partial import BatchStatistics, Partial
 from keras_norm.measured import pooled
 
 
@@ -34,78 +30,101 @@ def merge(parts: Iterable[Partial]) -> Partial:
     Raises:
         ValueError: they are of different rtol.
     """
-    return functools.reduce(_merge, parts, Partial())
+    return functools.reduce(merged, parts, Partial())
 
 
-def _merge(one: Partial, other: Partial) -> Partial:
-    return Partial(
-        samples=one.samples + other.samples,
-        timesteps=max(one.timesteps, other.timesteps),
-        scales=_joined((*one.scales, *other.scales), lambda pair: pair[0], max),
-        spreads=_joined(
-            (*one.spreads, *other.spreads),
-            lambda s: (s.output, s.total.shape),
-            _spread,
-        ),
-        tallies=_tallies(one.tallies, other.tallies),
-        artifacts=_joined((*one.artifacts, *other.artifacts), lambda m: m.name, _measured),
-        gap=_gap(one.gap, other.gap),
-    )
+def merged(one: Any, other: Any) -> Any:
+    """Two results of one kind as one, field by field; what has no rule is the same in both.
+
+    Args:
+        one: a `Partial` or what stands in one, or an `OutputChange`.
+        other: of the same output, artefact or layer.
+
+    Raises:
+        ValueError: measurements have different names or relative tolerances.
+    """
+    if isinstance(one, BatchStatistics):
+        return BatchStatistics(
+            one.place, *pooled(*((s.positions, s.mean, s.variance) for s in (one, other)))
+        )
+    found = _places(one, other) if isinstance(one, Measurement) else {}
+    names = {field.name for field in dataclasses.fields(one)} & set(RULES) - set(found)
+    found |= {name: RULES[name](getattr(one, name), getattr(other, name)) for name in names}
+    return dataclasses.replace(one, **found)
 
 
-def _measured(one: Measured, other: Measured) -> Measured:
-    outputs = (*one.outputs, *other.outputs)
-    return Measured(
-        one.name,
-        _joined(outputs, lambda m: m.output, compare.merge),
-        _tallies(one.tallies, other.tallies),
-        _error(one.error, other.error),
-    )
+def _places(one: Measurement, other: Measurement) -> dict[str, Any]:
+    """Where the differences of both are."""
+    if (one.output, one.rtol) != (other.output, other.rtol):
+        raise ValueError(
+            "Parts of one check have the same outputs and rtol. "
+            f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
+        )
+    rtol = 0.0 if one.exact or other.exact else one.rtol
+    profiles = [m.profile for m in (one, other) if m.profile is not None]
+    return {
+        "worst": _first((one.worst, other.worst), rtol),
+        "widest": _first((one.widest, other.widest), 0.0),
+        "profile": functools.reduce(difference_profile.merged, profiles) if profiles else None,
+    }
 
 
-def _gap(one: PartialGap, other: PartialGap) -> PartialGap:
-    return PartialGap(
-        outputs=_joined((*one.outputs, *other.outputs), lambda d: (d.output, d.rows), _modes),
-        layers=_joined((*one.layers, *other.layers), lambda s: s.place, _statistics),
-        inference=_tallies(one.inference, other.inference),
-        training=_tallies(one.training, other.training),
-        error=_error(one.error, other.error),
-    )
+def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
+    """The element that needs the widest atol, of equals the first."""
+    known = (element for element in elements if element is not None)
+    return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
 
 
-def _statistics(one: BatchStatistics, other: BatchStatistics) -> BatchStatistics:
-    both = ((s.positions, s.mean, s.variance) for s in (one, other))
-    return BatchStatistics(one.place, *pooled(*both))
-
-
-def _modes(one: ModeDifference, other: ModeDifference) -> ModeDifference:
-    return dataclasses.replace(
-        one,
-        worst=largest_known((one.worst, other.worst)) or 0.0,
-        scale=max(one.scale, other.scale),
-        **summed(one, other, "total", "count"),
-    )
-
-
-def _spread(one: Spread, other: Spread) -> Spread:
-    return dataclasses.replace(one, **summed(one, other, "samples", "total", "squares"))
-
-
-def _tallies(one: tuple[Tally, ...], other: tuple[Tally, ...]) -> tuple[Tally, ...]:
-    return _joined((*one, *other), lambda t: (t.output, t.name), operator.add)
-
-
-def _joined(
-    items: Iterable[Any], key: Callable[[Any], Hashable], add: Callable[[Any, Any], Any]
-) -> tuple[Any, ...]:
-    """Those of one key made one, in the order of the first."""
-    found: dict[Hashable, Any] = {}
-    for item in items:
-        name = key(item)
-        found[name] = add(found[name], item) if name in found else item
+def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Those of the same made one, in the order of the first."""
+    found: dict[Any, Any] = {}
+    for item in (*one, *other):
+        # Sums over rows of another shape are others.
+        names = [getattr(item, name, None) for name in ("output", "name", "rows", "place")]
+        key = (*names, np.shape(getattr(item, "total", 0)))
+        found[key] = merged(found[key], item) if key in found else item
     return tuple(found.values())
 
 
-def _error(one: str | None, other: str | None) -> str | None:
+def _scales(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The larger one of each output."""
+    found = dict(one)
+    return tuple((found | {n: max(x, found.get(n, x)) for n, x in other}).items())
+
+
+def _text(one: str | None, other: str | None) -> str | None:
     """Whichever comes first by its letters, so that the order of merging does not count."""
-    return min((error for error in (one, other) if error is not None), default=None)
+    return min(filter(None, (one, other)), default=None)
+
+
+def _flips(one: tuple[Flip, ...], other: tuple[Flip, ...]) -> tuple[Flip, ...]:
+    """The most frequent first."""
+    found: collections.Counter[tuple[float, float]] = collections.Counter()
+    for flip in (*one, *other):
+        found[flip.before, flip.after] += flip.count
+    return tuple(Flip(*key, n) for key, n in sorted(found.items(), key=lambda x: (-x[1], x[0])))
+
+
+def _listed(one: tuple[Change, ...], other: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Those that changed most."""
+    return tuple(heapq.nsmallest(LISTED, (*one, *other), lambda c: (-c.size, c.where)))
+
+
+SUMS = ["samples", "count", "total", "squares", "squared", "signed"]
+SUMS += ["nan_expected", "nan_actual", "infinite"]
+SUMS += ["predictions", "changed", "fixed", "broken", "values", "lost"]
+LISTS = ("spreads", "tallies", "artifacts", "outputs", "layers", "inference", "training")
+# How two values of a field are one.
+RULES: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(SUMS, operator.add),
+    **dict.fromkeys(LISTS, _joined),
+    **dict.fromkeys(("timesteps", "scale", "exact", "largest"), max),
+    **dict.fromkeys(("max_abs", "max_rel", "worst"), lambda *two: largest_known(two)),
+    **dict.fromkeys(("error", "problem"), _text),
+    **dict.fromkeys(("before", "after"), lambda *two: merged(*two) if all(two) else None),
+    "shares": min,
+    "flips": _flips,
+    "listed": _listed,
+    "scales": _scales,
+    "gap": merged,
+}

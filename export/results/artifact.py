@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from keras_norm.export.results.comparison import OutputResult
-from keras_norm.export.results.plain import summed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +58,6 @@ class Tally:
     total: float
     signed: float
     shares: bool
-
-    def __add__(self, other: "Tally") -> "Tally":
-        sums = summed(self, other, "count", "total", "signed")
-        return dataclasses.replace(self, **sums, shares=self.shares and other.shares)
 
     @property
     def metric(self) -> Metric:

@@ -1,10 +1,9 @@
 """What another version of a model predicts differently, and for whom."""
 
 import dataclasses
-import heapq
 
 from keras_norm.export.results.artifact import Metric, Tally
-from keras_norm.export.results.plain import InJson, summed
+from keras_norm.export.results.plain import InJson
 
 # Predictions that are listed one by one: those that changed, by how much their outputs did.
 LISTED = 20
@@ -85,27 +84,6 @@ class OutputChange:
         if self.before is None or self.after is None:
             return None
         return self.before.metric, self.after.metric
-
-    def __add__(self, other: "OutputChange") -> "OutputChange":
-        flips: dict[tuple[float, float], int] = {}
-        for flip in (*self.flips, *other.flips):
-            key = flip.before, flip.after
-            flips[key] = flips.get(key, 0) + flip.count
-        names = ("predictions", "changed", "fixed", "broken", "total", "values", "lost")
-        listed = heapq.nsmallest(
-            LISTED, (*self.listed, *other.listed), lambda c: (-c.size, c.where)
-        )
-        return dataclasses.replace(
-            self,
-            **summed(self, other, *names),
-            largest=max(self.largest, other.largest),
-            listed=tuple(listed),
-            flips=tuple(
-                Flip(*key, n) for key, n in sorted(flips.items(), key=lambda x: (-x[1], x[0]))
-            ),
-            before=self.before and other.before and self.before + other.before,
-            after=self.after and other.after and self.after + other.after,
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -120,7 +120,7 @@ class Measurement:
     """How far one output is from what was expected, before any absolute tolerance is set.
 
     Those of several parts of the data merge, in any order
-    (`keras_norm.export.comparing.compare.merge`).
+    (`keras_norm.export.comparing.merging.merged`).
 
     Attributes:
         output: name of the output.

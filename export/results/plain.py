@@ -73,11 +73,6 @@ def from_plain(kind: Any, plain: Any) -> Any:
     return float(plain) if kind is float else _of(kind, plain)
 
 
-def summed(one: Any, other: Any, *names: str) -> dict[str, Any]:
-    """The sums of some fields of two dataclasses, by name."""
-    return {name: getattr(one, name) + getattr(other, name) for name in names}
-
-
 class InJson:
     """A dataclass that is written as JSON, and comes back from it.
 

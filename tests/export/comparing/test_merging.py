@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from keras_norm.export.comparing.compare import judge, measure, merge
+from keras_norm.export.comparing.compare import judge, measure
 from keras_norm.export.comparing.eight_bits import spreads
-from keras_norm.export.comparing.merging import merge as merge_parts
+from keras_norm.export.comparing.merging import merge, merged
 from keras_norm.export.comparing.metrics import tally
 from keras_norm.export.results.partial import (
     BatchStatistics,
@@ -76,7 +76,7 @@ def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
     expected, actual = arrays(seed, kind)
     whole = measured(expected, actual, np.arange(60))
     parts = [measured(expected, actual, rows) for rows in parts_of(rng)]
-    found, wanted = to_plain(in_any_tree(parts, merge, rng)), to_plain(whole)
+    found, wanted = to_plain(in_any_tree(parts, merged, rng)), to_plain(whole)
     np.testing.assert_allclose(*(sums(plain) for plain in (found, wanted)), rtol=1e-12)
     assert json.dumps(found) == json.dumps(wanted)
 
@@ -84,13 +84,13 @@ def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
 def test_a_merged_measurement_is_judged_by_what_is_largest_in_all_parts():
     expected, actual = arrays(0)
     halves = [measured(expected, actual, rows) for rows in np.split(np.arange(60), 2)]
-    found = judge(merge(*halves), 1e-4)
+    found = judge(merged(*halves), 1e-4)
     size = np.abs(expected)
     needed = (np.abs(actual - expected) - RTOL * size).max()
-    assert merge(*halves).scale == size.max()
+    assert merged(*halves).scale == size.max()
     assert found.atol_needed == pytest.approx(needed)
-    assert judge(merge(*halves), needed * 1.001)
-    assert not judge(merge(*halves), needed * 0.999)
+    assert judge(merged(*halves), needed * 1.001)
+    assert not judge(merged(*halves), needed * 0.999)
 
 
 def test_problems_of_parts_do_not_hide_each_other():
@@ -98,7 +98,7 @@ def test_problems_of_parts_do_not_hide_each_other():
     good = measured(expected, actual, np.arange(30))
     (missing,) = measure({"y": expected[30:]}, {}, RTOL)
     for one, other in ((good, missing), (missing, good)):
-        found = judge(merge(one, other), 1e9)
+        found = judge(merged(one, other), 1e9)
         assert not found
         assert "missing output" in found.problem
         assert found.max_abs == good.max_abs
@@ -107,7 +107,7 @@ def test_problems_of_parts_do_not_hide_each_other():
 def test_parts_of_different_tolerances_are_refused():
     one, other = (measure({"y": np.ones(2)}, {"y": np.ones(2)}, rtol)[0] for rtol in (0.0, 0.1))
     with pytest.raises(ValueError, match="have the same outputs and rtol"):
-        merge(one, other)
+        merged(one, other)
 
 
 def partial(expected, actual, rows, rng):
@@ -155,17 +155,17 @@ def test_partial_results_merge_in_any_order(seed):
     rng = np.random.default_rng(seed)
     expected, actual = arrays(seed)
     parts = [partial(expected, actual, rows, rng) for rows in parts_of(rng)]
-    in_order = merge_parts(parts)
+    in_order = merge(parts)
     assert in_order.samples == 60
     for _ in range(3):
-        assert_same(in_any_tree(parts, lambda *two: merge_parts(two), rng), in_order)
+        assert_same(in_any_tree(parts, lambda *two: merge(two), rng), in_order)
 
 
 def test_nothing_merges_with_anything():
     expected, actual = arrays(0)
     one = partial(expected, actual, np.arange(9), np.random.default_rng(0))
-    for parts in itertools.permutations((one, Partial(), merge_parts([]))):
-        assert_same(merge_parts(parts), one)
+    for parts in itertools.permutations((one, Partial(), merge([]))):
+        assert_same(merge(parts), one)
 
 
 def test_partial_results_come_back_from_their_json():
