@@ -172,7 +172,7 @@ def _is_telling(value: Any) -> bool:
 def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
     """Every tensor that a file computes, outside its loops."""
     script = "run_onnx.py" if path.suffix == ".onnx" else "run_tflite.py"
-    script = "trace_saved_model.py" if path.is_dir() else script
+    script = "run_saved_model.py" if path.is_dir() else script
     request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
     with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
         worker.load(request)
