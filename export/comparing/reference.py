@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import logging
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -16,14 +17,17 @@ from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.rounding import MAGNIFIED, rounding
 from keras_norm.export.comparing.tolerance import Tolerance, coarsest, default_tolerance
 from keras_norm.export.comparing.verification_cases import Cases, verification_cases
-from keras_norm.export.results.comparison import OutputComparison
-from keras_norm.export.runners import Arrays, KerasRunner
+from keras_norm.export.errors import VerificationError
+from keras_norm.export.results.comparison import OutputComparison, difference
+from keras_norm.export.runners import Arrays, KerasRunner, Run
 
 logger = logging.getLogger("keras_norm.export")
 
 # The most that rounding may excuse, as a share of an output's largest value: a file that is further
 # off shows nothing, whatever the reason.
 MOST = 5e-2
+
+CONVERTS_WRONGLY = "one of its layers converts wrongly"
 
 
 class Reference:
@@ -54,6 +58,45 @@ class Reference:
         if quantize is None:
             return self._excused.get(k, default)
         return dataclasses.replace(default, turned=1.0)
+
+    def verify(
+        self,
+        run: Run,
+        who: str,
+        quantize: str | None = None,
+        suspect: str = CONVERTS_WRONGLY,
+        numbers: Iterable[int] | None = None,
+    ) -> list[Arrays]:
+        """Run cases on what is to give what the model gives.
+
+        Args:
+            run: from inputs to outputs by name; others than the model's do not count.
+            who: what it is.
+            quantize: as for `export_tflite`.
+            suspect: why it may give something else.
+            numbers: of the cases; None for all.
+
+        Returns:
+            What it gives for the cases.
+
+        Raises:
+            VerificationError: an output is missing, has another shape, or is off by more than its
+                tolerance.
+        """
+        answers = []
+        for k in range(len(self.cases)) if numbers is None else numbers:
+            inputs = self.cases[k][0].inputs
+            answers.append(run(inputs))
+            wrong = self.wrong(k, answers[-1], quantize)
+            if wrong is not None:
+                shapes = ", ".join(str(array.shape) for array in inputs.values())
+                allowed = "" if wrong.problem else f", and {wrong.allowed:.2g} is allowed there"
+                raise VerificationError(
+                    f"{who} gives something else than the Keras model for inputs of shape "
+                    f"{shapes}: {difference(wrong)}{allowed}. Either the model is random in "
+                    f"inference, or it magnifies rounding, or {suspect}"
+                )
+        return answers
 
     def wrong(self, k: int, actual: Arrays, quantize: str | None = None) -> OutputComparison | None:
         """What is further off than it may be, of all that is to equal the answer to case k.

@@ -1,5 +1,6 @@
 """A model timestep by timestep, where it gives what it gives for whole sequences."""
 
+import functools
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,6 @@ import keras
 
 from keras_norm.export.comparing.reference import Reference, make_reference
 from keras_norm.export.comparing.verification_cases import long_case
-from keras_norm.export.comparing.verify import require_same
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.exporting.named_tensors import named_function
 from keras_norm.export.exporting.streaming import Step
@@ -77,9 +77,9 @@ def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
         if not all(isinstance(layer, ONE_BY_ONE) for layer in _operations(model)):
             references.append(Reference(model, long_case(model)))
         for known in references:
-            for k, (case, _) in enumerate(known.cases):
-                actual = step.over_time(run, case.inputs)
-                require_same(known, k, actual, "the step", suspect=MIXES_TIMESTEPS)
+            known.verify(
+                functools.partial(step.over_time, run), "the step", suspect=MIXES_TIMESTEPS
+            )
     except (StreamingError, VerificationError) as error:
         raise StreamingError(one_line(error)) from error
     # Whatever a layer raises at a length of one, which it may not take.

@@ -18,8 +18,8 @@ from keras import ops
 
 from keras_norm.clone import rebuilt
 from keras_norm.export.comparing.reference import Reference, make_reference
-from keras_norm.export.comparing.verify import verify_twin
 from keras_norm.export.errors import TextError, VerificationError
+from keras_norm.export.runners import KerasRunner
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
 from keras_norm.rnn.lstm import NormLSTM
@@ -92,6 +92,7 @@ LOOKUPS = {keras.layers.Embedding: Lookup}
 # Cells of Keras' that draw dropout masks at inference too, and use none: a served graph would write
 # to the variable that holds the seed.
 DROPPING = ("LSTMCell", "GRUCell", "SimpleRNNCell")
+TWIN_DIFFERS = "one of its layers keeps what its config does not say"
 
 
 def with_twins(
@@ -145,7 +146,8 @@ def _changed(
     try:
         twin = rebuilt(model, change)
         with contextlib.suppress(TextError):
-            verify_twin(reference or make_reference(model), twin)
+            reference = reference or make_reference(model)
+            reference.verify(KerasRunner(twin), "its twin", suspect=TWIN_DIFFERS)
     except (ValueError, VerificationError) as error:
         logger.warning('model "%s" is exported with the layers of Keras: %s', model.name, error)
         return model

@@ -5,7 +5,6 @@ import pytest
 
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.reference import Reference
-from keras_norm.export.comparing.verify import require_same
 from keras_norm.export.errors import VerificationError
 from tests.export import models
 
@@ -32,7 +31,7 @@ def reference(*outputs):
 def test_what_differs_is_said(got, quantize, message):
     actual = {} if got is None else {"y": np.array(got)}
     with pytest.raises(VerificationError, match=message):
-        require_same(reference(1.0, 2.0, NAN), 0, actual, "TFLite", quantize)
+        reference(1.0, 2.0, NAN).verify(lambda _: actual, "TFLite", quantize)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +44,9 @@ def test_what_differs_is_said(got, quantize, message):
     ids=["NaN on both sides", "any number in 8 bits", "an argmax of rounded weights"],
 )
 def test_what_is_taken(wanted, got, quantize):
-    require_same(reference(*wanted), 0, {"y": np.array(got)}, "TFLite", quantize)
+    reference(*wanted).verify(lambda _: {"y": np.array(got)}, "TFLite", quantize)
 
 
 def test_outputs_that_the_model_does_not_have_do_not_count():
     actual = {"y": np.array([1.0]), "more": np.array([2.0])}
-    require_same(reference(1.0), 0, actual, "TFLite")
+    reference(1.0).verify(lambda _: actual, "TFLite")
