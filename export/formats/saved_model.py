@@ -4,7 +4,6 @@ All of it raises FileNotFoundError where the folder has no saved_model.pb, and V
 cannot be parsed.
 """
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Iterator
@@ -22,24 +21,9 @@ from keras_norm_verify import resolved
 PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
 
 
-@dataclasses.dataclass(frozen=True)
-class GraphTensor:
-    """One input or output of a SavedModel's signature.
-
-    Attributes:
-        tensor: its name in the graph, "operation:index".
-        shape: sizes, None where they are decided by the data; None when nothing is known.
-        dtype: name of the type, such as "float32".
-    """
-
-    tensor: str
-    shape: tuple[int | None, ...] | None
-    dtype: str
-
-
 def saved_model_signature(
     path: str | os.PathLike[str], name: str = SERVING_DEFAULT
-) -> tuple[dict[str, GraphTensor], dict[str, GraphTensor]]:
+) -> tuple[dict[str, tf.TensorSpec], dict[str, tf.TensorSpec]]:
     """Read the inputs and outputs of a signature of a SavedModel.
 
     Args:
@@ -47,7 +31,8 @@ def saved_model_signature(
         name: of the signature.
 
     Returns:
-        (inputs, outputs), each name -> `GraphTensor`.
+        (inputs, outputs), each name -> its shape and type, and its name in the graph,
+        "operation:index".
 
     Raises:
         ValueError: there is no such signature.
@@ -56,8 +41,14 @@ def saved_model_signature(
     if name not in signatures:
         known = ", ".join(saved_model_signatures(path))
         raise ValueError(f"{path} has no signature {name}; it has: {known or 'none'}")
-    found = signatures[name]
-    return _tensors(found.inputs), _tensors(found.outputs)
+    inputs, outputs = (
+        {
+            known: tf.TensorSpec(entry.tensor_shape, entry.dtype, entry.name)
+            for known, entry in sorted(entries.items())
+        }
+        for entries in (signatures[name].inputs, signatures[name].outputs)
+    )
+    return inputs, outputs
 
 
 def write_numbered(
@@ -194,17 +185,3 @@ def _nodes(graph: Any) -> Iterator[Any]:
 
 def _must_compile(item: Any) -> bool:
     return "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b
-
-
-def _tensors(entries: Any) -> dict[str, GraphTensor]:
-    """The inputs or outputs of a SignatureDef, from name -> TensorInfo."""
-    return {
-        name: GraphTensor(
-            entry.name,
-            None
-            if entry.tensor_shape.unknown_rank
-            else tuple(None if d.size < 0 else d.size for d in entry.tensor_shape.dim),
-            tf.dtypes.as_dtype(entry.dtype).name,
-        )
-        for name, entry in sorted(entries.items())
-    }

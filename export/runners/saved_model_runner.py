@@ -1,6 +1,5 @@
 """SavedModels in TensorFlow, in Python's and through its C API."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,17 +22,16 @@ class SavedModelRunner(WorkerRunner):
 
     def _load(self) -> None:
         inputs, outputs = saved_model_signature(self.path, self.signature_name)
-        self.inputs = {}
         for name, tensor in inputs.items():
-            if tensor.shape is None:
+            if tensor.shape.rank is None:
                 raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
-            self.inputs[name] = TensorSpec(name, tensor.shape, tensor.dtype)
+        self.inputs = {n: TensorSpec(n, tuple(t.shape), t.dtype.name) for n, t in inputs.items()}
         self.worker.load(
             {
                 "path": str(self.path),
                 "signature": self.signature_name,
-                "inputs": {n: dataclasses.asdict(t) for n, t in inputs.items()},
-                "outputs": {n: dataclasses.asdict(t) for n, t in outputs.items()},
+                "inputs": {name: (t.name, t.dtype.name) for name, t in inputs.items()},
+                "outputs": {name: t.name for name, t in outputs.items()},
             }
         )
 

@@ -99,8 +99,8 @@ class Session:
     Args:
         lib: from `open_library`.
         path: the SavedModel's folder.
-        inputs: input name -> {"tensor": name in the graph, "dtype": name}.
-        outputs: output name -> the same.
+        inputs: input name -> its name in the graph, and that of its type.
+        outputs: output name -> its name in the graph.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Session:
             self._graph,
             None,
         )
-        self._dtypes = {name: entry["dtype"] for name, entry in inputs.items()}
-        self._inputs = {name: self._output(entry["tensor"]) for name, entry in inputs.items()}
-        self._outputs = {name: self._output(entry["tensor"]) for name, entry in outputs.items()}
+        self._dtypes = {name: dtype for name, (_, dtype) in inputs.items()}
+        self._inputs = {name: self._output(tensor) for name, (tensor, _) in inputs.items()}
+        self._outputs = {name: self._output(tensor) for name, tensor in outputs.items()}
 
     def run(self, arrays: protocol.Arrays) -> protocol.Arrays:
         """Feed every input, fetch every output."""
