@@ -60,22 +60,34 @@ class Samples:
 
     Attributes:
         specs: input specs by input name, each with `shape` (None where dynamic) and `dtype`.
-        arrays: arrays by input name, in the dtype of their spec.
-        count: number of samples, which every array has.
-        batch: the one batch size that the model takes, or None when it takes any.
-        timed: names of the inputs whose time dimension (axis 1) is dynamic.
-        length: number of timesteps that the arrays of `timed` share; None without such inputs, and
-            where their numbers differ.
+        arrays: arrays by input name, in the dtype of their spec, each with as many samples.
         first: number of the first sample in the user's data.
     """
 
-    specs: dict[str, Any]
+    specs: Mapping[str, Any]
     arrays: dict[str, np.ndarray]
-    count: int
-    batch: int | None
-    timed: tuple[str, ...]
-    length: int | None
     first: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def batch(self) -> int | None:
+        """The one batch size that the model takes, or None when it takes any."""
+        return next(filter(None, (spec.shape[0] for spec in self.specs.values())), None)
+
+    @property
+    def timed(self) -> tuple[str, ...]:
+        """Names of the inputs whose time dimension (axis 1) is dynamic."""
+        return tuple(n for n, spec in self.specs.items() if spec.shape[1:2] == (None,))
+
+    @property
+    def length(self) -> int | None:
+        """Number of timesteps that they share; None without such inputs, or where they differ."""
+        lengths = {self.arrays[name].shape[1] for name in self.timed}
+        return lengths.pop() if len(lengths) == 1 else None
 
     @property
     def longest(self) -> int:
@@ -135,23 +147,12 @@ def read_samples(specs: Mapping[str, Any], data: Any, first: int = 0) -> Samples
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) != 1:
         raise ValueError(f"All inputs need the same number of samples. Received: {counts}.")
-    count = next(iter(counts.values()))
-    if count == 0:
+    samples = Samples(specs, arrays, first)
+    if samples.count == 0:
         raise ValueError("The data hold no samples. Give at least one.")
-    batches = {spec.shape[0] for spec in specs.values()} - {None}
-    timed = tuple(n for n, spec in specs.items() if len(spec.shape) > 1 and spec.shape[1] is None)
-    lengths = {arrays[name].shape[1] for name in timed}
-    if 0 in lengths:
+    if any(arrays[name].shape[1] == 0 for name in samples.timed):
         raise ValueError("The data have a time dimension of 0. Give at least one timestep.")
-    return Samples(
-        specs=dict(specs),
-        arrays=arrays,
-        count=count,
-        batch=next(iter(batches), None),
-        timed=timed,
-        length=lengths.pop() if len(lengths) == 1 else None,
-        first=first,
-    )
+    return samples
 
 
 def make_cases(

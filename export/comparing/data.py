@@ -114,8 +114,7 @@ class Data:
             name: np.concatenate([part.samples.arrays[name] for part in found])
             for name in self.specs
         }
-        count = sum(part.samples.count for part in found)
-        return dataclasses.replace(found[0].samples, arrays=joined, count=count), found[0]
+        return dataclasses.replace(found[0].samples, arrays=joined), found[0]
 
     def _read(self) -> Iterator[tuple[str, Any, Any]]:
         if self.files is not None:
@@ -190,9 +189,7 @@ def _cut(samples: Samples, labels: Any, source: str) -> Iterator[Part]:
     bounds = [samples.count * k // parts for k in range(parts + 1)]
     for start, end in itertools.pairwise(bounds):
         arrays = {name: array[start:end] for name, array in samples.arrays.items()}
-        cut = dataclasses.replace(
-            samples, arrays=arrays, count=end - start, first=samples.first + start
-        )
+        cut = dataclasses.replace(samples, arrays=arrays, first=samples.first + start)
         yield Part(cut, _rows(labels, slice(start, end)), source)
 
 
@@ -233,11 +230,7 @@ def _is_several(labels: Any, count: int) -> bool:
 
 
 def _rows(labels: Any, rows: slice) -> Any:
-    if isinstance(labels, tuple):
-        return tuple(array[rows] for array in labels)
-    if isinstance(labels, Mapping):
-        return {name: array[rows] for name, array in labels.items()}
-    return None if labels is None else labels[rows]
+    return None if labels is None else keras.tree.map_structure(lambda y: y[rows], labels)
 
 
 def _shapes(part: Part) -> dict[str, tuple[int, ...]]:

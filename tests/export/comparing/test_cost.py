@@ -7,7 +7,7 @@ from keras_norm.export.comparing import cost
 from keras_norm.export.comparing.cases import Samples
 from keras_norm.export.comparing.cost import file_size, measure_cost, milliseconds, readable_size
 
-SAMPLES = Samples({}, {"x": np.zeros((3, 2))}, 3, None, (), None)
+SAMPLES = Samples({}, {"x": np.zeros((3, 2))})
 
 
 class Told:
