@@ -13,7 +13,7 @@ from keras_norm.export.checking.running import Answers
 from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.difference_profile import merged
-from keras_norm.export.comparing.eight_bits import Useful, useful
+from keras_norm.export.comparing.eight_bits import useful
 from keras_norm.export.comparing.elements import kind_of, wide
 from keras_norm.export.comparing.tolerance import TURNED, Tolerance, coarsest, default_tolerance
 from keras_norm.export.results.artifact import ArtifactResult, Property
@@ -129,7 +129,7 @@ class Judge:
         )
 
     def _properties(
-        self, source: Source, answers: Answers, tolerance: Tolerance, rule: Tolerance | Useful
+        self, source: Source, answers: Answers, tolerance: Tolerance, rule: Tolerance
     ) -> tuple[Property, ...]:
         if answers.ops is None:
             return ()
@@ -146,7 +146,7 @@ class Judge:
             properties.plain_ops(*answers.ops),
         )
 
-    def _streaming(self, source: Source, answers: Answers, rule: Tolerance | Useful) -> Property:
+    def _streaming(self, source: Source, answers: Answers, rule: Tolerance) -> Property:
         stream = self.plan.long_stream() if source.alone else self.plan.stream()
         actual = answers.streamed
         assert actual is not None
@@ -156,7 +156,7 @@ class Judge:
         return properties.streaming(expected, actual, length, rule)
 
     def _values(
-        self, seen: Measured, answers: Answers, tolerance: Tolerance, rule: Tolerance | Useful
+        self, seen: Measured, answers: Answers, tolerance: Tolerance, rule: Tolerance
     ) -> tuple[OutputResult, ...]:
         """Every case, and all data, against the Keras model's answers, output by output."""
         found: dict[str, list[tuple[str, Measurement]]] = {}
@@ -179,11 +179,7 @@ class Judge:
             OutputResult(
                 name,
                 tuple(case for case, _ in results),
-                tuple(
-                    _judged_in_groups(rule, results, alike)
-                    if isinstance(rule, Useful)
-                    else (rule.judge(m) for _, m in results)
-                ),
+                tuple(_judged_in_groups(rule, results, alike)),
                 _profile([m.profile for _, m in results if m.profile is not None]),
             )
             for name, results in found.items()
@@ -191,9 +187,9 @@ class Judge:
 
 
 def _judged_in_groups(
-    rule: Useful, results: list[tuple[str, Measurement]], groups: Mapping[str, Any]
+    rule: Tolerance, results: list[tuple[str, Measurement]], groups: Mapping[str, Any]
 ) -> Iterator[OutputComparison]:
-    """A comparison for each case, of one verdict with those of its group."""
+    """A comparison for each case, in eight bits of one verdict with those of its group."""
     names = [groups.get(case, case) for case, _ in results]
     found: dict[Any, list[Measurement]] = {}
     for name, (_, measured) in zip(names, results, strict=True):

@@ -9,18 +9,13 @@ compared, as a rounded weight may turn an argmax; where there is nothing else, a
 be others. The exporter and `check` both judge by it.
 """
 
-import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.comparing import compare
-from keras_norm.export.comparing.elements import Arrays, kind_of, wide
-from keras_norm.export.comparing.merging import merged
-from keras_norm.export.comparing.tolerance import TURNED, judge_turned
-from keras_norm.export.results.comparison import Measurement, OutputComparison
+from keras_norm.export.comparing.elements import kind_of, wide
+from keras_norm.export.comparing.tolerance import TURNED, Tolerance
 from keras_norm.export.results.partial import Spread
 
 # How a TFLite file is quantised, where its weights have 8 bits.
@@ -30,55 +25,7 @@ EIGHT_BITS = ("dynamic", "int8", "int16x8")
 USEFUL = 0.25
 
 
-@dataclasses.dataclass(frozen=True)
-class Useful:
-    """The rule, with the largest root mean square of an error for every output by name."""
-
-    limits: Mapping[str, float]
-
-    def judge(self, found: Measurement) -> OutputComparison:
-        """What was measured of an output, judged by the rule.
-
-        Args:
-            found: of `keras_norm.export.comparing.compare.measure`.
-        """
-        result = compare.judge(found, math.inf)
-        if result.problem is not None:
-            return result
-        if found.exact:
-            return judge_turned(result, found, 1.0 if self.limits else TURNED)
-        limit = self.limits.get(found.output, math.inf)
-        # In float32 it is the same however the parts were added up.
-        error = float(np.float32(math.sqrt(found.squared / found.count)))
-        used = error / limit if limit else math.inf if error else 0.0
-        return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
-
-    def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
-        """Several measurements of an output with one verdict.
-
-        One sample alone may be far off, in a file of use.
-
-        Args:
-            found: as for `judge`.
-        """
-        whole = self.judge(functools.reduce(merged, found))
-        results = []
-        for own in map(self.judge, found):
-            if own.problem is None and whole.problem is None:
-                used = own.used if whole.rms is None else whole.used
-                own = dataclasses.replace(own, passed=whole.passed, rms=whole.rms, used=used)
-            results.append(own)
-        return results
-
-    def failed(
-        self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
-    ) -> OutputComparison | None:
-        """The first output that fails, or None; `rows` are the numbers of the samples."""
-        results = map(self.judge, compare.measure(expected, actual, 0.0, rows))
-        return next((result for result in results if not result), None)
-
-
-def useful(spreads: Iterable[Spread]) -> Useful:
+def useful(spreads: Iterable[Spread]) -> Tolerance:
     """The rule for outputs that vary as these do.
 
     Args:
@@ -87,7 +34,8 @@ def useful(spreads: Iterable[Spread]) -> Useful:
     found: dict[str, list[Spread]] = {}
     for spread in spreads:
         found.setdefault(spread.output, []).append(spread)
-    return Useful({n: float(np.float32(USEFUL * _variation(own))) for n, own in found.items()})
+    limits = {n: float(np.float32(USEFUL * _variation(own))) for n, own in found.items()}
+    return Tolerance(0.0, {}, turned=1.0 if limits else TURNED, limits=limits)
 
 
 def _variation(found: Sequence[Spread]) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_norm.export.comparing.cases import PADDING, Case, Companion
-from keras_norm.export.comparing.eight_bits import Useful
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.tolerance import Tolerance
 from keras_norm.export.results.artifact import Property
@@ -83,7 +82,7 @@ def padding(
 
 
 def streaming(
-    expected: Arrays | str, actual: Arrays | str, length: int, tolerance: Tolerance | Useful
+    expected: Arrays | str, actual: Arrays | str, length: int, tolerance: Tolerance
 ) -> Property:
     """Whether the signature `step` gives timestep by timestep what the model gives for the whole.
 

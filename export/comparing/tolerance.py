@@ -1,11 +1,16 @@
 """How far values may be off: by what precision, through how many layers and timesteps."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from keras_norm.export.comparing.compare import judge, measure
 from keras_norm.export.comparing.elements import Arrays, magnitude
+from keras_norm.export.comparing.merging import merged
 from keras_norm.export.results.comparison import Measurement, OutputComparison
 
 # Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
@@ -34,11 +39,14 @@ class Tolerance:
         rtol: relative tolerance.
         atol: absolute tolerance, by output.
         turned: the share of whole numbers that may be others; 0 where all have to be equal.
+        limits: the largest root mean square of an output's differences, by output, which is then
+            what judges it (`keras_norm.export.comparing.eight_bits`); None elsewhere.
     """
 
     rtol: float
     atol: Mapping[str, float]
     turned: float = 0.0
+    limits: Mapping[str, float] | None = None
 
     def at_most(self, expected: Arrays) -> dict[str, float]:
         """The most that any value of each of these outputs may be off."""
@@ -50,8 +58,39 @@ class Tolerance:
         Args:
             found: of `keras_norm.export.comparing.compare.measure`.
         """
-        result = judge(found, self.atol.get(found.output, 0.0))
-        return judge_turned(result, found, self.turned) if self.turned else result
+        by_rms = self.limits is not None
+        result = judge(found, math.inf if by_rms else self.atol.get(found.output, 0.0))
+        if result.problem is not None:
+            return result
+        if found.exact and self.turned:
+            passed = found.squared <= max(1.0, self.turned * found.count)
+            return dataclasses.replace(result, passed=passed)
+        if self.limits is None:
+            return result
+        limit = self.limits.get(found.output, math.inf)
+        # In float32 it is the same however the parts were added up.
+        error = float(np.float32(math.sqrt(found.squared / found.count)))
+        used = error / limit if limit else math.inf if error else 0.0
+        return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
+
+    def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
+        """Several measurements of an output, in eight bits with one verdict.
+
+        One sample alone may be far off, in a file of use.
+
+        Args:
+            found: as for `judge`.
+        """
+        results = [self.judge(measured) for measured in found]
+        if self.limits is None:
+            return results
+        whole = self.judge(functools.reduce(merged, found))
+        told: dict[str, Any] = {"passed": whole.passed, "rms": whole.rms}
+        if whole.rms is not None:
+            told["used"] = whole.used
+        return [
+            r if r.problem or whole.problem else dataclasses.replace(r, **told) for r in results
+        ]
 
     def failed(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
@@ -59,19 +98,6 @@ class Tolerance:
         """The first output that fails, or None; `rows` are the numbers of the samples."""
         results = map(self.judge, measure(expected, actual, self.rtol, rows))
         return next((result for result in results if not result), None)
-
-
-def judge_turned(result: OutputComparison, found: Measurement, turned: float) -> OutputComparison:
-    """A result, whose whole numbers are right if no larger share than `turned` is other ones.
-
-    Args:
-        result: of `found`, as `keras_norm.export.comparing.compare.judge` has it.
-        found: the measurement.
-        turned: the share that may be others.
-    """
-    if not found.exact or result.problem is not None:
-        return result
-    return dataclasses.replace(result, passed=found.squared <= max(1.0, turned * found.count))
 
 
 def default_tolerance(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.comparing.compare import measure
-from keras_norm.export.comparing.eight_bits import USEFUL, Useful, spreads, useful
+from keras_norm.export.comparing.eight_bits import USEFUL, spreads, useful
 
 VARIES = {"y": np.array([[0.0], [2.0], [4.0], [2.0]])}  # by sqrt(2) about 2
 
@@ -98,7 +98,7 @@ def test_measurements_judged_together_have_one_verdict(rule):
 
 
 def test_an_output_without_a_limit_is_only_to_be_finite():
-    assert judged(Useful({}), VARIES["y"] + 100)
+    assert judged(useful([]), VARIES["y"] + 100)
 
 
 def test_samples_of_a_shape_of_their_own_do_not_make_the_rest_vary_less():
@@ -118,7 +118,7 @@ def test_where_no_two_samples_have_a_shape_all_values_together_vary():
 
 def test_whole_numbers_are_judged_together_too():
     """Of 40 a fifth are others, which stand together in one part."""
-    rule, expected = Useful({}), np.arange(40)
+    rule, expected = useful([]), np.arange(40)
     found = in_parts(expected, np.where(expected < 8, -1, expected), 5)
     assert not rule.judge(found[0])
     assert all(rule.judge_together(found))
