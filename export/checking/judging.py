@@ -125,7 +125,7 @@ class Judge:
         before, after = answers.cases[-1], answers.again[1]
         return (
             properties.row_independence(self.plan.companions, answers.companions, tolerance),
-            properties.repeat(last, first, before, after, tolerance),
+            properties.again(last, first, before, after, tolerance),
         )
 
     def _properties(
@@ -142,7 +142,9 @@ class Judge:
             *self.calls(answers, tolerance),
             *streamed,
             properties.concurrency(picked, alone, answers.at_once, tolerance),
-            properties.unchanged(answers.changed, first, before, after, tolerance),
+            properties.unchanged(answers.changed, 0)
+            if answers.changed
+            else properties.again(first, None, before, after, tolerance),
             properties.plain_ops(*answers.ops),
         )
 

@@ -103,22 +103,30 @@ def streaming(
     return Property(name, "pass", f"{length:,} timesteps, one call for each")
 
 
-def repeat(
-    first: Case, other: Case, before: Arrays, after: Arrays, tolerance: Tolerance
+def again(
+    first: Case, other: Case | None, before: Arrays, after: Arrays, tolerance: Tolerance
 ) -> Property:
-    """Whether a call gives the same again after a call with other data.
+    """Whether a call gives the same again: after one with other data, or after all others.
+
+    After all others it would give something else if a weight were another.
 
     Args:
         first: what was called twice.
-        other: what was called in between, of another shape where the model takes one.
+        other: what was called in between, of another shape where the model takes one; None for all.
         before: what the first call gave.
         after: what the last one gave.
         tolerance: how far the answers may differ.
     """
+    if other is None:
+        name, what = "weights", "the first call after all others"
+        passed = "the first call gives the same after all others"
+    else:
+        name, what = "repeat", "the same call after another one"
+        passed = f"{first.name} again after {other.name}"
     worst = tolerance.failed(before, after, first.rows)
     if worst is not None:
-        return Property("repeat", "fail", f"the same call after another one: {difference(worst)}")
-    return Property("repeat", "pass", f"{first.name} again after {other.name}")
+        return Property(name, "fail", f"{what}: {difference(worst)}")
+    return Property(name, "pass", passed)
 
 
 def concurrency(
@@ -149,28 +157,7 @@ def concurrency(
     return Property(name, "pass", f"{calls} calls by {THREADS} threads at once")
 
 
-def unchanged(
-    changed: Sequence[str], case: Case, before: Arrays, after: Arrays, tolerance: Tolerance
-) -> Property:
-    """Whether every weight, and the first answer, is after all calls what it was before.
-
-    Args:
-        changed: names of the variables that are seen to hold something else.
-        case: the first call.
-        before: what it gave.
-        after: what it gives after all others.
-        tolerance: how far the answers may differ.
-    """
-    if changed:
-        return unchanged_weights(changed, 0)
-    worst = tolerance.failed(before, after, case.rows)
-    if worst is not None:
-        detail = f"the first call after all others: {difference(worst)}"
-        return Property("weights", "fail", detail)
-    return Property("weights", "pass", "the first call gives the same after all others")
-
-
-def unchanged_weights(changed: Sequence[str], count: int) -> Property:
+def unchanged(changed: Sequence[str], count: int) -> Property:
     """Whether every variable holds what it held.
 
     Args:
