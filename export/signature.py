@@ -3,11 +3,12 @@
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 # The signatures that an export has: the model on whole sequences, and timestep by timestep.
 SERVING_DEFAULT = "serving_default"
@@ -94,6 +95,24 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
     """
     outputs = keras.tree.flatten(model(pack_inputs(model, inputs), training=training))
     return dict(zip(output_names(model), outputs, strict=True))
+
+
+def named_function(
+    function: Callable[[dict[str, Any]], Mapping[str, Any]], specs: Mapping[str, TensorSpec]
+) -> Any:
+    """The function as a graph, each of whose outputs is a tensor of its own, called as it is.
+
+    Args:
+        function: tensors by input name -> tensors by output name. An output can be an input as it
+            is, or one tensor under two names.
+        specs: input name -> spec; sizes of None stay open.
+    """
+
+    def named(inputs: dict[str, Any]) -> dict[str, Any]:
+        return {name: tf.identity(t, name=name) for name, t in function(inputs).items()}
+
+    tensors = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
+    return tf.function(named, input_signature=[tensors], autograph=False)
 
 
 def pack_inputs(model: keras.Model, inputs: Mapping[str, Any]) -> Any:

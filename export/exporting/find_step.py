@@ -10,8 +10,8 @@ import keras
 from keras_norm.export.comparing.reference import Reference, make_reference
 from keras_norm.export.comparing.verification_cases import long_case
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
-from keras_norm.export.exporting.named_tensors import named_function
 from keras_norm.export.exporting.streaming import Step
+from keras_norm.export.signature import named_function
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 

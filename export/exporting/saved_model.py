@@ -15,7 +15,6 @@ from keras_norm.export import signature
 from keras_norm.export.comparing.verify import verify_saved_model
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
-from keras_norm.export.exporting.named_tensors import named_function, tensor_specs
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
 from keras_norm.export.exporting.refusals import refuse_unfit
 from keras_norm.export.exporting.staging import staged
@@ -154,13 +153,18 @@ def write_saved_model(
     specs = signature.input_specs(model)
     traced = {}
     if not alone:
-        traced[SERVING_DEFAULT] = named_function(lambda inputs: call(model, inputs), specs)
+        traced[SERVING_DEFAULT] = signature.named_function(
+            lambda inputs: call(model, inputs), specs
+        )
     if step is not None:
         ends = step.inputs | step.states
-        traced[STEP] = named_function(step.joined, _with_one_batch(ends) if alone else ends)
+        traced[STEP] = signature.named_function(
+            step.joined, _with_one_batch(ends) if alone else ends
+        )
     for name, function in (signatures or {}).items():
         if getattr(function, "input_signature", None) is None:
-            function = tf.function(function, input_signature=[tensor_specs(specs)], autograph=False)
+            tensors = {n: tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()}
+            function = tf.function(function, input_signature=[tensors], autograph=False)
         traced[name] = function
     # What is saved are these graphs: Keras' archive traces four times.
     graphs = {name: function.get_concrete_function() for name, function in traced.items()}

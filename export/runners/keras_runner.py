@@ -23,12 +23,8 @@ class KerasRunner(Runner):
 
     def __init__(self, model: keras.Model) -> None:
         self.inputs = signature.input_specs(model)
-        specs = {n: tf.TensorSpec(s.shape, s.dtype) for n, s in self.inputs.items()}
-        self._function = tf.function(
-            lambda tensors: signature.call(model, tensors, training=False),
-            input_signature=[specs],
-            autograph=False,
-        ).get_concrete_function()
+        function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
+        self._function = function.get_concrete_function()
         self._outputs = self._function.structured_outputs
 
     def _run(self, inputs: Arrays) -> Arrays:
