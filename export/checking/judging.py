@@ -15,7 +15,13 @@ from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.difference_profile import merged
 from keras_norm.export.comparing.eight_bits import useful
 from keras_norm.export.comparing.elements import kind_of, wide
-from keras_norm.export.comparing.tolerance import TURNED, Tolerance, coarsest, default_tolerance
+from keras_norm.export.comparing.tolerance import (
+    TURNED,
+    Tolerance,
+    coarsest,
+    default_share,
+    default_tolerance,
+)
 from keras_norm.export.results.artifact import ArtifactResult, Property
 from keras_norm.export.results.comparison import (
     DifferenceProfile,
@@ -49,7 +55,7 @@ class Judge:
 
     def share(self, precision: str) -> float:
         """The default tolerance of values of this precision, over all data."""
-        return self.plan.share(precision, self.timesteps)
+        return default_share(precision, self.plan.layers, self.timesteps)
 
     def tolerance(self, precision: str) -> Tolerance:
         """How far values of this precision may differ.

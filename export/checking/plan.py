@@ -18,7 +18,6 @@ from keras_norm.export.comparing.depth import layers_in_series, timesteps_of
 from keras_norm.export.comparing.elements import Arrays, hold_nan, magnitude
 from keras_norm.export.comparing.masking import mask_fills, masked_later, why_not_padded
 from keras_norm.export.comparing.precision import model_precision
-from keras_norm.export.comparing.tolerance import default_share
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.exporting.find_step import traced
 from keras_norm.export.exporting.streaming import Step
@@ -93,15 +92,6 @@ class Plan:
         names = self.expected[0]
         return {name: max(magnitude(answer[name]) for answer in self.expected) for name in names}
 
-    def share(self, precision: str, timesteps: int = 1) -> float:
-        """The default tolerance of values of this precision, see `default_share`.
-
-        Args:
-            precision: a key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
-            timesteps: most that a recurrent layer runs in any of all samples.
-        """
-        return default_share(precision, self.layers, max(self.timesteps, timesteps))
-
 
 def make_plan(
     model: Any,
@@ -162,39 +152,33 @@ def make_plan(
         padding=why_not_padded(fills, samples) or fills,
         precision=model_precision(model, answers[0]),
         stream=functools.cache(functools.partial(_stream, model, samples, run)),
-        long_stream=functools.cache(functools.partial(_long_stream, model, samples)),
+        long_stream=functools.cache(functools.partial(_stream, model, samples, None)),
         notes=tuple(notes),
         layers=layers_in_series(model),
         timesteps=max(map(timesteps_of(model), (case.inputs for case in kept))),
     )
 
 
-def _stream(model: Any, samples: Samples, run: Run) -> Stream | str:
-    """Some sequences for the signature `step` of the artefacts, or why the model has none."""
-    try:
-        step = Step(model)
-    except StreamingError as error:
-        return str(error)
-    inputs = samples.take(range(samples.batch or STREAMS))
-    steps = min(LONGEST_STREAM, *(inputs[name].shape[1] for name in step.sequences))
-    inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
-    takes = frozenset(step.inputs | step.states)
-    return Stream(takes, step.over_time, inputs, run(inputs), steps)
+def _stream(model: Any, samples: Samples, run: Run | None) -> Stream | str:
+    """Some sequences for the signature `step` of the artefacts, or why the model has none.
 
-
-def _long_stream(model: Any, samples: Samples) -> Stream | str:
-    """Many timesteps, compared one by one: the samples again and again, each from states of zero.
-
-    What the model has at the end alone is compared after every timestep too.
+    Without `run`, the model on whole sequences, they are many timesteps, compared one by one: the
+    samples again and again, each from states of zero. What the model has at the end alone is then
+    compared after every timestep too.
     """
     try:
         step = Step(model)
     except StreamingError as error:
         return str(error)
-    steps, size = min(samples.longest, TIMESTEPS), samples.batch or 1
-    rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
-    inputs = samples.take(range(rows))
-    inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in inputs.items()}
-    expected = step.every_timestep(traced(step), inputs)
+    rows = samples.batch or STREAMS
+    steps = min(LONGEST_STREAM, *(samples.arrays[name].shape[1] for name in step.sequences))
+    if run is None:
+        steps, size = min(samples.longest, TIMESTEPS), samples.batch or 1
+        rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
+    whole = samples.take(range(rows))
+    inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in whole.items()}
     takes = frozenset(step.inputs | step.states)
+    if run is not None:
+        return Stream(takes, step.over_time, inputs, run(inputs), steps)
+    expected = step.every_timestep(traced(step), inputs)
     return Stream(takes, step.every_timestep, inputs, expected, rows * steps)

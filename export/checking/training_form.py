@@ -11,7 +11,7 @@ from keras_norm.export.checking.gap import as_array, call_clone
 from keras_norm.export.checking.plan import Plan
 from keras_norm.export.comparing.cases import Case
 from keras_norm.export.comparing.elements import Arrays, largest
-from keras_norm.export.comparing.tolerance import Tolerance
+from keras_norm.export.comparing.tolerance import Tolerance, default_share
 from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact import Property
 from keras_norm.export.results.comparison import difference
@@ -62,7 +62,7 @@ def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | Non
         return Property(NAME, "not applicable", reason)
     for path, calls in compiled.items():
         for trained, served in calls:
-            share = plan.share(plan.precision)
+            share = default_share(plan.precision, plan.layers, plan.timesteps)
             allowed = {n: share * largest([y]) if atol is None else atol for n, y in served.items()}
             worst = Tolerance(rtol, allowed).failed(served, trained, case.rows)
             if worst is not None:

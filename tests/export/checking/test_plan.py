@@ -3,9 +3,11 @@ import numpy as np
 import pytest
 
 import keras_norm
+from keras_norm.export.checking.judging import Judge
 from keras_norm.export.checking.plan import make_plan
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.tolerance import TOLERANCES
+from keras_norm.export.results.partial import Partial
 from keras_norm.export.signature import input_specs
 
 DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")
@@ -46,8 +48,9 @@ def test_an_input_that_is_masked_after_another_layer_is_noted():
 def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
     _, plan = masked
     assert (plan.layers, plan.timesteps) == (2, 100)
-    assert plan.share("float32") == pytest.approx(2 * TOLERANCES["float32"])
-    assert plan.share("float32", timesteps=400) == pytest.approx(4 * TOLERANCES["float32"])
+    for timesteps, times in ((0, 2), (400, 4)):
+        judge = Judge(plan, Partial(timesteps=timesteps), None, None)
+        assert judge.share("float32") == pytest.approx(times * TOLERANCES["float32"])
 
 
 def test_the_scale_of_an_output_is_the_largest_that_the_model_gives(masked):
