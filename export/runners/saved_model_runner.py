@@ -26,14 +26,12 @@ class SavedModelRunner(WorkerRunner):
             if tensor.shape.rank is None:
                 raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
         self.inputs = {n: TensorSpec(n, tuple(t.shape), t.dtype.name) for n, t in inputs.items()}
-        self.worker.load(
-            {
-                "path": str(self.path),
-                "signature": self.signature_name,
-                "inputs": {name: (t.name, t.dtype.name) for name, t in inputs.items()},
-                "outputs": {name: t.name for name, t in outputs.items()},
-            }
+        ends = (
+            {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in end.items()}
+            for end in (inputs, outputs)
         )
+        request = {"path": str(self.path), "signature": self.signature_name}
+        self.worker.load(request | dict(zip(("inputs", "outputs"), ends, strict=True)))
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> nodes of the graph and its functions."""

@@ -9,30 +9,9 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
+import ml_dtypes  # noqa: F401  # names bfloat16 for NumPy
 import numpy as np
 import protocol
-
-# TF_DataType, as tensorflow/c/tf_datatype.h numbers it.
-DTYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "uint16": 17,
-    "float16": 19,
-    "uint32": 22,
-    "uint64": 23,
-}
-NUMPY_DTYPES = {
-    number: np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
-    for name, number in DTYPES.items()
-}
 
 
 class Output(ctypes.Structure):
@@ -99,8 +78,9 @@ class Session:
     Args:
         lib: from `open_library`.
         path: the SavedModel's folder.
-        inputs: input name -> its name in the graph, and that of its type.
-        outputs: output name -> its name in the graph.
+        inputs: input name -> its name in the graph, NumPy's name of its type, or "bfloat16", and
+            the number of that, a TF_DataType.
+        outputs: output name -> the same.
     """
 
     def __init__(
@@ -118,9 +98,11 @@ class Session:
             self._graph,
             None,
         )
-        self._dtypes = {name: dtype for name, (_, dtype) in inputs.items()}
-        self._inputs = {name: self._output(tensor) for name, (tensor, _) in inputs.items()}
-        self._outputs = {name: self._output(tensor) for name, tensor in outputs.items()}
+        self._numbers = {name: number for name, (_, _, number) in inputs.items()}
+        ends = (*inputs.values(), *outputs.values())
+        self._dtypes = {number: dtype for _, dtype, number in ends}
+        self._inputs = {name: self._output(tensor) for name, (tensor, *_) in inputs.items()}
+        self._outputs = {name: self._output(tensor) for name, (tensor, *_) in outputs.items()}
 
     def run(self, arrays: protocol.Arrays) -> protocol.Arrays:
         """Feed every input, fetch every output."""
@@ -128,7 +110,7 @@ class Session:
         feeds = (ctypes.c_void_p * len(arrays))()
         try:
             for i, (name, array) in enumerate(arrays.items()):
-                feeds[i] = self._tensor(array, self._dtypes[name])
+                feeds[i] = self._tensor(array, self._numbers[name])
             self._checked(
                 self._lib.TF_SessionRun,
                 self._session,
@@ -167,17 +149,17 @@ class Session:
             raise ValueError(f"the graph has no operation {operation}, which its signature names")
         return Output(found, int(index or 0))
 
-    def _tensor(self, array: np.ndarray, dtype: str) -> int:
-        array = np.ascontiguousarray(array, NUMPY_DTYPES[DTYPES[dtype]]).reshape(array.shape)
+    def _tensor(self, array: np.ndarray, number: int) -> int:
+        array = np.ascontiguousarray(array, self._dtypes[number]).reshape(array.shape)
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)
-        tensor = self._lib.TF_AllocateTensor(DTYPES[dtype], dims, array.ndim, array.nbytes)
+        tensor = self._lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
         ctypes.memmove(self._lib.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
         return tensor
 
     def _array(self, tensor: int | None) -> np.ndarray:
         lib = self._lib
         shape = tuple(lib.TF_Dim(tensor, i) for i in range(lib.TF_NumDims(tensor)))
-        dtype = NUMPY_DTYPES[lib.TF_TensorType(tensor)]
+        dtype = self._dtypes[lib.TF_TensorType(tensor)]
         data = ctypes.string_at(lib.TF_TensorData(tensor) or 0, lib.TF_TensorByteSize(tensor))
         return np.frombuffer(data, dtype).reshape(shape)
 
