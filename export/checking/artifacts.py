@@ -12,7 +12,6 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export.comparing.precision import onnx_precision
 from keras_norm.export.comparing.tolerance import coarsest
 from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.exporting.streaming import Step
@@ -176,7 +175,10 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         )
     if path.suffix == ".onnx":
         require("onnx")
-        return (_in(ONNXRunner, path, name, onnx_precision(path)),)
+        from keras_norm.export.workers import onnx_graph
+
+        stored = onnx_graph.precisions(onnx_graph.read(path))
+        return (_in(ONNXRunner, path, name, coarsest(stored)),)
     if not is_tflite(path):
         raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require("tflite")

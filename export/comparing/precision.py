@@ -1,11 +1,8 @@
 """The coarsest number format that values pass through.
 
-It is a key of `keras_norm.export.comparing.tolerance.TOLERANCES`. What reads a damaged file raises
-ValueError.
+It is a key of `keras_norm.export.comparing.tolerance.TOLERANCES`.
 """
 
-import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,17 +33,3 @@ def _computed_as_received(layer: Any) -> list[str]:
     if layer.autocast:
         return []
     return [tensor.dtype for node in nodes_of(layer) for tensor in node.input_tensors]
-
-
-def onnx_precision(path: str | os.PathLike[str]) -> str:
-    """Coarsest precision of the weights stored in an ONNX file: "int8" when they are quantized.
-
-    Args:
-        path: an .onnx file.
-
-    Raises:
-        ImportError: onnx is not installed.
-    """
-    from keras_norm.export.workers import onnx_graph
-
-    return coarsest(onnx_graph.precisions(onnx_graph.read(pathlib.Path(path))))
