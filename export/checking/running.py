@@ -15,9 +15,13 @@ from keras_norm.export.comparing.cost import measure_cost
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.properties import AT_ONCE, SECONDS, THREADS
 from keras_norm.export.errors import one_line
+from keras_norm.export.formats.saved_model import unservable_ops
 from keras_norm.export.results.artifact import Cost
-from keras_norm.export.runners.facts import changed_weights, ops
 from keras_norm.export.signature import STEP
+
+# Keras' own recurrent layers draw dropout masks at inference too, and use none: the seed moves, and
+# nothing else.
+SEED_VARIABLE = "seed_generator_state"
 
 
 @dataclasses.dataclass
@@ -152,6 +156,38 @@ def answers_to_padding(run: Any, plan: Plan) -> dict[str, Arrays]:
     if isinstance(plan.padding, str):
         return {}
     return {side: run(inputs) for side, inputs in padded(plan.samples, plan.padding).items()}
+
+
+def changed_weights(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
+    """The variables, but for seeds, whose digest is another; see `WorkerRunner.state`."""
+    changed = (n for n, d in before.items() if now.get(n) != d and SEED_VARIABLE not in n)
+    return tuple(name.split(": ")[1] for name in changed)
+
+
+def ops(runner: Any) -> tuple[int | None, tuple[str, ...]]:
+    """How many kinds of op a file holds, and those that its format's plain runtimes lack.
+
+    A SavedModel may hold no XLA op, no `jit_compile`d function and no custom op; a TFLite file no
+    Flex op and no custom op; an ONNX file no op of another domain than ONNX's own.
+
+    Args:
+        runner: a runner with `path` and `ops()`, or any function.
+
+    Returns:
+        None for what is no file, and 0 where the runner does not see the file's own.
+    """
+    path = getattr(runner, "path", None)
+    if path is None:
+        return None, ()
+    used = runner.ops()
+    if used and path.is_dir():
+        foreign = set(unservable_ops(path))
+    elif path.suffix == ".onnx":
+        foreign = {op for op in used if "." in op}  # "domain.Op"
+    else:
+        # TFLite's builtins are written in capitals; Flex and custom ops by their own names.
+        foreign = {op for op in used if not op.isupper()}
+    return len(used), tuple(sorted(foreign))
 
 
 def _streamed(step: Any, stream: Stream | str) -> Arrays | str:

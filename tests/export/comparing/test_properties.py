@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_norm.export.checking.running import changed_weights, ops
 from keras_norm.export.comparing.cases import companions, padded, read_samples
 from keras_norm.export.comparing.properties import (
     again,
@@ -15,7 +16,6 @@ from keras_norm.export.comparing.properties import (
 )
 from keras_norm.export.comparing.tolerance import Tolerance
 from keras_norm.export.formats.saved_model import saved_model_ops
-from keras_norm.export.runners.facts import changed_weights, ops
 from keras_norm.export.signature import TensorSpec
 
 EXACT = Tolerance(0.0, {})

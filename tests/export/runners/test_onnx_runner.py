@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from keras_norm.export import RunnerError, open_runner
+from keras_norm.export.checking.running import ops
 from keras_norm.export.comparing.properties import plain_ops
 from keras_norm.export.runners import ONNXRunner
-from keras_norm.export.runners.facts import ops
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
