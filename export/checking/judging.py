@@ -23,12 +23,7 @@ from keras_norm.export.comparing.tolerance import (
     default_tolerance,
 )
 from keras_norm.export.results.artifact import ArtifactResult, Property
-from keras_norm.export.results.comparison import (
-    DifferenceProfile,
-    Measurement,
-    OutputComparison,
-    OutputResult,
-)
+from keras_norm.export.results.comparison import Measurement, OutputComparison, OutputResult
 from keras_norm.export.results.partial import Measured, Partial
 
 
@@ -188,7 +183,7 @@ class Judge:
                 name,
                 tuple(case for case, _ in results),
                 tuple(_judged_in_groups(rule, results, alike)),
-                _profile([m.profile for _, m in results if m.profile is not None]),
+                functools.reduce(merged, (m.profile for _, m in results)),
             )
             for name, results in found.items()
         )
@@ -204,7 +199,3 @@ def _judged_in_groups(
         found.setdefault(name, []).append(measured)
     judged = {name: iter(rule.judge_together(group)) for name, group in found.items()}
     return (next(judged[name]) for name in names)
-
-
-def _profile(profiles: list[DifferenceProfile]) -> DifferenceProfile | None:
-    return functools.reduce(merged, profiles) if profiles else None

@@ -98,7 +98,7 @@ def _of_output(
         total=float(difference.sum()),
         values=difference.size,
         largest=float(difference.max(initial=0.0)),
-        listed=_listed(predicted, size, known, moved, axis_names(old.ndim), rows, source),
+        listed=_listed(predicted, size, known, moved, axis_names(old.ndim, source), rows),
         flips=tuple(Flip(a, b, int(n)) for (a, b), n in zip(kinds.tolist(), times, strict=True)),
         before=tallies[0],
         after=tallies[1],
@@ -113,15 +113,13 @@ def _listed(
     moved: np.ndarray,
     axes: tuple[str, ...],
     rows: Sequence[int],
-    source: str,
 ) -> tuple[Change, ...]:
     """The predictions that changed most, of equals the first."""
     places = np.argwhere(moved)
     order = np.argsort(-size[moved], kind="stable")[:LISTED]
-    names = (f"{source}: {axes[0]}" if source else axes[0], *axes[1:])
     found = []
     for place in map(tuple, places[order].tolist()):
-        where = zip(names, (rows[place[0]], *place[1:]), strict=False)
+        where = zip(axes, (rows[place[0]], *place[1:]), strict=False)
         old, new = (float(p[place]) for p in predicted)
         label = None if labels is None else float(labels[place])
         found.append(Change(tuple(where), old, new, float(size[place]), label))

@@ -103,8 +103,7 @@ def _measure_values(
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.where(difference == 0, 0.0, difference - (0.0 if exact else rtol) * size)
         relative = np.where((difference == 0) | (e == 0), 0.0, difference / size)
-    sample, *others = axis_names(e.ndim) or ("sample",)
-    names = (f"{source}: {sample}" if source else sample, *others)
+    names = axis_names(e.ndim, source)
 
     def element(rank: np.ndarray) -> Element:
         # NaN counts as beyond everything, so that the element shown is the one that matters.

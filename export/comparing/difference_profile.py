@@ -51,8 +51,12 @@ def profile(expected: Any, actual: Any) -> DifferenceProfile | None:
     )
 
 
-def merged(one: DifferenceProfile, other: DifferenceProfile) -> DifferenceProfile:
-    """The profile of both sets of elements together, which may differ in length."""
+def merged(
+    one: DifferenceProfile | None, other: DifferenceProfile | None
+) -> DifferenceProfile | None:
+    """The profile of both sets of elements together, which may differ in length; None has none."""
+    if one is None or other is None:
+        return one or other
     widths = tuple(map(max, one.widths, other.widths))
     parts = [_widened(np.array(p.worst), p.widths, widths) for p in (one, other)]
     worst = np.zeros(tuple(map(max, *(part.shape for part in parts))))

@@ -8,12 +8,18 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 
 
-def axis_names(rank: int) -> tuple[str, ...]:
-    """Names of an output's axes: (sample), (sample, unit), (sample, timestep, unit), and so on."""
+def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
+    """Names of an output's axes: (sample), (sample, unit), (sample, timestep, unit), and so on.
+
+    Args:
+        rank: number of axes.
+        source: what the samples are counted in, such as a file's name.
+    """
+    sample = f"{source}: sample" if source else "sample"
     if rank <= 1:
-        return ("sample",)[:rank]
+        return (sample,)[:rank]
     middle = ("timestep",) if rank == 3 else tuple(f"axis {k}" for k in range(1, rank - 1))
-    return ("sample", *middle, "unit")
+    return (sample, *middle, "unit")
 
 
 def magnitude(x: np.ndarray) -> float:

@@ -61,11 +61,9 @@ def _places(one: Measurement, other: Measurement) -> dict[str, Any]:
             f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
         )
     rtol = 0.0 if one.exact or other.exact else one.rtol
-    profiles = [m.profile for m in (one, other) if m.profile is not None]
     return {
         "worst": _first((one.worst, other.worst), rtol),
         "widest": _first((one.widest, other.widest), 0.0),
-        "profile": functools.reduce(difference_profile.merged, profiles) if profiles else None,
     }
 
 
@@ -123,6 +121,7 @@ RULES: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("error", "problem"), _text),
     **dict.fromkeys(("before", "after"), lambda *two: merged(*two) if all(two) else None),
     "shares": min,
+    "profile": difference_profile.merged,
     "flips": _flips,
     "listed": _listed,
     "scales": _scales,

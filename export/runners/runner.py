@@ -43,11 +43,7 @@ class Runner(abc.ABC):
             ValueError: an input is missing, unknown, or has the wrong shape or type.
             RunnerError: the artefact failed to run.
         """
-        return self._run(self._read(inputs))
-
-    def _read(self, inputs: Mapping[str, Any]) -> Arrays:
-        """The arrays that `self.inputs` asks for, or ValueError."""
-        return fitted(inputs, self.inputs, self.name)
+        return self._run(fitted(inputs, self.inputs, self.name))
 
     @abc.abstractmethod
     def _run(self, inputs: Arrays) -> Arrays:

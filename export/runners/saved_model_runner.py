@@ -9,7 +9,7 @@ from keras_norm.export.formats.saved_model import (
     saved_model_signature,
     saved_model_signatures,
 )
-from keras_norm.export.runners.runner import Arrays
+from keras_norm.export.runners.runner import Arrays, fitted
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 
@@ -68,6 +68,6 @@ class CApiRunner(SavedModelRunner):
         Raises:
             ValueError, RunnerError: as `__call__`.
         """
-        given = [*map(self._read, cases)]
+        given = [fitted(case, self.inputs, self.name) for case in cases]
         calls, spans = self.worker.ask("threads", given, threads=threads, seconds=seconds)
         return calls, spans[: len(cases)], spans[len(cases) :]
