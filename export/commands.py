@@ -21,7 +21,7 @@ from keras_norm.export.exporting.saved_model import export_saved_model, require_
 from keras_norm.export.exporting.staging import missing_folders, remove_empty, replace_text, staged
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.extras import require
-from keras_norm.export.formats.saved_model import saved_model_signatures
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.formats.tflite import read_tflite
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.versions import VersionReport
@@ -108,7 +108,7 @@ def export(args: argparse.Namespace) -> bool:
         remove_empty(made)
         raise
     for path in reversed(written):
-        signatures = saved_model_signatures(path) if path.is_dir() else read_tflite(path).signatures
+        signatures = (SavedModelFile(path) if path.is_dir() else read_tflite(path)).signatures
         print(f"{path}  {readable_size(file_size(path))}  {', '.join(signatures)}")
     return True
 

@@ -16,11 +16,7 @@ from keras_norm.export.comparing.tolerance import coarsest
 from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.extras import is_installed, require
-from keras_norm.export.formats.saved_model import (
-    multiplies_integers,
-    saved_model_folder,
-    saved_model_signature,
-)
+from keras_norm.export.formats.saved_model import SavedModelFile, saved_model_folder
 from keras_norm.export.formats.tflite import is_tflite, read_tflite
 from keras_norm.export.runners import (
     Arrays,
@@ -164,14 +160,15 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     openvino = functools.partial(_more, OpenVINORunner, extra="openvino")
     if path.is_dir():
         folder = saved_model_folder(path)
-        saved_model_signature(folder)
+        saved_model = SavedModelFile(folder)
+        saved_model.ends()
         if folder != path:
             name = f"{name}/{folder.name}"
         return (
             _in(SavedModelRunner, folder, name, "float64"),
             _in(CApiRunner, folder, f"{name} (C API)", "float64"),
             # Off by 0.35 in OpenVINO, as integers of TFLite files are.
-            *(() if multiplies_integers(folder) else openvino(folder, name, "float32")),
+            *(() if saved_model.multiplies_integers else openvino(folder, name, "float32")),
         )
     if path.suffix == ".onnx":
         require("onnx")

@@ -15,7 +15,7 @@ from keras_norm.export.comparing.cost import measure_cost
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.properties import AT_ONCE, SECONDS, THREADS
 from keras_norm.export.errors import one_line
-from keras_norm.export.formats.saved_model import unservable_ops
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.results.artifact import Cost
 from keras_norm.export.signature import STEP
 
@@ -181,7 +181,7 @@ def ops(runner: Any) -> tuple[int | None, tuple[str, ...]]:
         return None, ()
     used = runner.ops()
     if used and path.is_dir():
-        foreign = set(unservable_ops(path))
+        foreign = set(SavedModelFile(path).unservable)
     elif path.suffix == ".onnx":
         foreign = {op for op in used if "." in op}  # "domain.Op"
     else:

@@ -22,7 +22,7 @@ from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
 from keras_norm.export.exporting.warmup import write_warmup
 from keras_norm.export.extras import require
-from keras_norm.export.formats.saved_model import unservable_ops
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
 
@@ -216,7 +216,7 @@ def _tables(models: Iterable[keras.Model]) -> list[Any]:
 
 
 def _refuse_unservable(folder: pathlib.Path) -> None:
-    ops = unservable_ops(folder)
+    ops = SavedModelFile(folder).unservable
     if ops:
         listed = "; ".join(f"{op} in {', '.join(sorted(set(n)))}" for op, n in ops.items())
         raise UnsupportedOpError(

@@ -26,7 +26,7 @@ from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
 from keras_norm.export.extras import require
-from keras_norm.export.formats.saved_model import saved_model_ops
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, call
 from keras_norm.export.workers import protocol
@@ -224,7 +224,7 @@ def _refuse_untested_statistics(model: keras.Model) -> None:
 
 def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
     """TensorFlow's quantizer ends its process where it meets a loop."""
-    ops = saved_model_ops(saved_model)
+    ops = SavedModelFile(saved_model).ops
     loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
     if loops:
         raise ValueError(
@@ -239,7 +239,8 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
         converter.load(request)
     except RunnerError as error:
         quantize = request["quantize"]
-        places = _unsupported(error.detail, saved_model_ops(pathlib.Path(request["saved_model"])))
+        saved_model = SavedModelFile(pathlib.Path(request["saved_model"]))
+        places = _unsupported(error.detail, saved_model.ops)
         if unquantized := sorted({*re.findall(r"not yet supported for op: '(\w+)'", error.detail)}):
             raise UnsupportedOpError(
                 f"TensorFlow's quantizer has no 16 bits for {', '.join(unquantized)}: take "

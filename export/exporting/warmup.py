@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from keras_norm.export.formats.saved_model import saved_model_signature
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm_verify import ProvenCase
 
 # Where the server looks for them in a SavedModel.
@@ -26,9 +26,10 @@ def write_warmup(folder: pathlib.Path, cases: Iterable[ProvenCase]) -> None:
 
     file = folder / WARMUP_FILE
     file.parent.mkdir(exist_ok=True)
+    saved_model = SavedModelFile(folder)
     with tf.io.TFRecordWriter(str(file)) as writer:
         for case in cases:
-            specs, _ = saved_model_signature(folder, case.signature)
+            specs, _ = saved_model.ends(case.signature)
             request = predict_pb2.PredictRequest()
             request.model_spec.signature_name = case.signature
             for name, array in case.inputs.items():

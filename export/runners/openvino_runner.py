@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 
 from keras_norm.export.extras import require
-from keras_norm.export.formats.saved_model import saved_model_signatures, write_numbered
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.formats.tflite import tflite_ends
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
@@ -28,7 +28,7 @@ class OpenVINORunner(WorkerRunner):
         with tempfile.TemporaryDirectory() as folder:
             path, name = self.path, self.signature_name
             if path.is_dir():
-                inputs, outputs = write_numbered(path, name, pathlib.Path(folder))
+                inputs, outputs = SavedModelFile(path).write_numbered(name, pathlib.Path(folder))
                 path = pathlib.Path(folder)
             else:
                 ends = tflite_ends(path, name)
@@ -37,4 +37,5 @@ class OpenVINORunner(WorkerRunner):
 
     def signatures(self) -> list[str]:
         """Names of the signatures in the file that OpenVINO can be led to."""
-        return saved_model_signatures(self.path) if self.path.is_dir() else super().signatures()
+        is_dir = self.path.is_dir()
+        return SavedModelFile(self.path).signatures if is_dir else super().signatures()

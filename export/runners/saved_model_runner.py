@@ -4,11 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.saved_model import (
-    saved_model_ops,
-    saved_model_signature,
-    saved_model_signatures,
-)
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners.runner import Arrays, fitted
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
@@ -21,7 +17,7 @@ class SavedModelRunner(WorkerRunner):
     script = "run_saved_model.py"
 
     def _load(self) -> None:
-        inputs, outputs = saved_model_signature(self.path, self.signature_name)
+        inputs, outputs = SavedModelFile(self.path).ends(self.signature_name)
         for name, tensor in inputs.items():
             if tensor.shape.rank is None:
                 raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
@@ -35,11 +31,11 @@ class SavedModelRunner(WorkerRunner):
 
     def ops(self) -> dict[str, list[str]]:
         """Operation -> nodes of the graph and its functions."""
-        return saved_model_ops(self.path)
+        return SavedModelFile(self.path).ops
 
     def signatures(self) -> list[str]:
         """Names of the signatures in the file."""
-        return saved_model_signatures(self.path)
+        return SavedModelFile(self.path).signatures
 
 
 class CApiRunner(SavedModelRunner):

@@ -15,7 +15,7 @@ from keras_norm.export.comparing.properties import (
     unchanged,
 )
 from keras_norm.export.comparing.tolerance import Tolerance
-from keras_norm.export.formats.saved_model import saved_model_ops
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.signature import TensorSpec
 
 EXACT = Tolerance(0.0, {})
@@ -134,7 +134,7 @@ def test_a_compiled_function_in_a_saved_model_fails(tmp_path):
         lambda x: {"y": compiled(x)}, input_signature=[tf.TensorSpec((None,), "float32")]
     )
     tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.serve})
-    found = plain_ops(*ops_of(tmp_path, saved_model_ops(tmp_path)))
+    found = plain_ops(*ops_of(tmp_path, SavedModelFile(tmp_path).ops))
     assert found.status == "fail"
     assert "jit_compile" in found.detail
 

@@ -15,11 +15,7 @@ from keras_norm.export import (
     open_runner,
 )
 from keras_norm.export.exporting import saved_model
-from keras_norm.export.formats.saved_model import (
-    saved_model_ops,
-    saved_model_signature,
-    unservable_ops,
-)
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners import KerasRunner
 from tests.export import models
 
@@ -65,7 +61,7 @@ def exported(tmp_path_factory):
 
 
 def test_the_signature_has_names_and_open_sizes(exported):
-    inputs, outputs = saved_model_signature(exported)
+    inputs, outputs = SavedModelFile(exported).ends()
     assert {n: (t.shape, t.dtype) for n, t in inputs.items()} == {
         "features_of_it": ((None, None, 3), "float32"),
         "file": ((None, None), "int32"),
@@ -87,7 +83,7 @@ def test_others_may_read_the_folder_as_the_umask_says(exported, tmp_path):
 
 
 def test_ops_inside_functions_are_listed_with_their_layers(exported):
-    (node,) = saved_model_ops(exported)["MatMul"]
+    (node,) = SavedModelFile(exported).ops["MatMul"]
     assert "dense" in node
 
 
@@ -95,7 +91,7 @@ def drawn_or_written(path):
     """Nodes that draw numbers or write to a variable, but for those of the loader."""
     return {
         node
-        for op, nodes in saved_model_ops(path).items()
+        for op, nodes in SavedModelFile(path).ops.items()
         if "Random" in op or "Assign" in op
         for node in nodes
         if not re.fullmatch(r"(Variable(_\d+)?/)?Assign\w*", node)
@@ -162,7 +158,7 @@ def test_a_version_is_not_overwritten_by_its_path_either(tmp_path):
 def test_a_saved_model_is_overwritten_where_that_is_asked_for(tmp_path):
     for model in (models.dense(), models.tagger()):
         path = export_saved_model(model, tmp_path / "model", overwrite=True)
-    _, outputs = saved_model_signature(path)
+    _, outputs = SavedModelFile(path).ends()
     assert set(outputs) == {"echo", "mean", "tags_all"}
     assert list(tmp_path.iterdir()) == [path]
 
@@ -215,7 +211,7 @@ def test_a_compiled_function_is_refused(tmp_path):
 def test_a_model_trained_with_jit_compile_is_exported(tmp_path):
     model = models.dense()
     model.compile(jit_compile=True)
-    assert unservable_ops(export_saved_model(model, tmp_path / "model")) == {}
+    assert SavedModelFile(export_saved_model(model, tmp_path / "model")).unservable == {}
 
 
 @pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp"])
@@ -224,13 +220,13 @@ def test_xla_and_custom_ops_are_found(exported, tmp_path, op):
     function = saved.meta_graphs[0].graph_def.library.function[0]
     function.node_def.add(name="model/odd/node", op=op)
     (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
-    assert unservable_ops(tmp_path) == {op: ["model/odd/node"]}
+    assert SavedModelFile(tmp_path).unservable == {op: ["model/odd/node"]}
 
 
 def test_a_damaged_file_is_no_saved_model(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 20)
     with pytest.raises(ValueError, match="is not a SavedModel, or is damaged"):
-        saved_model_ops(tmp_path)
+        SavedModelFile(tmp_path)
 
 
 def test_a_saved_model_without_serving_default_names_what_it_has(tmp_path):
@@ -238,7 +234,7 @@ def test_a_saved_model_without_serving_default_names_what_it_has(tmp_path):
     module.f = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None])])
     tf.saved_model.save(module, str(tmp_path / "model"), signatures={"other": module.f})
     with pytest.raises(ValueError, match="no signature serving_default; it has: other"):
-        saved_model_signature(tmp_path / "model")
+        SavedModelFile(tmp_path / "model").ends()
 
 
 @pytest.mark.parametrize(
@@ -266,7 +262,7 @@ def test_what_is_served_is_what_predict_and_evaluate_compute_bit_for_bit(layer, 
 def test_every_precision_is_exported_as_it_is(tmp_path, policy):
     model = models.dense(dtype=policy)
     expected = "float16" if policy == "mixed_float16" else policy
-    _, outputs = saved_model_signature(export_saved_model(model, tmp_path / "model"))
+    _, outputs = SavedModelFile(export_saved_model(model, tmp_path / "model")).ends()
     assert outputs["y"].dtype == expected
 
 

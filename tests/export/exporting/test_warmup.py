@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export import Step, export_saved_model
-from keras_norm.export.formats.saved_model import saved_model_signatures
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners import CApiRunner, KerasRunner
 from keras_norm_verify import read_proof
 from tests.export import models
@@ -48,7 +48,7 @@ def exported(model, tmp_path_factory):
 def loaded(exported):
     """Every signature, in the loader of TensorFlow Serving."""
     with contextlib.ExitStack() as stack:
-        names = saved_model_signatures(exported)
+        names = SavedModelFile(exported).signatures
         yield {name: stack.enter_context(CApiRunner(exported, name)) for name in names}
 
 
