@@ -53,7 +53,8 @@ class MicroRunner(WorkerRunner):
 
     def _load(self) -> None:
         require("micro")
-        inputs, outputs = tflite_ends(self.path, self.signature_name)
+        ends = tflite_ends(self.path, self.signature_name)
+        inputs, outputs = ({n: place for n, (place, _) in end.items()} for end in ends)
         request = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
         self.arena = SMALLEST
         while True:

@@ -74,8 +74,8 @@ class WorkerRunner(Runner):
         """Let the worker load, and take the inputs that it reports."""
         info = self.worker.load(request)
         self.inputs = {
-            name: TensorSpec(name, tuple(entry["shape"]), entry["dtype"])
-            for name, entry in info["inputs"].items()
+            name: TensorSpec(name, tuple(shape), dtype)
+            for name, (shape, dtype) in info["inputs"].items()
         }
         return info
 

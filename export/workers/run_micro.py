@@ -14,7 +14,7 @@ from tflite_micro.python.tflite_micro import runtime
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     """Load `request["path"]` into an arena of `request["arena"]` bytes.
 
-    Its `inputs` and `outputs` are places in the main graph, and tensors, by name.
+    Its `inputs` and `outputs` are places in the main graph by name.
     """
     content = pathlib.Path(request["path"]).read_bytes()
     with tempfile.TemporaryFile() as log:
@@ -30,10 +30,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
-    inputs, outputs = (
-        {name: place for name, (place, _) in request[ends].items()}
-        for ends in ("inputs", "outputs")
-    )
+    inputs, outputs = request["inputs"], request["outputs"]
     details = {name: interpreter.get_input_details(place) for name, place in inputs.items()}
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
@@ -42,13 +39,8 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         interpreter.invoke()
         return {n: interpreter.get_output(i) for n, i in outputs.items()}
 
-    info = {
-        "inputs": {
-            name: {"shape": detail["shape"].tolist(), "dtype": np.dtype(detail["dtype"]).name}
-            for name, detail in details.items()
-        }
-    }
-    return info, run
+    taken = {n: (d["shape"].tolist(), np.dtype(d["dtype"]).name) for n, d in details.items()}
+    return {"inputs": taken}, run
 
 
 def reason(log: str) -> str:

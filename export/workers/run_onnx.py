@@ -35,10 +35,10 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         model.graph.output.extend(new)
         session, outputs = opened(model.SerializeToString()), computed
     inputs = {
-        entry.name: {
-            "shape": [size if isinstance(size, int) else None for size in entry.shape],
-            "dtype": dtype(entry.type),
-        }
+        entry.name: (
+            [size if isinstance(size, int) else None for size in entry.shape],
+            dtype(entry.type),
+        )
         for entry in session.get_inputs()
     }
 

@@ -30,14 +30,12 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         raise RuntimeError(f"OpenVINO cannot read it: {reason(str(error))}") from error
     inputs = {name: compiled.inputs[i] for name, i in first.items()}
     outputs = {name: compiled.outputs[i] for name, i in last.items()}
-    info = {
-        "inputs": {
-            name: {
-                "shape": [None if n.is_dynamic else n.get_length() for n in port.partial_shape],
-                "dtype": DTYPES[port.element_type.get_type_name()],
-            }
-            for name, port in inputs.items()
-        }
+    taken = {
+        name: (
+            [None if size.is_dynamic else size.get_length() for size in port.partial_shape],
+            DTYPES[port.element_type.get_type_name()],
+        )
+        for name, port in inputs.items()
     }
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
@@ -50,7 +48,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
             raise RuntimeError(f"OpenVINO cannot run it: {reason(str(error))}") from error
         return {name: np.array(results[port]) for name, port in outputs.items()}
 
-    return info, run
+    return {"inputs": taken}, run
 
 
 def places(ports: Sequence[Any], tensors: dict[str, str]) -> dict[str, int]:

@@ -33,10 +33,10 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         (key,) = signatures
     signature = interpreter.get_signature_runner(key)
     inputs = {
-        name: {
-            "shape": [None if size < 0 else int(size) for size in detail["shape_signature"]],
-            "dtype": np.dtype(detail["dtype"]).name,
-        }
+        name: (
+            [None if size < 0 else int(size) for size in detail["shape_signature"]],
+            np.dtype(detail["dtype"]).name,
+        )
         for name, detail in signature.get_input_details().items()
     }
     model = schema.ModelT.InitFromPackedBuf(pathlib.Path(request["path"]).read_bytes(), 0)
