@@ -65,7 +65,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
                 sys.path.insert(0, os.getcwd())
             for module in args.modules:
                 _import(module)
-            return (OK if getattr(commands, args.command)(args) else FAILED), ""
+            return (FAILED if getattr(commands, args.command)(args) is False else OK), ""
     except errors.VerificationError as error:
         return FAILED, _with_notes(error)
     except (

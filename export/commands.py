@@ -1,4 +1,4 @@
-"""What the commands of the command line do."""
+"""What the commands of the command line do; what returns False found something wrong."""
 
 import argparse
 import os
@@ -32,15 +32,12 @@ from keras_norm.recalibrate import recalibrate as recalibrate_model
 from keras_norm_verify import BESIDE
 
 
-def export(args: argparse.Namespace) -> bool:
+def export(args: argparse.Namespace) -> None:
     """Write a model as SavedModel, and as TFLite where asked to.
 
     Args:
         args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `signature`,
             `quantize`, `fused` and `force` of the command line.
-
-    Returns:
-        True.
 
     Raises:
         UsageError: a target exists, `to` is a file, or the options do not fit.
@@ -110,7 +107,6 @@ def export(args: argparse.Namespace) -> bool:
     for path in reversed(written):
         signatures = (SavedModelFile(path) if path.is_dir() else read_tflite(path)).signatures
         print(f"{path}  {readable_size(file_size(path))}  {', '.join(signatures)}")
-    return True
 
 
 def check(args: argparse.Namespace) -> bool:
@@ -138,14 +134,11 @@ def check(args: argparse.Namespace) -> bool:
     return bool(report)
 
 
-def compare(args: argparse.Namespace) -> bool:
-    """Say what other versions of a model predict differently.
+def compare(args: argparse.Namespace) -> None:
+    """Say what other versions of a model predict differently, as they are meant to.
 
     Args:
         args: `model`, `versions`, `data`, `labels`, `json` and `html` of the command line.
-
-    Returns:
-        True: versions are meant to differ.
 
     Raises:
         UsageError: a file is missing or is not what it should be.
@@ -158,17 +151,13 @@ def compare(args: argparse.Namespace) -> bool:
     )
     report = compare_versions(old, new, args.data, labels=args.labels)
     _print(report, args)
-    return True
 
 
-def recalibrate(args: argparse.Namespace) -> bool:
+def recalibrate(args: argparse.Namespace) -> None:
     """Write a model whose moving statistics are those of the data.
 
     Args:
         args: `model`, `data` and `to` of the command line.
-
-    Returns:
-        True.
 
     Raises:
         UsageError: a file is missing, is not what it should be, or exists already.
@@ -185,26 +174,18 @@ def recalibrate(args: argparse.Namespace) -> bool:
     with staged(args.to) as file:
         model.save(file)
     print(f"{args.to}  {batches} batches")
-    return True
 
 
-def inspect(args: argparse.Namespace) -> bool:
+def inspect(args: argparse.Namespace) -> None:
     """Print a model's normalization layers, inputs and outputs.
 
     Args:
         args: `model` of the command line.
 
-    Returns:
-        True.
-
     Raises:
         UsageError: the file is missing or is no model.
     """
-    parts = list(summary_tables(_load_model(args.model)))
-    console = rich.console.Console()
-    for part in parts:
-        console.print(part)
-    return True
+    rich.console.Console().print(*summary_tables(_load_model(args.model)), sep="\n")
 
 
 def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:

@@ -41,9 +41,7 @@ class Printed(abc.ABC):
         Args:
             console: where to; the standard output by default.
         """
-        console = console or rich.console.Console()
-        for part in self._tables():
-            console.print(part)
+        (console or rich.console.Console()).print(*self._tables(), sep="\n")
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one page that needs no other file.
