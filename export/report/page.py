@@ -1,7 +1,6 @@
 """A report as one page that needs no other file."""
 
 import dataclasses
-import importlib.resources
 import re
 from typing import Any
 
@@ -73,10 +72,12 @@ def render(report: Outcome) -> str:
 
     from keras_norm.export.report.plots import difference_map, strip, used
 
-    template = importlib.resources.files("keras_norm.export.report").joinpath("report.html")
-    source = template.read_text(encoding="utf-8")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.PackageLoader("keras_norm.export.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["breaks"] = _with_breaks
     environment.globals.update(
@@ -93,7 +94,12 @@ def render(report: Outcome) -> str:
     subjects = (report.keras, *report.artifacts)
     rows = value_rows(report)
     costs = [(r, r.cost) for r in subjects if r.cost is not None]
-    return environment.from_string(source).render(
+    batches = [batch for _, cost in costs[:1] for batch, _ in cost.latency]
+    metrics = [(r.name, {m.output: m.value for m in r.metrics}) for r in subjects if r.metrics]
+    if report.gap.metrics:
+        training = {m.output: m.training for m in report.gap.metrics}
+        metrics.append(("Keras model in training mode", training))
+    return environment.get_template("report.html").render(
         report=report,
         failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
         findings=shared((f.subject, (f.seen, f.advice)) for f in report.findings),
@@ -102,7 +108,12 @@ def render(report: Outcome) -> str:
         drawn=_drawn(rows),
         open_outputs=OPEN_OUTPUTS,
         properties=property_rows(report),
+        metrics=metrics,
+        metric_columns={"subject": ""}
+        | {f"{m.output}: {m.name}": "n" for m in report.keras.metrics},
         costs=costs,
+        cost_columns={"artefact": "", "precision": "", "size": "n"}
+        | {f"ms, batch {batch}": "n" for batch in batches},
         ops=shared((r.name, cost.ops) for r, cost in costs if cost.ops),
         tolerances=tolerances(report),
     )
