@@ -142,8 +142,7 @@ class _Graph:
             values = np.frombuffer(bytes(data), "float32").reshape(old.shape)
             scale = float(np.abs(values).max()) / 127 or 1.0
             self._rounded[kernel] = index = self._constant(np.round(values / scale).astype("int8"))
-            quantization = schema.QuantizationParametersT()
-            quantization.scale, quantization.zeroPoint = [scale], [0]
+            quantization = schema.QuantizationParametersT(scale=[scale], zeroPoint=[0])
             self._graph.tensors[index].quantization = quantization
         return self._rounded[kernel]
 
@@ -174,19 +173,13 @@ class _Graph:
         for i, code in enumerate(codes):
             if (code.builtinCode, code.version) == (builtin, 1):
                 return i
-        code = schema.OperatorCodeT()
-        code.builtinCode, code.version = builtin, 1
         # Where old readers look for codes that a byte can hold.
-        code.deprecatedBuiltinCode = min(
-            builtin, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
-        )
-        codes.append(code)
+        old = min(builtin, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
+        codes.append(schema.OperatorCodeT(old, version=1, builtinCode=builtin))
         return len(codes) - 1
 
     def _constant(self, array: np.ndarray) -> int:
-        buffer = schema.BufferT()
-        buffer.data = np.frombuffer(array.tobytes(), "uint8")
-        self._model.buffers.append(buffer)
+        self._model.buffers.append(schema.BufferT(np.frombuffer(array.tobytes(), "uint8")))
         kind = getattr(schema.TensorType, array.dtype.name.upper())
         index = self._tensor(list(array.shape), kind)
         tensor = self._graph.tensors[index]
