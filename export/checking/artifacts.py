@@ -121,8 +121,7 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
             "A Keras model is no artefact: export it, and check the files. Two models are compared "
             "by compare_versions(old, new, data)."
         )
-    paths = [pathlib.Path(a) for a in artifacts if not callable(a)]
-    names = [_short(path) for path in paths]
+    names = [_short(pathlib.Path(a)) for a in artifacts if not callable(a)]
     found: list[Source] = []
     for artifact in artifacts:
         if callable(artifact):
@@ -157,7 +156,7 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     # A runtime that shares no code with TensorFlow.
-    openvino = functools.partial(_more, OpenVINORunner, extra="openvino")
+    openvino = functools.partial(_in, OpenVINORunner, extra="openvino")
     if path.is_dir():
         folder = saved_model_folder(path)
         saved_model = SavedModelFile(folder)
@@ -165,8 +164,8 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         if folder != path:
             name = f"{name}/{folder.name}"
         return (
-            _in(SavedModelRunner, folder, name, "float64"),
-            _in(CApiRunner, folder, f"{name} (C API)", "float64"),
+            *_in(SavedModelRunner, folder, name, "float64"),
+            *_in(CApiRunner, folder, f"{name} (C API)", "float64"),
             # Off by 0.35 in OpenVINO, as integers of TFLite files are.
             *(() if saved_model.multiplies_integers else openvino(folder, name, "float32")),
         )
@@ -175,37 +174,27 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         from keras_norm.export.workers import onnx_graph
 
         stored = onnx_graph.precisions(onnx_graph.read(path))
-        return (_in(ONNXRunner, path, name, coarsest(stored)),)
+        return _in(ONNXRunner, path, name, coarsest(stored))
     if not is_tflite(path):
         raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
     require("tflite")
     file = read_tflite(path)
     precision, alone = coarsest(file.numbers), file.is_step_alone
     found = (
-        _in(TFLiteRunner, path, name, precision),
+        *_in(TFLiteRunner, path, name, precision),
         # One such file was off by 0.23 in OpenVINO and right in LiteRT (docs/export.md).
         *(() if file.computes_in_integers else openvino(path, name, precision)),
-        *(_more(MicroRunner, path, name, precision, "micro") if alone else ()),
+        *(_in(MicroRunner, path, name, precision, "micro") if alone else ()),
     )
     return tuple(dataclasses.replace(source, alone=alone) for source in found)
 
 
-def _more(
-    runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str
-) -> tuple[Source, ...]:
-    """The same file in a runtime that need not be there, and takes fewer operations."""
-    if not is_installed(extra):
-        return ()
-    return (_in(runner, path, f"{name} ({runner.name})", precision, optional=True),)
-
-
 def _in(
-    runner: type[WorkerRunner],
-    path: pathlib.Path,
-    name: str,
-    precision: str,
-    optional: bool = False,
-) -> Source:
-    """A file in a runner that has its own process."""
-    start = functools.partial(runner.start, path)
-    return Source(name, str(path), precision, functools.partial(runner, path), start, optional)
+    runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
+) -> tuple[Source, ...]:
+    """A file in a runner; that of an extra need not be there, and takes fewer operations."""
+    if extra and not is_installed(extra):
+        return ()
+    name += f" ({runner.name})" if extra else ""
+    start, run = functools.partial(runner.start, path), functools.partial(runner, path)
+    return (Source(name, str(path), precision, run, start, bool(extra)),)
