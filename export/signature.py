@@ -143,9 +143,8 @@ def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> 
         ValueError: an input is missing or unknown.
     """
     if set(inputs) != set(names):
-        raise ValueError(
-            f"{who} takes the inputs {_listed(names)}; received {_listed(inputs) or 'nothing'}"
-        )
+        wanted, given = (", ".join(sorted(n)) for n in (names, inputs))
+        raise ValueError(f"{who} takes the inputs {wanted}; received {given or 'nothing'}")
 
 
 def in_range(array: np.ndarray, dtype: np.dtype) -> bool:
@@ -177,10 +176,6 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
         found.append(candidate)
         taken.add(candidate.lower())
     return found
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(sorted(names))
 
 
 def _tensors(model: keras.Model, which: str) -> list[Any]:

@@ -21,7 +21,6 @@ from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact import Tally
-from keras_norm.export.results.comparison import Measurement
 from keras_norm.export.results.partial import Measured, Partial
 from keras_norm.export.runners import KerasRunner
 
@@ -94,7 +93,9 @@ class Sweep:
             own = model_precision(self.model, batch.answer)
             rtol = TOLERANCES[coarsest([artifact.source.precision, own])]
         outputs = measure(batch.answer, actual, rtol, batch.case.rows, source)
-        off = max((_share(found) for found in outputs), default=-1.0)
+        # As a share of an output's size.
+        shares = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in outputs if m.worst)
+        off = max(shares, default=-1.0)
         if off > self._off.get(name, -math.inf):
             self._off[name], self.worst[name] = off, (batch.case, batch.answer)
         return Measured(name, outputs, _tally(batch, actual))
@@ -105,8 +106,3 @@ def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
     own = batch.with_rows
     alike = {n: y for n, y in outputs.items() if n in own and y.shape == own[n].shape}
     return tally(batch.given, batch.counted(alike), batch.counted(own))
-
-
-def _share(found: Measurement) -> float:
-    """By how much of an output's size its values are off."""
-    return found.worst.excess(found.rtol) / (found.scale or 1.0) if found.worst else -1.0

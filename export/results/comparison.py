@@ -181,7 +181,12 @@ class OutputResult:
     @property
     def worst_case(self) -> int:
         """Index of the case that failed, or else of the one that needs the widest tolerance."""
-        return max(range(len(self.cases)), key=lambda k: _badness(self.comparisons[k]))
+
+        def badness(k: int) -> tuple[bool, bool, float, float]:
+            c = self.comparisons[k]
+            return c.problem is not None, not c.passed, c.atol_needed or 0.0, c.max_abs or 0.0
+
+        return max(range(len(self.cases)), key=badness)
 
     @property
     def used(self) -> float | None:
@@ -221,12 +226,3 @@ def largest_known(values: Iterable[float | None]) -> float | None:
     """The largest number, NaN where there is one; None where there are none."""
     known = [value for value in values if value is not None]
     return next((v for v in known if math.isnan(v)), max(known, default=None))
-
-
-def _badness(result: OutputComparison) -> tuple[bool, bool, float, float]:
-    return (
-        result.problem is not None,
-        not result.passed,
-        result.atol_needed or 0.0,
-        result.max_abs or 0.0,
-    )

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 # Properties that readers of the JSON want, and need not compute.
 DERIVED = (
     "verdict",
@@ -40,7 +39,7 @@ def to_plain(node: Any) -> Any:
     if isinstance(node, tuple | list):
         return [to_plain(item) for item in node]
     if isinstance(node, float) and not math.isfinite(node):
-        return next(name for name in NOT_FINITE if str(float(name)) == str(float(node)))
+        return json.dumps(float(node))  # "NaN", "Infinity" or "-Infinity"
     return float(node) if isinstance(node, float) else node
 
 
