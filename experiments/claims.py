@@ -166,8 +166,9 @@ IN_SHORT = {
     ),
     4: Short(
         "17 yes, 7 no",
-        "Without a norm gradients change by 18 to 42 powers of ten. In an LSTM and a GRU LayerNorm "
-        "lessens that, and does not hold them; in a plain recurrence of gain 1 or 2 it adds to it.",
+        "Sums grow in a plain recurrence of gain 2 alone, and LayerNorm holds them. Without a norm "
+        "gradients change by 9 to 90 powers of ten. In an LSTM and a GRU LayerNorm lessens that, "
+        "and does not hold them; in a plain recurrence of gain 1 or 2 it adds to it.",
     ),
     5: Short(
         "3 yes, 1 no",

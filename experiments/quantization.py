@@ -106,7 +106,7 @@ def _folder() -> pathlib.Path | None:
 
 def _questions_are_there() -> bool:
     folder = _folder()
-    return folder is not None and (folder / sentences.FOLDER).is_dir()
+    return folder is not None and (folder / sentences.FOLDER / "TREC.train.all").is_file()
 
 
 def _questions(name: str, tokens: Callable[[str], list[str]], length: int, epochs: int) -> Task:

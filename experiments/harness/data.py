@@ -33,7 +33,6 @@ SIZES = {
     "ptb/ptb.valid.txt": 399_782,
     "ptb/ptb.test.txt": 449_945,
     "sick/SICK_train.txt": 506_243,
-    "sick/SICK_trial.txt": 57_225,
     "sick/SICK_test_annotated.txt": 559_979,
     "sentence_classification/custrev.all": 374_094,
     "sentence_classification/mpqa.all": 229_972,
