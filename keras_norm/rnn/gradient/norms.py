@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+# Numbers that a row is folded to before they are added up.
 LANES = 64
 
 

@@ -88,6 +88,7 @@ def array(dtype: Any, time: Any, *shape: int | None) -> Any:
 
 def unstack(tensors: Any) -> Any:
     """Arrays to be read in a loop, of any structure of tensors."""
+    # The tensor brings the size: to ask for it is five operations an array.
     empty = functools.partial(tf.TensorArray, size=0, dynamic_size=True, clear_after_read=False)
     return tf.nest.map_structure(
         lambda x: empty(x.dtype, element_shape=x.shape[1:]).unstack(x), tensors

@@ -102,6 +102,7 @@ def _gradient_of_outcome(
     d_results: list[Any],
 ) -> Arguments:
     """The gradients of all that is given."""
+    # The parts tell their sizes, which `parting_of` would round anew.
     batch, time, _ = tf.unstack(tf.shape(given.xs[0]))
     length, rows, _ = tf.unstack(tf.shape(kept[0][0].xs[0]))
     parting = Parting(plan.parts, batch, time, rows, length)
