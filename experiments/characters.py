@@ -172,7 +172,9 @@ STUDY = Study(
     "once or in pieces that each begin anew; a hundredth of a bit counts. Files of each model, "
     f"SavedModel and TFLite, read {STREAM} characters of the test one by one; the worst "
     f"probability after each is held against Keras', and may differ by {SAME:g} in the mean. "
-    "Adam, gradients clipped at norm 1.",
+    "Adam, gradients clipped at norm 1. At three times the largest rate, which was tried later, "
+    "the first two rounds end at 2.12 bits of validation for the LSTM (2.16 at the rate chosen), "
+    "1.90 for the LN-LSTM (1.87) and 1.86 for the BN-LSTM (1.87).",
     work=Training(
         load,
         build,

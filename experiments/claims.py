@@ -6,6 +6,7 @@ from experiments import click_through_rate as clicks
 from experiments import (
     convolutional,
     covariate_shift,
+    noise,
     order_embeddings,
     permutation_invariant,
     pixels,
@@ -171,9 +172,10 @@ IN_SHORT = {
         "and does not hold them; in a plain recurrence of gain 1 or 2 it adds to it.",
     ),
     5: Short(
-        "3 yes, 1 no",
+        "3 yes, 5 no",
         "Convolutions: in fewer epochs than with LayerNorm, and for digits to a better end. Dense "
-        "layers: to no better end. The noise was asked of the test alone.",
+        "layers: to no better end. Noisier statistics end no better; the gap between test and "
+        "training is smaller by some hundredth of a nat with 10,000 digits, and not with 1,000.",
     ),
     6: Short("2 no", "On both data sets centring alone is better than dividing alone."),
     7: Short(
@@ -193,9 +195,10 @@ IN_SHORT = {
         "BatchNorm lessens the shift, and learns more than whitening does. LayerNorm adds to it.",
     ),
     12: Short(
-        "19 yes, 5 no",
-        "Yes for texts, permuted digits, the attentive reader and skip-thoughts. No for "
-        "handwriting. DRAW is not faster; order embeddings are, and end no better.",
+        "19 yes, 4 no",
+        "Yes for texts, permuted digits, the attentive reader and skip-thoughts. Order embeddings "
+        "are learned faster, and to no end that is known to be better. No for handwriting. DRAW is "
+        "not faster.",
     ),
     13: Short(
         "12 yes, 1 no",
@@ -248,11 +251,11 @@ BESIDE = {
     ),
     "regularises": (
         Cell(
-            "yes, by the batch's noise (asked of the test alone)",
-            "permutation_invariant",
-            "accuracy",
-            ((LARGE, "none"), (LARGE, "BN")),
+            "yes, by the batch's noise",
+            "noise",
+            "gap",
+            ((noise.MORE, "BN"), (noise.MORE, noise.GROUPED)),
         ),
-        Cell("less", "permutation_invariant", "accuracy", ((LARGE, "none"), (LARGE, "LN"))),
+        Cell("less", "noise", "gap", ((noise.MORE, "none"), (noise.MORE, "LN"))),
     ),
 }

@@ -1,6 +1,7 @@
 """Permutation invariant MNIST, batch 128 and 4: Ba et al. 2016, section 6.6 and Figure 6."""
 
 import pathlib
+from collections.abc import Callable
 
 import keras
 
@@ -30,10 +31,15 @@ def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
+    """The net with the norm of an arm."""
+    return net(NORMS[arm.model], arm.batch)
+
+
+def net(norm: Callable[[int], keras.layers.Layer], batch: int) -> keras.Model:
     """Two hidden layers, normalized before the activation; the last layer is not normalized."""
     layers: list[keras.layers.Layer] = [keras.Input((784,), name="pixels")]
     for _ in range(2):
-        layers += [keras.layers.Dense(UNITS), NORMS[arm.model](arm.batch), keras.layers.ReLU()]
+        layers += [keras.layers.Dense(UNITS), norm(batch), keras.layers.ReLU()]
     return keras.Sequential([*layers, keras.layers.Dense(10, "softmax", name="digit")])
 
 

@@ -16,6 +16,7 @@ from experiments import (
     first_batch,
     handwriting,
     lengths,
+    noise,
     order_embeddings,
     pixels,
     recurrences,
@@ -40,6 +41,7 @@ ARMS = {
     "unbalanced": ("1 in 100, batch 8", "BN"),
     "rare_questions": ("1 in 50, batch 8", "GRU"),
     "online": ("TREC, batch 1, one pass", "GRU"),
+    "noise": ("1,000 digits", "BN by 16"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "movielens": ("MovieLens", "LN; embeddings and hidden"),
     "online_ratings": ("MovieLens, batch 1, one pass", "LN; embeddings and hidden"),
@@ -201,3 +203,11 @@ def test_gestures_of_people_are_in_one_part_each(folder):
         "test": 24,
     }
     assert isinstance(STUDIES["convolutional"].full, Size)
+
+
+def test_the_gap_is_what_the_test_costs_more_than_the_training():
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, keras.layers.Activation("linear")(inputs))
+    right = {"training": 0.9, "test": 0.5}
+    parts = {k: (np.tile([p, 1 - p], (3, 1)), np.zeros(3, int)) for k, p in right.items()}
+    assert noise.gap(model, parts) == {"gap": pytest.approx(np.log(0.9 / 0.5), rel=1e-6)}
