@@ -1,7 +1,7 @@
 """Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the live server.
 
-`python -m examples.serving export --to build/served` trains and exports, and says how a server is
-started; docs/serving.md says more. `python -m examples.serving check --to build/served` asks it.
+`python -m examples.serving export --to build/served` trains and exports, for some fifteen seconds,
+and says how a server is started; docs/serving.md says more. The same with `check` asks the server.
 Both need `pip install -e ".[examples,serving]"`.
 """
 
