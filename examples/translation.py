@@ -46,8 +46,7 @@ def encode(sentences, ids, frame=()):
 
 def build(characters, words):
     """From a Chinese sentence, and the English one so far, to each next English word."""
-    chinese = keras.Input((None,), dtype="int32", name="chinese")
-    english = keras.Input((None,), dtype="int32", name="english")
+    chinese, english = (keras.Input((None,), dtype="int32", name=n) for n in ("chinese", "english"))
     read = keras_norm.LayerNormLSTM(UNITS, return_sequences=True, return_state=True)
     encoded, *states = read(keras.layers.Embedding(characters, UNITS, mask_zero=True)(chinese))
     x = keras.layers.Embedding(words, UNITS, mask_zero=True)(english)
@@ -75,10 +74,11 @@ def main(argv=None):
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--samples", type=int, help="how many pairs; else all")
     args = parser.parse_args(argv)
-    if not args.pairs.is_file():
-        parser.error(f"{args.pairs} is not there: manythings.org/anki has it as cmn-eng.zip")
     keras.utils.set_random_seed(0)
-    train, test = load(args.pairs, args.samples)
+    try:
+        train, test = load(args.pairs, args.samples)
+    except (OSError, EOFError, ValueError) as error:
+        parser.error(f"{args.pairs} is no file of pairs ({error}): see manythings.org/anki")
     zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
     x, x_test = (encode([zh for zh, _ in pairs], zh_ids) for pairs in (train, test))
     y, y_test = (encode([en for _, en in pairs], en_ids, (START, END)) for pairs in (train, test))

@@ -4,7 +4,9 @@ What `check` finds is tested elsewhere; the demo's test has it too.
 """
 
 import contextlib
+import gzip
 import os
+import re
 
 import keras
 import numpy as np
@@ -96,8 +98,22 @@ def test_a_translation_ends_where_the_file_says_so(monkeypatch):
     assert written == ["hello world"]
 
 
-def test_pairs_that_are_missing_are_one_line(capsys):
+CUT_OFF = gzip.compress("Hi.\t嗨。\tCC-BY\n".encode() * 99)[:-9]
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "said"),
+    [
+        ("nowhere.txt", None, "No such file or directory: .*nowhere.txt"),
+        ("cut.txt.gz", CUT_OFF, "ended before the end-of-stream marker"),
+        ("other.txt", b"Hi.", "not enough values to unpack"),
+    ],
+)
+def test_pairs_that_are_missing_or_cut_off_are_one_line(name, written, said, tmp_path, capsys):
+    if written is not None:
+        (tmp_path / name).write_bytes(written)
     with pytest.raises(SystemExit) as ended:
-        translation.main(["--pairs", "nowhere.txt"])
+        translation.main(["--pairs", str(tmp_path / name)])
     assert ended.value.code == 2
-    assert "nowhere.txt is not there" in capsys.readouterr().err
+    *_, line = capsys.readouterr().err.splitlines()
+    assert re.search(rf"{name} is no file of pairs .*{said}.*manythings.org/anki", line)

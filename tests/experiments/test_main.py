@@ -9,7 +9,8 @@ from experiments import __main__ as experiments
 from experiments import page
 from experiments.claims import BESIDE, CLAIMS, IN_SHORT
 from experiments.harness.deciding import Verdict
-from experiments.harness.ledger import Ledger
+from experiments.harness.ledger import Ledger, key_of
+from experiments.harness.running import first_runs, later_runs
 from experiments.harness.study import Figure, Run
 from tests.experiments import made
 
@@ -55,6 +56,16 @@ def test_a_study_says_what_the_paper_did_and_what_is_smaller(study):
     assert len(names) == len(study.arms)
     for question in study.questions:
         assert {*question.plus, *question.minus} <= names
+
+
+@pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)
+def test_every_run_that_is_kept_is_one_that_its_study_asks_for(study):
+    ledger = Ledger(experiments.RESULTS / f"{study.name}.json", study, study.full)
+    asked = [run for arm in study.arms for run in first_runs(arm, study.full)]
+    asked += later_runs(study, study.arms, study.full, ledger)
+    keys = [key_of(run) for run in asked]
+    for entry in ledger.entries:
+        assert {name: entry.get(name, False) for name in key_of(asked[0])} in keys
 
 
 def test_a_study_is_asked_for_by_name(monkeypatch, tmp_path):
