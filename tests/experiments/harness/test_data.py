@@ -1,6 +1,9 @@
 """Data that are not there: one line says how to get them."""
 
+import csv
+import gzip
 import pathlib
+import zlib
 
 import pytest
 import requests
@@ -82,7 +85,33 @@ def test_a_text_that_is_cut_off_at_the_end_of_a_line_is_told(tmp_path):
 def test_the_sizes_are_those_of_the_texts(request):
     folder = request.getfixturevalue("data")
     there = {name: size for name, size in data.SIZES.items() if (folder / name).exists()}
-    assert {name: (folder / name).stat().st_size for name in there} == there
+    assert {name: data.size_of(folder / name) for name in there} == there
+
+
+@pytest.mark.parametrize("cut", [0, 2, 9])
+def test_a_compressed_text_of_another_day_or_cut_off_is_told(cut, tmp_path):
+    path = tmp_path / "translation_cmn_eng" / "cmn.txt.gz"
+    path.parent.mkdir()
+    written = gzip.compress(b"Hi.\t\n" * 99)
+    path.write_bytes(written[: len(written) - cut])
+    expected = r"cmn.txt.gz is cut off or of another version \(.* bytes, not 4,151,351\): take it "
+    with pytest.raises(data.DataMissingError, match=expected):
+        data.file("translation_cmn_eng", "cmn.txt.gz", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cmn.txt.gz", "ml-latest-small.zip"])
+def test_an_archive_that_is_none_is_told(name, tmp_path):
+    folder = next(path.partition("/")[0] for path in data.SIZES if path.endswith(name))
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / name).write_bytes(b"")
+    with pytest.raises(data.DataMissingError, match=rf"{name} is cut off or of another version"):
+        data.file(folder, name, tmp_path)
+
+
+@pytest.mark.parametrize("error", [zlib.error("invalid block"), csv.Error("NUL"), TypeError("?")])
+def test_what_cannot_be_read_is_told_whatever_its_kind(error, tmp_path):
+    with pytest.raises(data.DataMissingError, match="take it anew"), data.whole("ptb", tmp_path):
+        raise error
 
 
 def test_an_error_is_one_line():

@@ -65,10 +65,12 @@ def test_pairs_are_read_stripped_and_once(tmp_path, monkeypatch):
         file.write(f"Hi.\t嗨。\tCC-BY\n{'long ' * 9}\t长\tCC-BY\nGo.\t走。\tCC-BY\n")
     rows = [{"source_sentence": "嗨。\n".encode(), "target_sentence": b"Hi.\n"}]
     monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
+    monkeypatch.setattr(data, "SIZES", {})
     assert pairs.read(tmp_path) == [("Hi.", "嗨。"), ("Go.", "走。")]
 
 
-def test_a_file_without_two_columns_is_of_another_version(tmp_path):
+def test_a_file_without_two_columns_is_of_another_version(tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "SIZES", {})
     (tmp_path / "translation_cmn_eng").mkdir()
     with gzip.open(tmp_path / "translation_cmn_eng" / "cmn.txt.gz", "wt") as file:
         file.write("Hi.\n")
