@@ -34,12 +34,13 @@ class Ledger:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             self.entries = found["runs"]
-        except (ValueError, KeyError) as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise SystemExit(f"{path} is no file of results ({error}): remove it") from error
         differ = [name for name, value in self._head.items() if found.get(name) != value]
         if differ:
             raise SystemExit(
-                f"{path} has results of another {', '.join(differ)}: remove it to run all anew"
+                f"{path} has results of another {', '.join(differ)}: remove it, and "
+                f"build/experiments/{study.name}, to run all anew"
             )
 
     def find(self, run: Run) -> Entry | None:

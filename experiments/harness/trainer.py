@@ -5,7 +5,8 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -55,19 +56,26 @@ class State:
         os.replace(unfinished, path)
 
     @classmethod
-    def load(cls, path: pathlib.Path, size: Size) -> "State | None":
-        """What `save` wrote; None where it wrote nothing, or by other settings."""
-        if not path.exists():
+    def load(cls, path: pathlib.Path, size: Size, like: Sequence[np.ndarray]) -> "State | None":
+        """What `save` wrote; None where it wrote nothing whole, by other settings, or of a model.
+
+        Args:
+            path: of the file.
+            size: the settings.
+            like: variables of the model.
+        """
+        try:
+            with path.open("rb") as file, np.load(file) as arrays:
+                made_by, history, measured, *times = json.loads(str(arrays["history"]))
+                variables, best = (
+                    [arrays[f"{name}{i}"] for i in range(len(like))]
+                    for name in ("variable", "best")
+                )
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None
-        with np.load(path) as arrays:
-            made_by, history, measured, *times = json.loads(str(arrays["history"]))
-            if made_by != json.loads(json.dumps(settings(size))):
-                return None
-            count = (len(arrays.files) - 1) // 2
-            variables, best = (
-                [arrays[f"{name}{i}"] for i in range(count)] for name in ("variable", "best")
-            )
-        return cls(variables, best, history, measured, *times)
+        same = made_by == json.loads(json.dumps(settings(size)))
+        same = same and [v.shape for v in variables] == [v.shape for v in like]
+        return cls(variables, best, history, measured, *times) if same else None
 
 
 class Trainer:
@@ -113,7 +121,7 @@ class Trainer:
             A trial is not tested.
         """
         checkpoint = self.folder / f"{run.name}.npz"
-        state = State.load(checkpoint, self.size) or self._first(run)
+        state = State.load(checkpoint, self.size, self._values()) or self._first(run)
         self._restore(state.variables)
         saved = time.monotonic()
         while not (ended := self._ended(state, run)):

@@ -77,11 +77,11 @@ def test_a_bound_on_rounds_that_an_older_file_tells_is_told_no_more(cut):
 
 def test_other_settings_are_refused(path):
     other = dataclasses.replace(made.SIZE, patience=9)
-    with pytest.raises(SystemExit, match=r"results of another patience: remove it"):
+    with pytest.raises(SystemExit, match=r"results of another patience: remove it, and build/"):
         Ledger(path, made.STUDY, other)
 
 
-@pytest.mark.parametrize("content", ["", '{"runs": [', json.dumps({"study": "made"})])
+@pytest.mark.parametrize("content", ["", '{"runs": [', '{"study": "made"}', "[]"])
 def test_a_file_that_is_cut_off_is_refused(path, content):
     path.write_text(content)
     with pytest.raises(SystemExit, match=r"is no file of results .*: remove it"):

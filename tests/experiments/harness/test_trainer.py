@@ -132,6 +132,19 @@ def test_a_checkpoint_of_other_settings_is_passed_by(traced):
     assert scripted(traced, anew, patient)["history"]["error"] == anew
 
 
+@pytest.mark.parametrize("damage", ["cut off", "of another model"])
+def test_a_checkpoint_that_does_not_fit_is_passed_by(traced, tmp_path, damage):
+    scripted(traced, [4.0, 3.0, 3.5, 1.0], made.SIZE)
+    checkpoint = tmp_path / f"{RUN.name}.npz"
+    if damage == "cut off":
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-99])
+    else:
+        with np.load(checkpoint) as arrays:
+            np.savez(checkpoint, **{**arrays, "variable0": np.zeros((9, 9))})
+    anew = [5.0, 4.0, 3.0, 2.0]
+    assert scripted(traced, anew, made.SIZE)["history"]["error"] == anew
+
+
 def test_patience_waits_until_a_run_has_learned(traced):
     traced.work = dataclasses.replace(traced.work, learned=3.5)
     size = dataclasses.replace(made.SIZE, rounds=9)
