@@ -183,7 +183,7 @@ def _tensors(model: keras.Model, which: str) -> list[Any]:
     if not tensors:
         advice = "Wrap it: inputs = keras.Input(...); model = keras.Model(inputs, model(inputs))"
         if isinstance(model, keras.Sequential):
-            advice = "Build it: let it begin with keras.Input(shape), or call it once"
+            advice = "Build it: let it begin with keras.Input(shape)"
         elif isinstance(model, str | os.PathLike):
             advice = "Load it: import keras_norm; model = keras.saving.load_model(path)"
         raise ValueError(

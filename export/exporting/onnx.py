@@ -9,7 +9,12 @@ from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_file
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting.converter import layers_of, start_converter
-from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text, refuse_unfit
+from keras_norm.export.exporting.refusals import (
+    refuse_half_precision,
+    refuse_text,
+    refuse_unfit,
+    warn_of_fixed_batch,
+)
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import with_twins
@@ -61,6 +66,7 @@ def export_onnx(
     require("onnx", "tf2onnx")
     refuse_text(model, "ONNX Runtime")
     refuse_unfit(model)
+    warn_of_fixed_batch(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
     with staged(target, overwrite) as file:

@@ -1,5 +1,7 @@
 """What is not exported, and what runtimes for devices do not take, told before the conversion."""
 
+import logging
+
 import keras
 import numpy as np
 
@@ -7,6 +9,20 @@ from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
+
+logger = logging.getLogger("keras_norm.export")
+
+
+def warn_of_fixed_batch(model: keras.Model) -> None:
+    """Log a warning of a Sequential model whose batch is fixed, mostly by its first call."""
+    (batch, *_), *_ = (spec.shape for spec in signature.input_specs(model).values())
+    if isinstance(model, keras.Sequential) and batch is not None:
+        logger.warning(
+            'model "%s" has a fixed batch of %d, and so has its file. Where that is not meant, let '
+            "it begin with keras.Input(shape): without one it has the sizes of its first call",
+            model.name,
+            batch,
+        )
 
 
 def refuse_unfit(model: keras.Model) -> None:

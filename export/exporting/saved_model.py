@@ -16,7 +16,7 @@ from keras_norm.export.comparing.verify import verify_saved_model
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
-from keras_norm.export.exporting.refusals import refuse_unfit
+from keras_norm.export.exporting.refusals import refuse_unfit, warn_of_fixed_batch
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.twins import with_twins
@@ -95,6 +95,7 @@ def export_saved_model(
     """
     signature.input_specs(model)
     refuse_unfit(model)
+    warn_of_fixed_batch(model)
     if not isinstance(proof, bool):
         raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
     signatures = signatures or {}

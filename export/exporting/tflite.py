@@ -21,7 +21,12 @@ from keras_norm.export.exporting.quantization import (
     read_representative,
     verify_useful,
 )
-from keras_norm.export.exporting.refusals import refuse_half_precision, refuse_text, refuse_unfit
+from keras_norm.export.exporting.refusals import (
+    refuse_half_precision,
+    refuse_text,
+    refuse_unfit,
+    warn_of_fixed_batch,
+)
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
@@ -134,6 +139,7 @@ def export_tflite(
     require("tflite")
     refuse_text(model, "TFLite")
     refuse_unfit(model)
+    warn_of_fixed_batch(model)
     # Its kernels compute in float32: most have no float16 form and none has bfloat16.
     refuse_half_precision(model, "TFLite", '; quantize="float16" stores them in half the size')
     _refuse_combination(signature, quantize, step, fused)
