@@ -21,9 +21,12 @@ LENGTH, UNITS = 100, 160
 def load():
     """The text to train and to test with, and its alphabet."""
     folder = os.environ.get("KERAS_NORM_DATA")
-    splits = ["train", "test"]
-    parts = tfds.load("tiny_shakespeare", split=splits, data_dir=folder and f"{folder}/tfds")
-    train, test = (next(iter(tfds.as_numpy(part)))["text"].decode() for part in parts)
+    where = {"data_dir": folder and f"{folder}/tfds"}
+    try:
+        parts = tfds.load("tiny_shakespeare", split=["train", "test"], **where)
+        train, test = (next(iter(tfds.as_numpy(part)))["text"].decode() for part in parts)
+    except Exception as error:  # TFDS has many, of no common kind
+        raise SystemExit(f"TFDS could not load tiny_shakespeare: {error}") from error
     return train, test, "".join(sorted(set(train + test)))
 
 

@@ -23,8 +23,12 @@ HELD_OUT = (1, 2)  # the participants whose gestures are the test
 def load(samples=None):
     """Series (gestures, time, axes), NaN behind their ends; their kinds; who made them."""
     folder = os.environ.get("KERAS_NORM_DATA")
-    data = tfds.load("smartwatch_gestures", split="train", data_dir=folder and f"{folder}/tfds")
-    rows = list(tfds.as_numpy(data.take(samples or -1)))
+    where = {"data_dir": folder and f"{folder}/tfds"}
+    try:
+        data = tfds.load("smartwatch_gestures", split="train", **where)
+        rows = list(tfds.as_numpy(data.take(samples or -1)))
+    except Exception as error:  # TFDS has many, of no common kind
+        raise SystemExit(f"TFDS could not load smartwatch_gestures: {error}") from error
     series = [np.stack([row["features"][axis] for axis in AXES], axis=1) for row in rows]
     x = keras.utils.pad_sequences(series, padding="post", dtype="float32", value=np.nan)
     return x, *(np.array([int(row[key]) for row in rows]) for key in ("gesture", "participant"))

@@ -72,7 +72,7 @@ def main(argv=None):
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
     parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="how many pairs; else all")
+    parser.add_argument("--samples", type=int, help="how many pairs, above 200; else all")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     try:

@@ -98,6 +98,18 @@ def test_a_translation_ends_where_the_file_says_so(monkeypatch):
     assert written == ["hello world"]
 
 
+@pytest.mark.parametrize("example", [characters, sentences, timeseries])
+def test_data_that_cannot_be_loaded_are_one_line(example, monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_NORM_DATA", str(tmp_path))
+
+    def load(name, *, data_dir, **_):
+        raise OSError(f"no route from {data_dir} to {name}")
+
+    monkeypatch.setattr(example.tfds, "load", load)
+    with pytest.raises(SystemExit, match=r"TFDS could not load (\w+): no route from .*/tfds to \1"):
+        example.load()
+
+
 CUT_OFF = gzip.compress("Hi.\t嗨。\tCC-BY\n".encode() * 99)[:-9]
 
 
