@@ -147,20 +147,22 @@ STUDY = Study(
     "validation error by update. The LN-LSTM learns faster than the LSTM and both with BatchNorm, "
     "and ends better; of Cooijmans et al. the best are 50.3 % (LSTM), 49.5 % (BN-LSTM) and 50.0 % "
     "(BN everywhere).",
-    otherwise="Smaller: 96 units, and 4,090 questions of Tiny Shakespeare for CNN's 380,000: a "
-    "passage is four speeches, of which the first eight words are kept, the question a name of "
-    "theirs that is missing in the speech after them. Names are numbers, drawn anew for every "
-    "question, and eight times for one to learn from. The name that a passage has most often "
-    "answers 53 % of the test, the last speaker but one 78 % of the questions who speaks. Adam, "
-    "gradients clipped at norm 1. That the same code reads CNN's files is shown by a test alone. "
-    "Five seeds left open what seven were to decide beside the LSTM: there were seven, then "
-    "twelve, and fourteen. A reader that stays at a validation error "
-    "of 42 % has learned that name alone, which answers 58 % there. On that plateau errors are "
-    "noise: the rate is the one with the least nll, and a run ends only after it. At first "
-    "errors chose it, and ended 10 of 28 runs there; the LSTM and the BN-LSTM were run anew. "
-    "Then five rounds chose it, by which a BN-LSTM learned in 1 of 7 runs: now whole runs choose "
-    "it. Speed was read off at 36 %, where 3 of 7 LSTM never came: now at 41 %, below that "
-    "plateau. At every level between the two the LN-LSTM is first, in each of the seeds.",
+    otherwise="Smaller: 96 units, and 4,090 questions of Tiny Shakespeare for CNN's 380,000. A "
+    "passage is four speeches, of which the first eight words are kept; a question is the speech "
+    "after them, and asks for a name of theirs that is missing in it. Names are numbers, drawn "
+    "anew for every question, and eight times for one to learn from. The name that a passage has "
+    "most often answers 53 % of the test. Where it is asked who speaks, the last speaker but one "
+    "is right in 78 %. Adam, gradients clipped at norm 1. A reader that stays at a validation "
+    "error of 42 % has learned the most frequent name alone, which answers 58 % there. On that "
+    "plateau errors are noise: the rate is the one with the least nll, and a run ends only after "
+    "it. Speed is read off at 41 %, just below it; at every level from there to 36 % the LN-LSTM "
+    "is first, in each of the seeds. That the same code reads CNN's files is shown by a test "
+    "alone.",
+    changed="Five seeds left open what seven were to decide beside the LSTM: there were seven, "
+    "then twelve, and fourteen. At first errors chose the rate, and ended 10 of 28 runs on the "
+    "plateau; the LSTM and the BN-LSTM were run anew. Then five rounds chose it, by which a "
+    "BN-LSTM learned in 1 of 7 runs: now whole runs choose it. Speed was read off at 36 %, where "
+    "3 of 7 LSTM never came.",
     work=Training(
         load,
         build,
@@ -204,8 +206,8 @@ STUDY = Study(
     },
     figure=Figure(
         2,
-        "validation error by update; the ends are Cooijmans et al.'s best",
-        "the same of questions from plays",
+        "validation error by update; the ends are Cooijmans et al.'s best in validation",
+        "the same of questions from plays; the ends are of the test",
         "updates",
         (Curve("error", "validation error, %", 100),),
         {"error": {"LSTM": "50.3", "BN-LSTM": "49.5", EVERYWHERE: "50.0"}},

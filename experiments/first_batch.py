@@ -72,8 +72,8 @@ STUDY = Study(
     "variance over a batch is zero; so their BN-LSTM starts from noise. They show no gradient.",
     otherwise=f"Smaller: nothing. The largest gradient of any weight in the first {UPDATES} "
     "updates by Adam, gradients clipped at norm 1, batches of 64, all 784 pixels, LSTMs of 100 "
-    f"units as in the study of pixels. What is no number counts as 10^{MOST:.0f}. One power of ten "
-    "is a difference.",
+    f"units as in the study of pixels. What is no number counts as 10^{MOST:.0f}. One power of "
+    "ten is a difference.",
     work=Measurement(measure),
     arms=arms({pixels.IN_ORDER: 64, pixels.PERMUTED: 64}, (*pixels.LAYERS, FROM_NOISE)),
     questions=(

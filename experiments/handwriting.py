@@ -154,14 +154,14 @@ STUDY = Study(
     "there much sooner.",
     otherwise="Smaller: three layers of 100 units, and 7,200 Kanji of at most 48 movements for "
     "lines of handwriting. They are drawn unconditionally: no text is given. A second Bernoulli "
-    "says whether the drawing ends, so that nats are of whole drawings. Adam, gradients clipped at "
-    "norm 1. Whole numbers have a noise of half a unit added, as a density needs it. Half a nat "
-    "of a drawing counts. The LSTM is a NormLSTM without norms, which computes what "
-    "keras.layers.LSTM does, by the loops of the LN-LSTM. Three seeds left open what four were to "
-    "decide: there were four, and then five. At first a run had 20 epochs at most, at the end of "
-    "which most were still improving; now it goes on until validation ends it. "
-    "The rates were a third of what they are, and the largest was chosen: now there is a larger "
-    "one, which is worse for both.",
+    "says whether the drawing ends, so that nats are of whole drawings. Adam, gradients clipped "
+    "at norm 1. Whole numbers have a noise of half a unit added, as a density needs it. Half a "
+    "nat of a drawing counts. The LSTM is a NormLSTM without norms, which computes what "
+    "keras.layers.LSTM does, by the loops of the LN-LSTM.",
+    changed="Three seeds left open what four were to decide: there were four, and then five. At "
+    "first a run had 20 epochs at most, at the end of which most were still improving; now it "
+    "goes on until validation ends it. The rates were a third of what they are, and the largest "
+    "was chosen: now there is a larger one, which is worse for both.",
     work=Training(
         load,
         build,

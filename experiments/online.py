@@ -36,8 +36,8 @@ STUDY = Study(
     title="Online learning",
     paper="Ba et al. 2016, section 3: LayerNorm can be used in the online regime, with batches of "
     "one; without a figure. A BatchNorm has no statistics of one sample.",
-    otherwise="Smaller: nothing to be smaller than. 4,907 questions, one after another and each "
-    "once, a GRU of 48 units.",
+    otherwise="Smaller: nothing; the papers have no such experiment. 4,907 questions, one after "
+    "another and each once, a GRU of 48 units.",
     work=Training(load, build, "sparse_categorical_crossentropy", scores.classes, "accuracy"),
     arms=arms({TASK: 1}, tuple(LAYERS)),
     questions=(

@@ -33,12 +33,12 @@ STUDY = Study(
     title="Online learning of ratings",
     paper="Ba et al. 2016, section 3: LayerNorm can be used in the online regime, with batches of "
     "one; without a figure.",
-    otherwise="Smaller: nothing to be smaller than. 40,000 ratings of MovieLens in the order of "
-    "time, each learned once, in a batch of its own, by the net of Frappe (a click is a rating "
-    "of four or more); tested on the last 10,000. More than nine of ten of those are by users "
-    "whom it never met. Seeds differ in the weights that they start from, not in the order. A "
-    "BatchNorm of one sample gives its beta, whatever the sample, so that the hidden layers "
-    "cannot learn: at every rate it has the same AUC.",
+    otherwise="Smaller: nothing; the papers have no such experiment. 40,000 ratings of MovieLens "
+    "in the order of time, each learned once, in a batch of its own, by the net of Frappe (a "
+    "click is a rating of four or more); tested on the last 10,000. More than nine of ten of "
+    "those are by users whom it never met. Seeds differ in the weights that they start from, not "
+    "in the order. A BatchNorm of one sample gives its beta, whatever the sample, so that the "
+    "hidden layers cannot learn: at every rate it has the same AUC.",
     work=Training(
         load,
         click_through_rate.build,

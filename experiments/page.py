@@ -13,7 +13,7 @@ from experiments.harness import deciding, tables
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.levels import EPOCHS, score_of
-from experiments.harness.running import compared
+from experiments.harness.running import compared, every_run
 from experiments.harness.study import Study, Training
 
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
@@ -190,7 +190,7 @@ def section(study: Study, committed: pathlib.Path) -> Section:
         header,
         (),
         progress(study, ledger),
-        deciding.time(deciding.seconds_left(study, ledger.entries)),
+        deciding.time(deciding.seconds_left(study, every_run(study, study.full, ledger), ledger)),
         sum(entry["seconds"] for entry in ledger.entries),
         picture if (committed / picture).exists() else None,
         _drawings(study, committed),
@@ -220,8 +220,9 @@ def progress(study: Study, ledger: Ledger) -> str:
     """How many of the runs have ended, what they took, and why they ended."""
     done = [e for e in ledger.entries if not ledger.goes_on(e)]
     going = len(ledger.entries) - len(done)
-    left = study.runs - len(ledger.entries)
-    said = f"{len(done)} of {study.runs} runs have ended"
+    runs = every_run(study, study.full, ledger)
+    left = sum(ledger.latest(run) is None for run in runs)
+    said = f"{len(done)} of {len(runs)} runs have ended"
     whole = [e for e in done if not e.get("trial")]
     if whole:
         said += f", after {np.mean([e['seconds'] for e in whole]):.0f} s in the mean"
@@ -229,12 +230,14 @@ def progress(study: Study, ledger: Ledger) -> str:
         said += f"; {going} to go on, which a lower bound on rounds cut off, for at most an hour "
         said += "of two cores each"
     if left > 0:
-        seconds = deciding.seconds_left(study, ledger.entries)
+        seconds = deciding.seconds_left(study, runs, ledger)
         said += f"; {left} to begin, for some {deciding.time(seconds)}"
     for ended, bound in deciding.BOUNDS.items():
         count = sum(e.get("ended") == ended for e in whole)
         if count and study.full.rounds > 1:
             said += f"; {count} ended by {bound}, before validation stopped improving"
+    if study.full.rounds > 1:
+        said += f". Training ends {study.full.patience} rounds after its best validation"
     if study.full.trial:
         assert isinstance(study.work, Training)
         by = f"least {study.work.chosen}" if study.work.chosen else "best validation"

@@ -54,10 +54,11 @@ STUDY = Study(
     paper="No paper: the claim stands in documents on normalization, without a figure.",
     otherwise="Smaller: 2,100 questions of TREC, after descriptions (What is a fuel cell ?) and "
     "after things (What color is a pomegranate ?), or all those after descriptions and few after "
-    "things; a GRU of 48 units, BatchNorm with statistics of every timestep. As many of both kinds "
-    "validate and test, so that no rate is chosen by a handful. What BatchNorm loses from the "
-    "even task to the rare one counts beyond what LayerNorm loses. TREC's test has other questions "
-    "than its training, of which a part validates: there the nets have another order at batch 8.",
+    "things. A GRU of 48 units, BatchNorm with statistics of every timestep. As many of both "
+    "kinds validate and test, so that no rate is chosen by a handful. What BatchNorm loses from "
+    "the even task to the rare one counts beyond what LayerNorm loses. TREC's test has other "
+    "questions than its training, of which a part validates: there the nets have another order "
+    "at batch 8.",
     work=Training(
         load, build, "binary_crossentropy", scores.binary, "auc", recalibrated=True, learned=0.7
     ),

@@ -85,12 +85,14 @@ STUDY = Study(
     title="A long recurrence",
     paper="Ba et al. 2016, section 3.1 says that summed inputs of a recurrence tend to grow or "
     "shrink at every step, and that LayerNorm makes them stable; it shows no figure of it.",
-    otherwise="Smaller: nothing. Random inputs, 200 steps, 64 units, orthogonal recurrent matrices "
-    "times a gain; gated cells beside the plain recurrence with ReLU, float64. What counts is the "
-    "change over all steps, either way, in powers of ten, and one power is a difference. "
-    "Five seeds left one question open, of the LSTM at gain 2, and so all have ten. That the "
-    "gradients are held at all, gain 1, and what a recurrence does without a norm was asked later. "
-    "LayerNorm divides by the gain, so that its figures are those of one recurrence at all three.",
+    otherwise="Smaller: nothing. Random inputs, 200 steps, 64 units, orthogonal recurrent "
+    "matrices times a gain, float64. Gated cells stand beside the plain recurrence with ReLU. "
+    "What counts is the change over all steps, either way, in powers of ten; one power is a "
+    "difference. LayerNorm divides by the gain, so that its figures are those of one recurrence "
+    "at all three.",
+    changed="Five seeds left one question open, of the LSTM at gain 2: all have ten. Whether "
+    "gradients are held at all, gain 1, and what a recurrence does without a norm, was asked "
+    "later.",
     work=Measurement(measure),
     arms=arms(dict.fromkeys(GAINS, BATCH), MODELS),
     questions=(

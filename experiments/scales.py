@@ -101,9 +101,9 @@ STUDY = Study(
     title="What a norm erases and what it keeps",
     paper="Ba et al. 2016, Table 1: which changes of weights and data leave the outputs where they "
     "are; by algebra.",
-    otherwise="Smaller: nothing. Computed in float64 on random data, RMSNorm beside the two; "
-    "differences of scale on numbers whose features and samples have log-normal scales; training "
-    "against inference on LSTMs with random weights, inputs of 100 timesteps.",
+    otherwise="Smaller: nothing. Computed in float64 on random data, with RMSNorm beside the "
+    "two. Differences of scale: numbers whose features and samples have log-normal scales. "
+    "Training against inference: LSTMs with random weights, inputs of 100 timesteps.",
     work=Measurement(measure),
     arms=(
         *(Arm(change, norm) for change in CHANGES for norm in NORMS),

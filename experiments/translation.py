@@ -101,16 +101,16 @@ STUDY = Study(
     "attention is that of Luong et al. 2015, the subwords are those of Sennrich et al. 2016 (BPE) "
     "and Kudo 2018 (unigram).",
     otherwise="Smaller: 18,480 pairs of short sentences (Tatoeba; English of at most 32 "
-    "characters, Chinese of 14), one LSTM of 96 units that reads and one that writes. No sentence "
-    "of the test, nor another translation of it, is in the training. Each vocabulary has at most "
-    "3,000 tokens; a character or a word that is there once is unknown. There is no segmenter for "
-    "Chinese, so that the model of English words reads Chinese characters. BLEU is sacrebleu's, "
-    "with case and against all translations that there are, of a beam of 4. Every model is "
-    "exported, reader and writer apart, as SavedModel and TFLite, both are checked, and write 200 "
-    "sentences token by token. Half a point of BLEU counts. Rates were of 2e-3 to 8e-3 at "
-    "first, chosen after two rounds: the largest for every LN-LSTM, and the smallest for an LSTM "
-    "that had learned nothing yet. A fourth, of 4e-3, was tried for five rounds too, and was the "
-    "best of no model.",
+    "characters, Chinese of 14), one LSTM of 96 units that reads and one that writes. No "
+    "sentence of the test, nor another translation of it, is in the training. Each vocabulary "
+    "has at most 3,000 tokens; a character or a word that is there once is unknown. There is no "
+    "segmenter for Chinese, so that the model of English words reads Chinese characters. BLEU is "
+    "sacrebleu's, with case and against all translations that there are, of a beam of 4. Every "
+    "model is exported, reader and writer apart, as SavedModel and TFLite, both are checked, and "
+    "write 200 sentences token by token. Half a point of BLEU counts.",
+    changed="Rates were of 2e-3 to 8e-3 at first, chosen after two rounds: the largest for every "
+    "LN-LSTM, and the smallest for an LSTM that had learned nothing yet. A fourth, of 4e-3, was "
+    "tried for five rounds too, and was the best of no model.",
     work=Training(load, build, loss, score, "nats", higher=False, measure=measure),
     arms=(
         *(Arm(task, LN) for task in (CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM)),

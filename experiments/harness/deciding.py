@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy.stats
@@ -10,7 +10,7 @@ import scipy.stats
 from experiments.harness import samples
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.levels import EPOCHS, has_learned, score_of
-from experiments.harness.running import chosen_rate, first_runs
+from experiments.harness.running import first_runs, later_rate
 from experiments.harness.study import Arm, Question, Run, Size, Study
 
 CONFIDENCE = 0.95
@@ -92,7 +92,7 @@ def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verd
         arm: [
             entry
             for seed in range(size.seeds)
-            for entry in _entries(study, arm, seed, size, ledger, question) or ()
+            if (entry := _entry(study, arm, seed, size, ledger, question))
         ]
         for arm in (study.arm(*names) for names in (*question.plus, *question.minus))
     }
@@ -193,25 +193,25 @@ def differences(study: Study, size: Size, ledger: Ledger, question: Question) ->
 def _score(
     study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
 ) -> float | np.ndarray | None:
-    entries = _entries(study, arm, seed, size, ledger, question)
-    if entries is None:
+    entry = _entry(study, arm, seed, size, ledger, question)
+    if entry is None:
         return None
-    if len(entries) == 1 and question.score in entries[0].get("samples", ()):
-        return samples.unpacked(entries[0]["samples"][question.score])
-    scores = [score_of(study.work, entry, question.score) for entry in entries]
-    return min(score for score in scores if score is not None) if None not in scores else None
+    if question.score in entry.get("samples", ()):
+        return samples.unpacked(entry["samples"][question.score])
+    return score_of(study.work, entry, question.score)
 
 
-def _entries(
+def _entry(
     study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
-) -> list[Entry] | None:
-    """The runs of a seed that a question looks at; None where one is missing."""
+) -> Entry | None:
+    """The run of a seed that a question looks at; None where it is missing, or its rate is open."""
     if not all(ledger.latest(run) for run in first_runs(arm, size)):
         return None
-    rates = size.rates if question.worst_rate else (chosen_rate(study, arm, size, ledger),)
-    found = [ledger.latest(Run(arm, rate, seed)) for rate in rates]
-    entries = [entry for entry in found if entry]
-    return entries if len(entries) == len(found) else None
+    return ledger.latest(Run(arm, _rate(study, arm, size, ledger, question), seed))
+
+
+def _rate(study: Study, arm: Arm, size: Size, ledger: Ledger, question: Question) -> float:
+    return max(size.rates) if question.largest_rate else later_rate(study, arm, size, ledger)
 
 
 def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
@@ -245,26 +245,19 @@ def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> 
 
     A run takes as long as those of the study that have ended, or as the study says.
     """
-    lacking: list[Run] = []
+    runs: list[Run] = []
     for arm in (study.arm(*names) for names in (*question.plus, *question.minus)):
-        first = list(first_runs(arm, size))
-        rates = size.rates
-        if not question.worst_rate:
-            ended = all(ledger.latest(run) for run in first)
-            rates = (chosen_rate(study, arm, size, ledger) if ended else first[0].rate,)
-        later = [Run(arm, rate, seed) for rate in rates for seed in size.later_seeds]
-        lacking += [run for run in (*first, *later) if not ledger.latest(run)]
-    seconds = sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
-    runs = "1 run is missing" if len(lacking) == 1 else f"{len(lacking)} runs are missing"
-    return f"{runs}, {time(seconds)}" if lacking else ""
+        rate = _rate(study, arm, size, ledger, question)
+        runs += [*first_runs(arm, size), *(Run(arm, rate, seed) for seed in size.later_seeds)]
+    count = sum(ledger.latest(run) is None for run in runs)
+    said = "1 run is missing" if count == 1 else f"{count} runs are missing"
+    return f"{said}, {time(seconds_left(study, runs, ledger))}" if count else ""
 
 
-def seconds_left(study: Study, entries: Sequence[Entry]) -> float:
-    """What all runs take that a study lacks."""
-    trials = len(study.arms) * len(study.full.rates) if study.full.trial else 0
-    tried = sum(e.get("trial", False) for e in entries)
-    left = {True: trials - tried, False: study.runs - trials - (len(entries) - tried)}
-    return sum(n * seconds_of_run(study, entries, trial) for trial, n in left.items() if n)
+def seconds_left(study: Study, runs: Iterable[Run], ledger: Ledger) -> float:
+    """What those of the runs take that have not ended."""
+    lacking = [run for run in runs if not ledger.latest(run)]
+    return sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
 
 
 def seconds_of_run(study: Study, entries: Sequence[Entry], trial: bool = False) -> float:

@@ -52,7 +52,7 @@ def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(5))
             axes.yaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter("{x:g}")
-        if len(tasks) > 1 or axes is panels[0]:
+        if len(tasks) > 1 or len(shown) == 1:
             axes.set_title(task, loc="left")
         axes.spines[["top", "right"]].set_visible(False)
     both = [axes.get_legend_handles_labels() for axes in panels]  # colours are the same in all

@@ -81,13 +81,28 @@ def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
 def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) -> Iterator[Run]:
     """What comes once the learning rates are chosen: the other seeds, or after trials all of them.
 
-    Where a question is about the worst of the learning rates, its arms have them all.
+    Where a question is about the largest learning rate, its arms have that as well.
     """
     for seed in size.later_seeds:
         for arm in arms:
-            every = size.rates if (arm.task, arm.model) in study.every_rate else ()
-            for rate in every or (chosen_rate(study, arm, size, ledger),):
+            rates = {later_rate(study, arm, size, ledger)}
+            if (arm.task, arm.model) in study.at_largest_rate:
+                rates.add(max(size.rates))
+            for rate in sorted(rates):
                 yield Run(arm, rate, seed)
+
+
+def every_run(study: Study, size: Size, ledger: Ledger) -> list[Run]:
+    """All that a study asks for."""
+    first = [run for arm in study.arms for run in first_runs(arm, size)]
+    return [*first, *later_runs(study, study.arms, size, ledger)]
+
+
+def later_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
+    """The rate that is chosen; until all of `first_runs` have ended, the first of them."""
+    first = list(first_runs(arm, size))
+    ended = all(ledger.latest(run) for run in first)
+    return chosen_rate(study, arm, size, ledger) if ended else first[0].rate
 
 
 def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:

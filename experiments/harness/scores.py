@@ -29,7 +29,7 @@ def each_class(probabilities: np.ndarray, targets: np.ndarray) -> Figures:
 
 
 def binary(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
-    """Area under the ROC curve, average precision, and the log loss in nats.
+    """Area under the ROC curve, and the log loss in nats.
 
     All are NaN for predictions that are not finite.
 
@@ -39,9 +39,8 @@ def binary(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
     """
     found = probabilities[:, 0].astype("float64")
     if not np.isfinite(found).all():
-        return dict.fromkeys(("auc", "precision", "log_loss"), float("nan"))
+        return dict.fromkeys(("auc", "log_loss"), float("nan"))
     return {
         "auc": float(sklearn.metrics.roc_auc_score(targets, found)),
-        "precision": float(sklearn.metrics.average_precision_score(targets, found)),
         "log_loss": float(sklearn.metrics.log_loss(targets, np.clip(found, 1e-7, 1 - 1e-7))),
     }

@@ -179,7 +179,7 @@ class Question:
         scale: factor to the unit of the page.
         unit: of the page.
         digits: after the point.
-        worst_rate: whether a score is the worst of the learning rates', and not the chosen one's.
+        largest_rate: whether a score is that of the largest learning rate, not of the chosen one.
     """
 
     claim: int
@@ -191,7 +191,7 @@ class Question:
     scale: float = 1.0
     unit: str = ""
     digits: int = 2
-    worst_rate: bool = False
+    largest_rate: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,6 +244,7 @@ class Study:
         title: for the page.
         paper: what the paper did.
         otherwise: what we do otherwise; first what is smaller.
+        changed: what was changed, or asked, when runs had been seen.
         work: what is done for every arm.
         arms: what is compared.
         questions: what decides.
@@ -267,6 +268,7 @@ class Study:
     smoke: Size
     minutes: float
     scores: Mapping[str, tuple[str, float, int]]
+    changed: str = ""
     figures: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
     figure: Figure | None = None
 
@@ -275,15 +277,9 @@ class Study:
         return next(a for a in self.arms if (a.task, a.model) == (task, model))
 
     @property
-    def runs(self) -> int:
-        """How many runs `full` has."""
-        rates, later = max(len(self.full.rates), 1), len(self.full.later_seeds)
-        return len(self.arms) * (rates + later) + len(self.every_rate) * (rates - 1) * later
-
-    @property
-    def every_rate(self) -> set[tuple[str, str]]:
-        """The arms of which a question asks for the worst of the learning rates."""
-        return {arm for q in self.questions if q.worst_rate for arm in (*q.plus, *q.minus)}
+    def at_largest_rate(self) -> set[tuple[str, str]]:
+        """The arms of which a question asks for the largest of the learning rates."""
+        return {arm for q in self.questions if q.largest_rate for arm in (*q.plus, *q.minus)}
 
 
 def arms(tasks: Mapping[str, int], models: Sequence[str]) -> tuple[Arm, ...]:

@@ -10,7 +10,7 @@ from experiments import page
 from experiments.claims import BESIDE, CLAIMS, IN_SHORT
 from experiments.harness.deciding import Verdict
 from experiments.harness.ledger import Ledger, key_of
-from experiments.harness.running import first_runs, later_runs
+from experiments.harness.running import every_run
 from experiments.harness.study import Figure, Run
 from tests.experiments import made
 
@@ -61,11 +61,9 @@ def test_a_study_says_what_the_paper_did_and_what_is_smaller(study):
 @pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)
 def test_every_run_that_is_kept_is_one_that_its_study_asks_for(study):
     ledger = Ledger(experiments.RESULTS / f"{study.name}.json", study, study.full)
-    asked = [run for arm in study.arms for run in first_runs(arm, study.full)]
-    asked += later_runs(study, study.arms, study.full, ledger)
-    keys = [key_of(run) for run in asked]
+    keys = [key_of(run) for run in every_run(study, study.full, ledger)]
     for entry in ledger.entries:
-        assert {name: entry.get(name, False) for name in key_of(asked[0])} in keys
+        assert {name: entry.get(name, False) for name in keys[0]} in keys
 
 
 def test_a_study_is_asked_for_by_name(monkeypatch, tmp_path):
@@ -105,7 +103,8 @@ def test_a_run_that_is_to_go_on_is_told_and_counts_as_it_is(tmp_path):
     section = page.section(study, tmp_path)
     assert section.progress == (
         "2 of 4 runs have ended, after 60 s in the mean; 2 to go on, which a lower bound on rounds "
-        "cut off, for at most an hour of two cores each."
+        "cut off, for at most an hour of two cores each. Training ends 2 rounds after its best "
+        "validation."
     )
     assert [row[:3] for row in section.rows] == [("line", m, "1.000") for m in ("none", "BN")]
     assert section.verdicts[0].longer == {("line", "none", 1e-3, seed) for seed in range(2)}

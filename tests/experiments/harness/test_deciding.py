@@ -9,6 +9,7 @@ import scipy.stats
 
 from experiments.harness import deciding, samples
 from experiments.harness.ledger import Ledger
+from experiments.harness.running import every_run
 from experiments.harness.study import Run
 from tests.experiments import made
 
@@ -225,19 +226,19 @@ def test_of_one_seed_what_would_decide_is_in_seeds_and_hours(tmp_path):
 def test_trials_and_whole_runs_take_as_long_as_others_of_their_kind(tmp_path):
     size = dataclasses.replace(SIZE, seeds=1, rates=(1e-3, 3e-2), trial=1)
     study = dataclasses.replace(made.STUDY, full=size)
-    assert study.runs == 6
     ledger = Ledger(tmp_path / "made.json", study, size)
-    assert deciding.seconds_left(study, ledger.entries) == 4 * 30 + 2 * 120
+    runs = every_run(study, size, ledger)
+    assert deciding.seconds_left(study, runs, ledger) == 4 * 30 + 2 * 120
     for rate in size.rates:
         run = Run(study.arm("line", "BN"), rate, 0, trial=True)
         ledger.add(run, made.entry(1.0, seconds=20.0))
     ledger.add(Run(study.arm("line", "BN"), 1e-3, 0), made.entry(1.0, seconds=50.0))
-    assert deciding.seconds_left(study, ledger.entries) == 2 * 20 + 50
+    assert deciding.seconds_left(study, runs, ledger) == 2 * 20 + 50
     verdict = deciding.decide(study, size, ledger, made.QUESTION)
     assert verdict.missing == "3 runs are missing, 2 minutes"
 
 
-def test_the_worst_of_the_rates_counts_where_it_is_asked_for(tmp_path):
+def test_the_largest_of_the_rates_counts_where_it_is_asked_for(tmp_path):
     size = dataclasses.replace(SIZE, rates=(1e-3, 3e-2), seeds=2)
     ledger = Ledger(tmp_path / "made.json", made.STUDY, size)
     for model, errors in (("none", (5.0, 7.0)), ("BN", (1.0, 2.0))):
@@ -245,5 +246,5 @@ def test_the_worst_of_the_rates_counts_where_it_is_asked_for(tmp_path):
             for rate, error in zip(size.rates, errors, strict=True):
                 run = Run(made.STUDY.arm("line", model), rate, seed)
                 ledger.add(run, made.entry(error))
-    asked = dataclasses.replace(made.QUESTION, worst_rate=True)
-    assert deciding.differences(made.STUDY, size, ledger, asked).tolist() == [4.0, 4.0]
+    asked = dataclasses.replace(made.QUESTION, largest_rate=True)
+    assert deciding.differences(made.STUDY, size, ledger, asked).tolist() == [5.0, 5.0]

@@ -47,7 +47,6 @@ def test_the_rate_is_chosen_by_validation_and_seeds_follow(ran):
         ("none", 1e-3, 1),
         ("BN", 3e-2, 1),
     ]
-    assert len(Recorder.ran) == made.STUDY.runs
 
 
 def test_after_trials_the_best_rate_alone_goes_on(ran):
@@ -64,7 +63,6 @@ def test_after_trials_the_best_rate_alone_goes_on(ran):
         ("BN", 3e-2, 1),
     ]
     assert [entry["trial"] for entry in ledger.entries] == [True] * 4 + [False] * 4
-    assert len(Recorder.ran) == study.runs
     found = running.compared(study, study.full, ledger)
     assert all(not e["trial"] for runs in found.values() for e in runs.values())
     Recorder.ran.clear()
@@ -79,17 +77,20 @@ def test_what_has_ended_is_not_run_again(ran):
     assert Recorder.ran == []
 
 
-def test_every_rate_is_run_where_the_worst_is_asked_for(ran):
-    question = dataclasses.replace(made.QUESTION, worst_rate=True)
-    study = dataclasses.replace(made.STUDY, questions=(question,))
-    ran(study)
-    assert len(Recorder.ran) == study.runs
-    assert [(rate, seed) for model, rate, seed in Recorder.ran if model == "BN"] == [
-        (1e-3, 0),
-        (3e-2, 0),
-        (1e-3, 1),
-        (3e-2, 1),
-    ]
+def test_the_largest_rate_is_run_as_well_where_it_is_asked_for(ran):
+    question = dataclasses.replace(made.QUESTION, largest_rate=True)
+    ran(dataclasses.replace(made.STUDY, questions=(question,)))
+    assert Recorder.ran[4:] == [("none", 1e-3, 1), ("none", 3e-2, 1), ("BN", 3e-2, 1)]
+
+
+@pytest.mark.parametrize("size", [made.SIZE, dataclasses.replace(made.SIZE, trial=1)])
+def test_a_study_asks_for_the_runs_that_are_made(ran, tmp_path, size):
+    study = dataclasses.replace(made.STUDY, full=size)
+    before = running.every_run(study, size, Ledger(tmp_path / "none.json", study, size))
+    ledger = ran(study)
+    asked = running.every_run(study, size, ledger)
+    assert len(before) == len(asked) == len(Recorder.ran)
+    assert all(ledger.find(run) for run in asked)
 
 
 def test_what_decides_nothing_comes_last(ran):
