@@ -120,6 +120,7 @@ CUT_OFF = gzip.compress("Hi.\t嗨。\tCC-BY\n".encode() * 99)[:-9]
         ("cut.txt.gz", CUT_OFF, "ended before the end-of-stream marker"),
         ("other.txt", b"Hi.", "not enough values to unpack"),
     ],
+    ids=["missing", "cut off", "other"],
 )
 def test_pairs_that_are_missing_or_cut_off_are_one_line(name, written, said, tmp_path, capsys):
     if written is not None:
