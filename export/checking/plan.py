@@ -5,6 +5,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_norm.export.comparing.cases import (
     MASKED_BATCH,
     Case,
@@ -102,9 +104,9 @@ def make_plan(
     """Ask the Keras model for every answer; leave out the cases that it refuses.
 
     A convolution or a pooling can need more timesteps than the shortest case has, and gives nothing
-    for it, or NaN, where it does not refuse it. Lengths that the user asked for, and the data's
-    own, must run. A mean over a row that is masked everywhere is NaN, and is no fault of an
-    artefact.
+    for it, NaN, or the maximum of nothing, where it does not refuse it. Lengths that the user asked
+    for, and the data's own, must run. A mean over a row that is masked everywhere is NaN, and is no
+    fault of an artefact.
 
     Args:
         model: a functional or Sequential model.
@@ -140,6 +142,9 @@ def make_plan(
             continue
         if (case.masked or not asked_for) and hold_nan(answer):
             notes.append(f"{case.name} left out, the Keras model gives NaN")
+            continue
+        if not asked_for and any(np.isinf(array).all() for array in answer.values()):
+            notes.append(f"{case.name} left out, the Keras model gives infinity alone")
             continue
         kept.append(case)
         answers.append(answer)
