@@ -77,9 +77,9 @@ def main(argv=None):
     keras.utils.set_random_seed(0)
     try:
         train, test = load(args.pairs, args.samples)
-    except (OSError, EOFError, ValueError) as error:
+        zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
+    except Exception as error:  # whatever may be wrong with a file
         parser.error(f"{args.pairs} is no file of pairs ({error}): see manythings.org/anki")
-    zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
     x, x_test = (encode([zh for zh, _ in pairs], zh_ids) for pairs in (train, test))
     y, y_test = (encode([en for _, en in pairs], en_ids, (START, END)) for pairs in (train, test))
     model = build(len(zh_ids) + 4, len(en_ids) + 4)

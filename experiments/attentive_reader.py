@@ -200,7 +200,7 @@ STUDY = Study(
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
     minutes=1.7,
     scores={
-        "error": ("test error, %", 100, 1),
+        "error": ("error, %", 100, 1),
         "nll": ("nll, nats", 1, 3),
         "epochs": (f"epochs to {100 * LEARNED:.0f} %", 1, 1),
     },

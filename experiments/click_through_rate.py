@@ -157,10 +157,10 @@ STUDY = Study(
     otherwise="Smaller: the 57,722 and 28,860 rows of Frappe that are to be had, for 45 million "
     "of Criteo. Three hidden layers of 128 units, embeddings of 10, Adam, gradients clipped at "
     "norm 1. A tenth of a point of AUC counts, as it does in the paper. Nets pause at an AUC of "
-    "93 % on their way to 94. With LayerNorm without affine before the activation, whose rate is "
-    "the smallest of the three, five of eight ended there for all the patience: the answer about "
-    "it hangs on that. That the same code reads Criteo's and Avazu's rows is shown by a test "
-    "alone.",
+    "93 to 93.7 % on their way to 94. With LayerNorm without affine before the activation, whose "
+    "rate is the smallest of the three, four of eight ended there for all the patience: the "
+    "answer about it hangs on that. That the same code reads Criteo's and Avazu's rows is shown "
+    "by a test alone.",
     changed="Rates were 3e-4 to 3e-3 at first, of which the largest was the best in 20 of 25 "
     "rows. A run had ended three rounds after its best, and there were twenty-five seeds: one in "
     "four without a norm ended on that pause, and BatchNorm on embeddings seemed to help. All "

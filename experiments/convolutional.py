@@ -81,8 +81,8 @@ STUDY = Study(
     "gestures of smartwatch_gestures, tested on people whom the net never met. Batch statistics "
     "are computed anew before every validation: moving ones lag behind the weights here, and a "
     "net of 92 % in training then has between 62 and 95 % right from one validation to the next. "
-    "Without a norm 5 of 8 nets of MNIST learned nothing at the rate that the trial of the first "
-    "had chosen: no question is about them.",
+    "Without a norm 5 of 8 nets of MNIST learned nothing at the rate that the trials of seed "
+    "0 had chosen: no question is about them.",
     changed="The largest of the rates that were tried first, 0.001 to 0.01, was the best for "
     "every net by validation: all are three times as large now. The level was 90 % at first, "
     "which no net has of the gestures, and BatchNorm of MNIST after one round; of gestures it "

@@ -129,8 +129,8 @@ STUDY = Study(
     "is by the Cholesky factor of the batch's covariance, to whose diagonal 0.001 is added; "
     "BatchNorm adds 0.00001 to its variances.",
     changed="The learning rate was 0.001 at first, for all. Then there were three, of which the "
-    "largest, 0.01, was the best of whitening in every run, and the smallest, 0.001, of none: now "
-    "there is a larger one.",
+    "largest, 0.01, was the best of whitening in every run, and the smallest, 0.001, in no run of "
+    "any net: now there is a larger one.",
     work=Measurement(measure),
     arms=arms({TASK: BATCH}, ("none", "BN", "LN", "whitening")),
     questions=(

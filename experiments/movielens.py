@@ -69,7 +69,7 @@ STUDY = Study(
     "ratings is tested and the tenth before it validates, so that others' later ratings are "
     "learned. The net is that of Frappe.",
     changed="Rates were 3e-4 to 3e-3 at first. Five seeds left open what eight to fifteen were "
-    "to decide: there were twenty. One question was to be decided by twenty-five: there are so "
+    "to decide: there were twenty. One question was to be decided by twenty-five: there are that "
     "many now. What holds at the worst of the rates was asked at first. That was the smallest in "
     "nearly every run, which tells which net is slow, and not which is unstable: now the largest "
     "is asked about.",

@@ -237,7 +237,9 @@ def progress(study: Study, ledger: Ledger) -> str:
         if count and study.full.rounds > 1:
             said += f"; {count} ended by {bound}, before validation stopped improving"
     if study.full.rounds > 1:
-        said += f". Training ends {study.full.patience} rounds after its best validation"
+        said += f". A run ends {study.full.patience} rounds after its best validation"
+        if isinstance(study.work, Training) and study.work.learned is not None:
+            said += ", once it has learned"
     if study.full.trial:
         assert isinstance(study.work, Training)
         by = f"least {study.work.chosen}" if study.work.chosen else "best validation"

@@ -66,16 +66,17 @@ class State:
         """
         try:
             with path.open("rb") as file, np.load(file) as arrays:
-                made_by, history, measured, *times = json.loads(str(arrays["history"]))
+                made_by, *told = json.loads(str(arrays["history"]))
                 variables, best = (
-                    [arrays[f"{name}{i}"] for i in range(len(like))]
+                    [arrays[f"{name}{i}"] for i in range((len(arrays.files) - 1) // 2)]
                     for name in ("variable", "best")
                 )
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None
+        shapes = [array.shape for array in variables]
         same = made_by == json.loads(json.dumps(settings(size)))
-        same = same and [v.shape for v in variables] == [v.shape for v in like]
-        return cls(variables, best, history, measured, *times) if same else None
+        same = same and shapes == [array.shape for array in like]
+        return cls(variables, best, *told) if same else None
 
 
 class Trainer:

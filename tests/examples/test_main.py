@@ -118,11 +118,13 @@ CUT_OFF = gzip.compress("Hi.\t嗨。\tCC-BY\n".encode() * 99)[:-9]
     [
         ("nowhere.txt", None, "No such file or directory: .*nowhere.txt"),
         ("cut.txt.gz", CUT_OFF, "ended before the end-of-stream marker"),
+        ("damaged.txt.gz", CUT_OFF[:30] + b"?" + CUT_OFF[31:], "Error -3"),
         ("other.txt", b"Hi.", "not enough values to unpack"),
+        ("few.txt", "Hi.\t嗨。\n".encode() * 200, "not enough values to unpack"),
     ],
-    ids=["missing", "cut off", "other"],
+    ids=["missing", "cut off", "damaged", "other", "few"],
 )
-def test_pairs_that_are_missing_or_cut_off_are_one_line(name, written, said, tmp_path, capsys):
+def test_pairs_that_cannot_be_read_are_one_line(name, written, said, tmp_path, capsys):
     if written is not None:
         (tmp_path / name).write_bytes(written)
     with pytest.raises(SystemExit) as ended:

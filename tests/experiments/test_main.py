@@ -103,7 +103,7 @@ def test_a_run_that_is_to_go_on_is_told_and_counts_as_it_is(tmp_path):
     section = page.section(study, tmp_path)
     assert section.progress == (
         "2 of 4 runs have ended, after 60 s in the mean; 2 to go on, which a lower bound on rounds "
-        "cut off, for at most an hour of two cores each. Training ends 2 rounds after its best "
+        "cut off, for at most an hour of two cores each. A run ends 2 rounds after its best "
         "validation."
     )
     assert [row[:3] for row in section.rows] == [("line", m, "1.000") for m in ("none", "BN")]
