@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_norm
 from keras_norm.export.checking.judging import Judge
@@ -103,3 +104,22 @@ def test_what_tensorflow_makes_of_fewer_steps_than_a_kernel_is_no_answer():
     assert {case.length for case in plan.cases} == {3, 6, 9}
     # A wrong shape, or the maximum of nothing: it depends on the processor.
     assert plan.notes[0].startswith("batch 1, length 1 left out, the Keras model ")
+
+
+class Convolved(keras.layers.Conv1D):
+    """Gives what it was given where it has fewer steps than its kernel, as some processors do."""
+
+    def call(self, inputs):
+        convolve = super().call
+        y = tf.cond(tf.shape(inputs)[1] < 2, lambda: inputs, lambda: convolve(inputs))
+        y.set_shape((None, None, 4))  # as a convolution's
+        return y
+
+
+def test_an_answer_of_another_shape_is_no_answer():
+    x = keras.Input((None, 3), name="x")
+    convolved = Convolved(4, 2, use_bias=False)(x)
+    model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    assert "gives (1, 3) for the output" in plan.notes[0]
