@@ -21,9 +21,9 @@ LENGTH, UNITS = 100, 160
 def load():
     """The text to train and to test with, and its alphabet."""
     folder = os.environ.get("KERAS_NORM_DATA")
-    where = {"data_dir": folder and f"{folder}/tfds"}
+    data_dir = folder and f"{folder}/tfds"
     try:
-        parts = tfds.load("tiny_shakespeare", split=["train", "test"], **where)
+        parts = tfds.load("tiny_shakespeare", split=["train", "test"], data_dir=data_dir)
         train, test = (next(iter(tfds.as_numpy(part)))["text"].decode() for part in parts)
     except Exception as error:  # TFDS has many, of no common kind
         raise SystemExit(f"TFDS could not load tiny_shakespeare: {error}") from error

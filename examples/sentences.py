@@ -22,9 +22,11 @@ WORDS, UNITS = 4000, 64
 def load(samples=None):
     """Questions (strings) and the kinds of their answers, to train and to test with."""
     folder = os.environ.get("KERAS_NORM_DATA")
-    where = {"data_dir": folder and f"{folder}/tfds"}
+    data_dir = folder and f"{folder}/tfds"
     try:
-        parts = tfds.as_numpy(tfds.load("trec", split=["train", "test"], batch_size=-1, **where))
+        parts = tfds.as_numpy(
+            tfds.load("trec", split=["train", "test"], batch_size=-1, data_dir=data_dir)
+        )
     except Exception as error:  # TFDS has many, of no common kind
         raise SystemExit(f"TFDS could not load trec: {error}") from error
     return [

@@ -23,9 +23,9 @@ HELD_OUT = (1, 2)  # the participants whose gestures are the test
 def load(samples=None):
     """Series (gestures, time, axes), NaN behind their ends; their kinds; who made them."""
     folder = os.environ.get("KERAS_NORM_DATA")
-    where = {"data_dir": folder and f"{folder}/tfds"}
+    data_dir = folder and f"{folder}/tfds"
     try:
-        data = tfds.load("smartwatch_gestures", split="train", **where)
+        data = tfds.load("smartwatch_gestures", split="train", data_dir=data_dir)
         rows = list(tfds.as_numpy(data.take(samples or -1)))
     except Exception as error:  # TFDS has many, of no common kind
         raise SystemExit(f"TFDS could not load smartwatch_gestures: {error}") from error

@@ -181,8 +181,8 @@ IN_SHORT = {
     6: Short(
         "2 yes, 5 no",
         "Where embeddings are normalized, centring alone is better than dividing alone, on both "
-        "data sets, and on Frappe LayerNorm is worse without it. On hidden layers it does as well "
-        "without.",
+        "data sets, and on Frappe LayerNorm is worse without centring. On hidden layers it is as "
+        "good without.",
     ),
     7: Short(
         "7 no",

@@ -10,7 +10,7 @@ import scipy.stats
 from experiments.harness import samples
 from experiments.harness.ledger import Entry, Ledger
 from experiments.harness.levels import EPOCHS, has_learned, score_of
-from experiments.harness.running import first_runs, later_rate
+from experiments.harness.running import chosen_rate, first_runs
 from experiments.harness.study import Arm, Question, Run, Size, Study
 
 CONFIDENCE = 0.95
@@ -211,7 +211,7 @@ def _entry(
 
 
 def _rate(study: Study, arm: Arm, size: Size, ledger: Ledger, question: Question) -> float:
-    return max(size.rates) if question.largest_rate else later_rate(study, arm, size, ledger)
+    return max(size.rates) if question.largest_rate else chosen_rate(study, arm, size, ledger)
 
 
 def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:

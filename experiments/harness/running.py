@@ -83,12 +83,13 @@ def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) ->
 
     Where a question is about the largest learning rate, its arms have that as well.
     """
+    rates = {arm: {chosen_rate(study, arm, size, ledger)} for arm in arms}
+    for arm in arms:
+        if (arm.task, arm.model) in study.at_largest_rate:
+            rates[arm].add(max(size.rates))
     for seed in size.later_seeds:
         for arm in arms:
-            rates = {later_rate(study, arm, size, ledger)}
-            if (arm.task, arm.model) in study.at_largest_rate:
-                rates.add(max(size.rates))
-            for rate in sorted(rates):
+            for rate in sorted(rates[arm]):
                 yield Run(arm, rate, seed)
 
 
@@ -98,32 +99,25 @@ def every_run(study: Study, size: Size, ledger: Ledger) -> list[Run]:
     return [*first, *later_runs(study, study.arms, size, ledger)]
 
 
-def later_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
-    """The rate that is chosen; until all of `first_runs` have ended, the first of them."""
-    first = list(first_runs(arm, size))
-    ended = all(ledger.latest(run) for run in first)
-    return chosen_rate(study, arm, size, ledger) if ended else first[0].rate
-
-
 def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
-    """The rate with the best validation at seed 0; all of `first_runs` must have ended."""
-    if not isinstance(study.work, Training):
-        return 0.0
+    """The rate with the best validation at seed 0; until all of `first_runs` ended, the first."""
+    runs = list(first_runs(arm, size))
+    ended = {run.rate: entry for run in runs if (entry := ledger.latest(run))}
+    if not isinstance(study.work, Training) or len(ended) < len(runs):
+        return runs[0].rate
     work = study.work
     higher = work.higher and work.chosen is None
     choose = max if higher else min
 
-    def score(run: Run) -> float:
-        entry = ledger.latest(run)
-        assert entry is not None, f"{run.name} has not ended"
+    def score(rate: float) -> float:
         if work.chosen is None:
-            value = entry["validation"][work.monitor]
+            value = ended[rate]["validation"][work.monitor]
         else:
-            value = min(entry["history"][work.chosen])
+            value = min(ended[rate]["history"][work.chosen])
         worst = float("-inf") if higher else float("inf")
         return value if value == value else worst
 
-    return choose(first_runs(arm, size), key=score).rate
+    return choose(ended, key=score)
 
 
 def compared(study: Study, size: Size, ledger: Ledger) -> dict[tuple[str, str], dict[int, Entry]]:

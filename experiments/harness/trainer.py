@@ -57,7 +57,7 @@ class State:
 
     @classmethod
     def load(cls, path: pathlib.Path, size: Size, like: Sequence[np.ndarray]) -> "State | None":
-        """What `save` wrote; None where it wrote nothing whole, by other settings, or of a model.
+        """What `save` wrote; None where that is not whole, of other settings, or of another model.
 
         Args:
             path: of the file.
