@@ -40,7 +40,8 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
         model: a functional or a built sequential model.
 
     Raises:
-        ValueError: the model has no fixed inputs (subclassed, not built) or is no Keras model.
+        ValueError: the model has no fixed inputs (subclassed, not built) or is no Keras model; or
+            Keras runs on another backend than TensorFlow.
 
     Example:
     ```python
@@ -179,6 +180,12 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def _tensors(model: keras.Model, which: str) -> list[Any]:
+    if (backend := keras.backend.backend()) != "tensorflow":
+        raise ValueError(
+            f"keras_norm.export needs the TensorFlow backend. Keras runs on {backend} here. Save "
+            'the model, model.save("model.keras"), and run: '
+            "KERAS_BACKEND=tensorflow keras-norm export model.keras --to out"
+        )
     tensors = getattr(model, which, None) if isinstance(model, keras.Model) else None
     if not tensors:
         advice = "Wrap it: inputs = keras.Input(...); model = keras.Model(inputs, model(inputs))"

@@ -23,12 +23,13 @@ OVERRIDDEN = {
 }
 
 # Workers of `export.workers` that need a private name, and may import nothing of ours.
-WORKERS = {
-    "run_saved_model.py": (
+WORKERS = dict.fromkeys(
+    ("convert_onnx.py", "run_saved_model.py"),
+    (
         "tensorflow.python.framework.convert_to_constants",
         "convert_variables_to_constants_v2",
     ),
-}
+)
 
 # Operations without a kernel, that TensorFlow replaces before it runs a graph.
 REWRITTEN = {"AccumulateNV2"}

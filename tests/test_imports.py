@@ -17,6 +17,9 @@ UNDER = {"errors", "extras", "signature", "results", "versions"}
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
 ORDER += ["examples and benchmarks", "experiments"]
 
+BESIDE_RECALIBRATE = {"recalibrate", "measured", "compat", "clone", "walk"}
+BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
+
 # What compares, without what runs.
 ANSWERS_ALONE = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
 ANSWERS_ALONE += ["properties"]
@@ -70,7 +73,7 @@ def rank(module):
         return None
     if rest[0] == "keras_internals":
         return ORDER.index("ops")
-    if rest[0] in ("recalibrate", "measured", "compat", "clone", "walk"):
+    if rest[0] in BESIDE_RECALIBRATE:
         return ORDER.index("recalibrate and compat")
     if rest[0] != "export":
         return ORDER.index(rest[0]) if rest[0] in ORDER else None

@@ -17,8 +17,8 @@ from keras_norm.export.results.artifact import Property
 from keras_norm.export.results.comparison import difference
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
-from keras_norm.rnn.replaceable import Loop, replaced_loops
 from keras_norm.rnn.sequence import NormRNN
+from keras_norm.substitution import substituted_methods
 from keras_norm.walk import batch_norms, named_layers
 
 NAME = "training form"
@@ -48,10 +48,10 @@ def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | Non
         for path, layer in named_layers(clone):
             if isinstance(layer, NormRNN) and not batch_norms(layer):
                 run = functools.partial(_run_both, layer, found.setdefault(path, []))
-                loops[layer] = Loop(layer.own_initial_state, run)
+                loops[layer] = {"inner_loop": run}
         if loops:
             inputs = [case.inputs[name] for name in signature.input_specs(model)]
-            with replaced_loops(loops):
+            with substituted_methods(loops):
                 call_clone(clone, inputs, training=False)
     # Whatever a layer's own code raises in a copy, the files can be compared.
     except Exception as error:
@@ -77,10 +77,15 @@ def _preference(case: Case) -> tuple[bool, bool, bool, int]:
 
 
 def _run_both(
-    layer: NormRNN, calls: list[Forms], sequences: Any, states: list[Any], mask: Any
+    layer: NormRNN,
+    calls: list[Forms],
+    sequences: Any,
+    initial_state: list[Any],
+    mask: Any,
+    training: bool = False,
 ) -> tuple[Any, Any, list[Any]]:
     """The layer's loop at inference; `calls` gets both forms where training compiles it."""
-    loop = functools.partial(layer.own_loop, sequences, states, mask)
+    loop = functools.partial(type(layer).inner_loop, layer, sequences, initial_state, mask)
     with exported_loops("saved_model"):
         served = loop(training=False)
     spec = of_cell.spec_of(layer.cell, sequences, mask, True, ([], []))

@@ -73,6 +73,7 @@ def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
     step = Step(model)
     try:
         run = traced(step)
+        run.get_concrete_function()  # a layer that refuses a step says why
         references = [reference or make_reference(model)]
         if not all(isinstance(layer, ONE_BY_ONE) for layer in _operations(model)):
             references.append(Reference(model, long_case(model)))

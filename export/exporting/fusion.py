@@ -26,7 +26,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.export import signature
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.rnn.lstm import GATES, LayerNormLSTMCell, NormLSTMCell
-from keras_norm.rnn.replaceable import Loop, replaced_loops
+from keras_norm.substitution import Method, substituted_methods
 from keras_norm.walk import named_layers
 
 # The name of the placeholder; `workers/fused_lstm.py` has it too.
@@ -66,20 +66,23 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
     Raises:
         ValueError: as `fusible_layers`; or a layer receives a mask or an `initial_state`.
     """
-    with replaced_loops({layer: _placed(path, layer) for path, layer in fusible_layers(model)}):
+    placed = {layer: _placed(path, layer) for path, layer in fusible_layers(model)}
+    with substituted_methods(placed):
         return signature.call(model, inputs, training)
 
 
-def _placed(path: str, layer: Any) -> Loop:
-    """A placeholder in the place of a layer's loop, from states of zero."""
+def _placed(path: str, layer: Any) -> dict[str, Method]:
+    """Methods of a layer that write a placeholder for its loop, from states of zero."""
     zeros = False
 
-    def initial_state(batch_size: Any) -> Any:
+    def get_initial_state(batch_size: Any) -> Any:
         nonlocal zeros
         zeros = True
-        return layer.own_initial_state(batch_size)
+        return type(layer).get_initial_state(layer, batch_size)
 
-    def run(sequences: Any, states: list[Any], mask: Any) -> tuple[Any, Any, list[Any]]:
+    def inner_loop(
+        sequences: Any, initial_state: list[Any], mask: Any, training: bool = False
+    ) -> tuple[Any, Any, list[Any]]:
         nonlocal zeros
         from_zero, zeros = zeros, False  # the layer may be called again
         if mask is not None:
@@ -94,7 +97,7 @@ def _placed(path: str, layer: Any) -> Loop:
         last = outputs[:, -1]
         return last, outputs, [last, c]
 
-    return Loop(initial_state, run)
+    return {"get_initial_state": get_initial_state, "inner_loop": inner_loop}
 
 
 @tf.function(experimental_implements=FUSABLE, autograph=False)

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import tempfile
+from typing import Any
 
 import keras
 
@@ -9,6 +11,7 @@ from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_file
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.exporting.converter import layers_of, start_converter
+from keras_norm.export.exporting.portable_layers import portable_layers
 from keras_norm.export.exporting.refusals import (
     refuse_half_precision,
     refuse_text,
@@ -17,13 +20,16 @@ from keras_norm.export.exporting.refusals import (
 )
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
-from keras_norm.export.exporting.twins import with_twins
 from keras_norm.export.extras import require
 from keras_norm.ops.scan import exported_loops
 
 
 def export_onnx(
-    model: keras.Model, path: str | os.PathLike[str], *, overwrite: bool = False
+    model: keras.Model,
+    path: str | os.PathLike[str],
+    *,
+    samples: Any = None,
+    overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as an ONNX file, in inference mode.
 
@@ -36,6 +42,8 @@ def export_onnx(
     Args:
         model: a functional or a built sequential model.
         path: file to write, ending in ".onnx"; missing parent folders are made.
+        samples: real ones, arrays (samples, ...) by input name, or one array for one input, which
+            the file is run on: up to 3 of them. None for random ones.
         overwrite: whether it takes the place of a file that stands there.
 
     Returns:
@@ -50,8 +58,8 @@ def export_onnx(
         RunnerError: the file was converted and does not run.
         ImportError: tf2onnx, onnx or onnxruntime is not installed.
         ValueError: the model has no fixed inputs, a weight that is NaN, an input of text, a
-            stateful layer, or one that computes in float16 or bfloat16; `path` does not end in
-            ".onnx".
+            stateful layer, or one that computes in float16 or bfloat16; the model does not take the
+            `samples`; `path` does not end in ".onnx".
 
     Example:
     ```python
@@ -69,12 +77,12 @@ def export_onnx(
     warn_of_fixed_batch(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
-    with staged(target, overwrite) as file:
+    # TensorFlow reads some characters of a path as a pattern: the SavedModel is written elsewhere.
+    with staged(target, overwrite) as file, tempfile.TemporaryDirectory() as folder:
         with start_converter("convert_onnx.py", "ONNX") as converter:
-            reference = make_reference(model)
-            model = with_twins(model, reference)
-            saved_model = file.with_name("saved_model")
-            with exported_loops("onnx"):
+            reference = make_reference(model, samples)
+            saved_model = pathlib.Path(folder, "saved_model")
+            with portable_layers(model), exported_loops("onnx"):
                 write_saved_model(model, saved_model)
             try:
                 request = {"saved_model": str(saved_model), "path": str(file)}

@@ -7,7 +7,6 @@ import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
-from keras_norm.keras_internals import nodes_of
 from keras_norm.walk import named_layers
 
 logger = logging.getLogger("keras_norm.export")
@@ -32,8 +31,9 @@ def refuse_unfit(model: keras.Model) -> None:
         if getattr(layer, "stateful", False):
             raise ValueError(
                 f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
-                "would share its state. Build it with stateful=False; to carry state from call to "
-                "call make it an input (initial_state) and an output (return_state)"
+                "would share its state. Build the model with stateful=False and time open, "
+                "keras.Input((None, ...)), and copy the weights (set_weights): the signature step "
+                "then takes the states as inputs and returns them"
             )
     # All that such a model gives is NaN.
     for path, layer in layers:
@@ -44,18 +44,6 @@ def refuse_unfit(model: keras.Model) -> None:
                     "wrong. Load weights from before that, or train again, with a smaller learning "
                     "rate or gradients clipped"
                 )
-    # Of sequences of any length Keras' TimeDistributed runs as many timesteps as there are samples,
-    # in every graph, so that the file would be wrong, and so would all that it is compared with.
-    for path, layer in layers:
-        if isinstance(layer, keras.layers.TimeDistributed) and any(
-            tensor.shape[1] is None for node in nodes_of(layer) for tensor in node.input_tensors[:1]
-        ):
-            raise ValueError(
-                f'layer "{path}" (TimeDistributed) has an open time, for which Keras runs as many '
-                "timesteps as there are samples. Fix the time, keras.Input((timesteps, ...)), or "
-                "leave TimeDistributed out: a Dense, a LayerNormalization or an activation acts on "
-                "every timestep without it"
-            )
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:

@@ -5,7 +5,7 @@ import logging
 import numbers
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -15,14 +15,14 @@ from keras_norm.export import signature
 from keras_norm.export.comparing.verify import verify_saved_model
 from keras_norm.export.errors import UnsupportedOpError, one_line
 from keras_norm.export.exporting.find_step import find_step
+from keras_norm.export.exporting.portable_layers import portable_layers
 from keras_norm.export.exporting.proof import find_reference, make_proof, write_proof
 from keras_norm.export.exporting.refusals import refuse_unfit, warn_of_fixed_batch
 from keras_norm.export.exporting.staging import staged
 from keras_norm.export.exporting.streaming import Step
-from keras_norm.export.exporting.twins import with_twins
 from keras_norm.export.exporting.warmup import write_warmup
 from keras_norm.export.extras import require
-from keras_norm.export.formats.saved_model import SavedModelFile
+from keras_norm.export.formats.saved_model import SavedModelFile, require_literal
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.ops.scan import exported_loops
 
@@ -48,10 +48,11 @@ def export_saved_model(
 
     Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
     that the model leaves open stay open. Nothing in it needs Keras, this package, XLA, a GPU or a
-    custom op: recurrent layers of Keras' own are written as those of this package that compute the
-    same (`exporting.twins`). The folder appears in one step, after it gave what the Keras model
-    gives: a server that polls it never sees half a model. A model of texts is not run, nor one that
-    takes no random inputs where there are no `samples`; the reason is logged, at the level INFO.
+    custom op: Keras' recurrent layers are written as those of this package that compute the same
+    (`exporting.portable_layers`). The folder appears in one step, after its outputs were compared
+    with the Keras model's: a server that polls it never sees half a model. A model of texts is not
+    run, nor one that takes no random inputs where there are no `samples`; the reason is logged, at
+    the level INFO.
 
     Args:
         model: a functional or a built sequential model.
@@ -84,9 +85,9 @@ def export_saved_model(
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
             state all requests to a server would share; `version` is no positive integer; `path`
-            ends like a file; a name of `signatures` is taken; the model does not take the
-            `samples`, or a `warmup` has no cases; what is written reads a table that no layer
-            holds.
+            ends like a file, or has a character that TensorFlow reads as a pattern; a name of
+            `signatures` is taken; the model does not take the `samples`, or a `warmup` has no
+            cases; the file reads a table that no layer holds.
 
     Example:
     ```python
@@ -111,11 +112,10 @@ def export_saved_model(
         reference = find_reference(model, samples)
         if warmup and not reference:
             raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
-        twin = with_twins(model, reference)
-        stepper = find_step(twin, step, reference)
-        with exported_loops("saved_model"):
-            used = [model] if signatures else []
-            write_saved_model(twin, folder, stepper, signatures, used=used)
+        with portable_layers(model):
+            stepper = find_step(model, step, reference)
+            with exported_loops("saved_model"):
+                write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
         if reference:
             over_time = None if stepper is None else stepper.over_time
@@ -136,7 +136,6 @@ def write_saved_model(
     step: Step | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
     call: Callable[..., dict[str, Any]] = signature.call,
-    used: Sequence[keras.Model] = (),
     alone: bool = False,
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
@@ -147,7 +146,6 @@ def write_saved_model(
         step: the model timestep by timestep, for the signature `step`.
         signatures: further ones, as for `export_saved_model`.
         call: how `serving_default` calls the model.
-        used: other models, whose weights `signatures` may read.
         alone: whether `step` is all that there is, of one stream at a time where the model's batch
             is open: a microcontroller has no open sizes.
     """
@@ -171,7 +169,7 @@ def write_saved_model(
     graphs = {name: function.get_concrete_function() for name, function in traced.items()}
     module = tf.Module()
     module.read = [variable for graph in graphs.values() for variable in graph.variables]
-    module.tables = _tables([model, *used])
+    module.tables = _tables(model)
     try:
         tf.saved_model.save(module, str(folder), signatures=graphs)
     except tf.errors.OpError as error:
@@ -195,11 +193,11 @@ def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
     }
 
 
-def _tables(models: Iterable[keras.Model]) -> list[Any]:
+def _tables(model: keras.Model) -> list[Any]:
     """What else than variables a graph reads: lookup tables, held by layers in whatever form."""
     resource = tf.saved_model.experimental.TrackableResource
     found: dict[int, Any] = {}
-    todo: list[Any] = list(models)
+    todo: list[Any] = [model]
     while todo:
         part = todo.pop()
         if id(part) in found:
@@ -244,7 +242,7 @@ def require_replaceable(target: pathlib.Path, version: int | None) -> None:
 
 
 def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
-    folder = pathlib.Path(path)
+    folder = require_literal(pathlib.Path(path))
     if folder.suffix in {".keras", ".h5", ".pb", ".tflite"}:
         raise ValueError(f"a SavedModel is a folder; received the file name {folder}")
     if version is None:

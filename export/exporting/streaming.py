@@ -16,15 +16,20 @@ from keras import ops
 
 from keras_norm.export import signature
 from keras_norm.export.errors import StreamingError
-from keras_norm.export.exporting.twins import with_twins
+from keras_norm.export.exporting.portable_layers import (
+    at_inference,
+    has_keras_loop,
+    replacement_layer,
+    where_unmasked,
+)
 from keras_norm.export.runners import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 from keras_norm.export.workers import protocol
 from keras_norm.ops.scan import loops_are_portable
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.replaceable import Loop, ReplaceableRNN, replaced_loops
 from keras_norm.rnn.sequence import NormRNN
+from keras_norm.substitution import Method, substituted_methods
 from keras_norm.walk import named_layers
 
 # What the states of Keras' cells, and of ours, are called.
@@ -51,11 +56,10 @@ class Step:
     Other threads may call the model while a step runs.
 
     Args:
-        model: a functional or a built sequential model. One with recurrent layers of Keras' own is
-            copied (`exporting.twins`): what it learns afterwards does not reach the step.
+        model: a functional or a built sequential model.
 
     Attributes:
-        model: the model, or its copy.
+        model: the model.
         inputs: the inputs of one timestep by name, without the states.
         states: the states by name, each (batch, size).
         sequences: names of the inputs that have time.
@@ -80,23 +84,21 @@ class Step:
         self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
         self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
-        _recurrent_layers(model)  # what it refuses need not be copied
+        self.model = model
+        self._layers = _recurrent_layers(model)
         if not self.sequences:
             raise StreamingError(
                 "no input has open time: build the model with keras.Input((None, ...))"
             )
-        self.model = with_twins(model)
-        self._layers = _recurrent_layers(self.model)
         for name, layer in self._layers.items():
-            if not isinstance(layer, ReplaceableRNN):
+            if not has_keras_loop(layer):
                 raise StreamingError(
-                    f'layer "{name}" ({type(layer).__name__}) runs the loop of Keras, as '
-                    "subclasses of its recurrent layers do, ConvLSTM, and models that cannot be "
-                    "rebuilt from their config: nothing can stand in for it. Use "
-                    "keras.layers.LSTM, GRU, SimpleRNN or RNN(cell) themselves, or a layer of "
-                    "keras_norm"
+                    f'layer "{name}" ({type(layer).__name__}) has an inner_loop of its own, which '
+                    "cannot be cut into timesteps. Use a layer of Keras or of keras_norm"
                 )
         self._structures = {name: _zeros(name, layer) for name, layer in self._layers.items()}
+        # They hold variables, which no graph may create.
+        self._replacements = {n: replacement_layer(layer) for n, layer in self._layers.items()}
         self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
             if name in self.sequences
@@ -146,12 +148,12 @@ class Step:
             for name, tensor in inputs.items()
         }
         new: dict[str, Any] = {}
-        loops = {}
+        loops: dict[Any, dict[str, Method]] = {}
         for name, layer in self._layers.items():
             given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
             before = keras.tree.pack_sequence_as(self._structures[name], given)
-            loops[layer] = _one_timestep(name, layer, before, new)
-        with replaced_loops(loops):
+            loops[layer] = _one_timestep(name, layer, self._replacements[name], before, new)
+        with substituted_methods(loops):
             outputs = signature.call(self.model, now, training=False)
         for name in self._layers:
             if name not in new:
@@ -240,38 +242,56 @@ class Step:
         return ops.squeeze(tensor, axis=1)
 
 
-def _one_timestep(name: str, layer: keras.layers.RNN, before: Any, new: dict[str, Any]) -> Loop:
-    """A layer's cell run once, from given states; the new ones are left in `new`."""
+def _one_timestep(
+    name: str,
+    layer: keras.layers.RNN,
+    replacement: NormRNN | None,
+    before: Any,
+    new: dict[str, Any],
+) -> dict[str, Method]:
+    """Methods of a layer that run its cell once, from given states, and fill `new`."""
     asked = False
 
-    def initial_state(batch_size: Any) -> Any:
+    def get_initial_state(batch_size: Any) -> Any:
         nonlocal asked
         asked = True
         return before
 
-    def run(sequences: Any, states: Any, mask: Any) -> tuple[Any, Any, Any]:
+    def inner_loop(
+        sequences: Any, initial_state: Any, mask: Any, training: bool = False
+    ) -> tuple[Any, Any, Any]:
         if not asked:
-            raise StreamingError(f'layer "{name}" takes an initial_state, which a stream has not')
+            raise StreamingError(
+                f'layer "{name}" takes an initial_state, and a stream starts from zeros. Export '
+                "the part of the model behind that state as a model of its own, with the states "
+                "as inputs and outputs"
+            )
         if sequences.shape[1] != 1:
             raise StreamingError(f'layer "{name}" runs over something else than the stream\'s time')
         if name in new:
             raise StreamingError(f'layer "{name}" is called twice: its states would be shared')
-        output, after = _run_cell(layer, sequences, before)
+        output, after = _run_cell(layer, replacement, sequences, before)
         if mask is not None:
-            output, after = _where_alive(layer, mask, output, after, before)
+            output, after = _masked_timestep(layer, mask, output, after, before)
         new[name] = after
         return output, ops.expand_dims(output, 1), after
 
-    return Loop(initial_state, run)
+    return {
+        "get_initial_state": get_initial_state,
+        "inner_loop": inner_loop,
+        "_maybe_config_dropout_masks": lambda *_: None,
+    }
 
 
-def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any, Any]:
+def _run_cell(
+    layer: keras.layers.RNN, replacement: NormRNN | None, sequences: Any, before: Any
+) -> tuple[Any, Any]:
     """Output and states after the one timestep of (batch, 1, features)."""
-    if isinstance(layer, NormRNN) and not _counts(layer):
+    if replacement is not None and not _counts(replacement):
         # A file for TFLite holds one set of centred kernels, for this and for whole sequences;
         # elsewhere they would be centred anew at every timestep.
         _, after, _ = loop.run(
-            layer.cell,
+            replacement.cell,
             sequences,
             before,
             None,
@@ -283,10 +303,10 @@ def _run_cell(layer: keras.layers.RNN, sequences: Any, before: Any) -> tuple[Any
         )
         after = [ops.cast(state, layer.compute_dtype) for state in after]
         return after[0], after
-    return layer.cell(sequences[:, 0], before, training=False)
+    return at_inference(layer.cell)(sequences[:, 0], before)
 
 
-def _where_alive(
+def _masked_timestep(
     layer: keras.layers.RNN, mask: Any, output: Any, after: Any, before: Any
 ) -> tuple[Any, Any]:
     """Output and states of one timestep where a mask lets some sequences stand still."""
@@ -300,16 +320,17 @@ def _where_alive(
             "zero_output_for_mask=True"
         )
     mask = mask[0] if isinstance(mask, list | tuple) else mask
-    alive = ops.reshape(ops.cast(mask, "bool"), (-1, 1))
+    unmasked = ops.cast(mask, "bool")
     # The output of a masked timestep is the one before it, which in Keras' cells is the state h.
     still = keras.tree.flatten(states)[0]
     still = ops.zeros_like(output) if layer.zero_output_for_mask else still
     flat = keras.tree.flatten(before)
     new = keras.tree.flatten(after)
-    kept = [ops.where(alive, n, old) for n, old in zip(new, flat, strict=True)]
+    kept = [where_unmasked(unmasked, n, old) for n, old in zip(new, flat, strict=True)]
     if isinstance(layer, NormRNN) and _counts(layer):
         kept[-1] = new[-1]  # our layers count the timesteps of the batch, not of each sequence
-    return ops.where(alive, output, still), keras.tree.pack_sequence_as(before, kept)
+    output = where_unmasked(unmasked, output, still)
+    return output, keras.tree.pack_sequence_as(before, kept)
 
 
 def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:

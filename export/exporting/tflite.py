@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import tempfile
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOp
 from keras_norm.export.exporting import fusion
 from keras_norm.export.exporting.converter import layers_of, start_converter
 from keras_norm.export.exporting.find_step import find_step
+from keras_norm.export.exporting.portable_layers import portable_layers
 from keras_norm.export.exporting.proof import make_proof, write_proof
 from keras_norm.export.exporting.quantization import (
     INTEGERS,
@@ -29,7 +31,6 @@ from keras_norm.export.exporting.refusals import (
 )
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.exporting.staging import staged
-from keras_norm.export.exporting.twins import LOOKUPS, TWINS, unrolled, with_twins
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners.worker_process import WorkerProcess
@@ -61,8 +62,8 @@ def export_tflite(
     it from given states (`keras_norm.export.Step`); both read the same weights. With
     `signature="step"` it has the second alone, which needs no loop, and so in 8 bits too.
 
-    The file needs TFLite's builtin operations only. Recurrent layers of Keras' own are written as
-    those of this package that compute the same (`exporting.twins`). Batch, time and every other
+    The file needs TFLite's builtin operations only. Keras' recurrent layers are written as those of
+    this package that compute the same (`exporting.portable_layers`). Batch, time and every other
     size that the model leaves open stay open. It is converted in a child process, and moved
     into place only after it ran there, at two batch sizes and lengths at least, and gave what the
     Keras model gives.
@@ -151,13 +152,15 @@ def export_tflite(
     if step is None and (fused or quantize in INTEGERS):
         wanted = False
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    with staged(target, overwrite, beside=target.name + BESIDE) as file:
+    # TensorFlow reads some characters of a path as a pattern: the SavedModel is written elsewhere.
+    with (
+        staged(target, overwrite, beside=target.name + BESIDE) as file,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         with start_converter("convert_tflite.py", "TFLite") as converter:
             reference = make_reference(model, samples)
-            twin = with_twins(model, reference, TWINS | LOOKUPS if alone else TWINS)
-            model = unrolled(twin, reference)
-            saved_model = file.with_name("saved_model")
-            with exported_loops("tflite"):
+            saved_model = pathlib.Path(folder, "saved_model")
+            with portable_layers(model, one_lookup=alone), exported_loops("tflite"):
                 stepper = find_step(model, alone or wanted, reference)
                 whole = fusion.call if fused else call
                 write_saved_model(model, saved_model, stepper, call=whole, alone=alone)

@@ -1,6 +1,7 @@
 """Read what stands in a SavedModel, without loading it."""
 
 import functools
+import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +16,9 @@ from keras_norm_verify import resolved
 
 # Calls back into the Python process that wrote the model.
 PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
+
+# What TensorFlow's loader does not take literally.
+PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
 Specs = dict[str, tf.TensorSpec]
 
@@ -157,15 +161,29 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
         path: a SavedModel's folder, or a folder of numbered versions.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither, or as `require_literal`.
     """
-    folder = resolved(path)
+    folder = require_literal(resolved(path))
     if not (folder / "saved_model.pb").is_file():
         raise ValueError(
             f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
             "and no TFLite file"
         )
     return folder
+
+
+def require_literal(path: pathlib.Path) -> pathlib.Path:
+    """Return the path of a SavedModel, which TensorFlow must not read as a pattern.
+
+    Raises:
+        ValueError: it has one of the characters of `PATTERN`.
+    """
+    if found := sorted(PATTERN & set(str(path))):
+        raise ValueError(
+            f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, and may "
+            f"not find its weights. Received: {path}. Choose another path"
+        )
+    return path
 
 
 def _must_compile(item: Any) -> bool:

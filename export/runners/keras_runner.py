@@ -9,10 +9,14 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.runners.runner import Arrays, Runner
+from keras_norm.walk import named_layers
 
 
 class KerasRunner(Runner):
     """The Keras model in memory, in inference mode, as `model.predict` runs it.
+
+    A model with `TimeDistributed` runs eagerly: in a graph with a dynamic time Keras' own layer is
+    wrong.
 
     Args:
         model: a functional or a built sequential model.
@@ -26,11 +30,14 @@ class KerasRunner(Runner):
         function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
         self._function = function.get_concrete_function()
         self._outputs = self._function.structured_outputs
+        self._call: Any = self._function
+        if any(isinstance(layer, keras.layers.TimeDistributed) for _, layer in named_layers(model)):
+            self._call = lambda x: signature.call(model, x)
 
     def _run(self, inputs: Arrays) -> Arrays:
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
         try:
-            outputs = self._function(tensors)
+            outputs = self._call(tensors)
         except tf.errors.OpError as error:  # an id beyond an embedding's, say
             raise ValueError(
                 f"the Keras model does not take the data: {one_line(error)}"

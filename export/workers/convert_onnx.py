@@ -7,6 +7,7 @@ import onnx_graph
 import protocol
 import tensorflow as tf
 import tf2onnx
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
@@ -14,8 +15,16 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     model = tf.saved_model.load(request["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
     specs = function.structured_input_signature[1]
-    # tf2onnx takes the names of inputs and outputs from dicts.
-    serve = tf.function(lambda inputs: function(**inputs), input_signature=[specs])
+    # tf2onnx takes every tensor that a function captures, such as a constant of a layer, for an
+    # input. Frozen, the function captures none.
+    frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+
+    def named(inputs: dict[str, Any]) -> dict[str, Any]:
+        # tf2onnx takes the names of inputs and outputs from dicts.
+        outputs = frozen(*(inputs[name] for name in sorted(specs)))
+        return dict(zip(sorted(function.structured_outputs), outputs, strict=True))
+
+    serve = tf.function(named, input_signature=[specs], autograph=False)
     converted, _ = tf2onnx.convert.from_function(
         serve, input_signature=[specs], output_path=request["path"]
     )

@@ -8,7 +8,6 @@ from keras import ops
 from keras_norm.layers.inputs import with_features
 from keras_norm.ops.scan import loops_are_exported
 from keras_norm.rnn import loop
-from keras_norm.rnn.replaceable import ReplaceableRNN
 
 UNCOVERED = (
     "compiled=True covers tanh and sigmoid with LayerNormalization (its ddof and epsilon_placement "
@@ -19,7 +18,7 @@ UNCOVERED = (
 )
 
 
-class NormRNN(ReplaceableRNN):
+class NormRNN(keras.layers.RNN):
     """Base of the layers that run a normalized cell over sequences.
 
     keras.layers.RNN brings initial, final and kept states and their checks; the loop is our own.
@@ -63,14 +62,19 @@ class NormRNN(ReplaceableRNN):
         self.state_size = self.cell.real_state_sizes
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
-    def own_initial_state(self, batch_size: Any) -> list[Any]:
+    def get_initial_state(self, batch_size: Any) -> list[Any]:
         """Zeros for every state."""
         return self.cell.get_initial_state(batch_size)[: len(self.state_size)]
 
-    def own_loop(
+    def inner_loop(
         self, sequences: Any, initial_state: list[Any], mask: Any, training: bool = False
     ) -> tuple[Any, Any, list[Any]]:
-        """Run the loop, as `inner_loop` says."""
+        """Run the cell over time, for `keras.layers.RNN.call`, which has prepared the states.
+
+        Returns:
+            The last output; all outputs, or the last one alone without `return_sequences`; and the
+            last states.
+        """
         if len(initial_state) != len(self.state_size):
             raise ValueError(
                 f"{type(self).__name__} has {len(self.state_size)} states. "

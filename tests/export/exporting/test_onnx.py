@@ -3,6 +3,7 @@ import importlib.util
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import UnsupportedOpError, check, export_onnx
@@ -118,3 +119,30 @@ def test_without_the_converter_the_extra_is_named(model, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'tf2onnx: pip install "\.\[onnx\]"'):
         export_onnx(model, tmp_path / "model.onnx")
+
+
+class Scaled(keras.layers.Layer):
+    """Holds a constant that is neither a weight nor part of a graph."""
+
+    def build(self, shape):
+        self.scale = tf.constant(np.arange(1, 1 + shape[-1], dtype="float32"))
+
+    def call(self, x):
+        return x * self.scale
+
+
+def test_a_constant_of_a_layer_is_no_input(tmp_path):
+    model = keras.Sequential([keras.Input((None, 3), name="x"), Scaled(), keras.layers.Dense(2)])
+    with ONNXRunner(export_onnx(model, tmp_path / "m.onnx")) as run:
+        assert list(run.inputs) == ["x"]
+        data = {"x": np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")}
+        models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_samples_give_the_lengths_that_the_file_is_run_at(tmp_path):
+    audio = keras.Input((None, 1), name="audio")
+    frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
+    model = keras.Model(audio, keras.layers.LSTM(3)(frames))
+    samples = np.random.default_rng(0).normal(size=(2, 2048, 1)).astype("float32")
+    with ONNXRunner(export_onnx(model, tmp_path / "m.onnx", samples=samples)) as run:
+        models.assert_same(run({"audio": samples}), KerasRunner(model)({"audio": samples}))

@@ -16,6 +16,7 @@ from keras_norm.export import (
     export_tflite,
     open_runner,
 )
+from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.saved_model import write_saved_model
 from keras_norm.export.runners import CApiRunner, KerasRunner
@@ -249,8 +250,21 @@ def test_layers_that_look_back_further_than_the_cases_are_long_are_found(before)
 
 
 def test_a_reason_that_a_layer_gives_is_said_without_what_keras_adds():
-    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, which a stream"):
+    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, and a stream"):
         find_step(one_layer(from_a_state), True)
+
+
+def test_a_decoder_is_refused_for_its_state_and_not_for_the_lengths_of_the_samples():
+    source, target = (keras.Input((None, 3), name=name) for name in ("source", "target"))
+    state = keras.layers.GRU(2, name="encoder")(source)
+    outputs = keras.layers.GRU(2, name="decoder")(target, initial_state=state)
+    model = keras.Model([source, target], outputs)
+    draw = np.random.default_rng(0).normal
+    reference = make_reference(
+        model, {"source": draw(size=(3, 8, 3)), "target": draw(size=(3, 12, 3))}
+    )
+    with pytest.raises(StreamingError, match='layer "decoder" takes an initial_state'):
+        find_step(model, True, reference)
 
 
 def test_a_wish_that_is_neither_yes_nor_no_is_refused():

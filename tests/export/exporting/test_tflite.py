@@ -129,26 +129,47 @@ def test_quantised_files_are_smaller_and_near(tmp_path, wide, plain, quantize, s
         models.assert_same(run(data), KerasRunner(wide)(data), atol=0.05)
 
 
-def test_a_loop_of_anothers_is_refused_with_op_and_layers_and_leaves_nothing(tmp_path):
-    def frames(name):
-        return keras.layers.ConvLSTM1D(2, 3, padding="same", return_sequences=True, name=name)
+class OwnLoop(keras.layers.LSTM):
+    """Overrides the loop of Keras' layer."""
 
-    inputs = keras.Input((None, 6, 1), name="x")
-    nested = keras.Sequential([keras.Input((None, 6, 1)), frames("frames")])
-    model = keras.Model(inputs, frames("frames_1")(nested(inputs)))
-    message = r'TensorListReserve in layer "frames" \(ConvLSTM1D\), layer "frames_1" \(Conv'
+    def inner_loop(self, *args, **kwargs):
+        return super().inner_loop(*args, **kwargs)
+
+
+def own_loops(time):
+    """Two layers with loops of their own, one in a nested model."""
+    inputs = keras.Input((time, 3), name="x")
+    nested = [keras.Input((time, 3)), OwnLoop(3, return_sequences=True, name="frames")]
+    return keras.Model(inputs, OwnLoop(2, name="frames_1")(keras.Sequential(nested)(inputs)))
+
+
+def test_a_loop_of_the_users_own_is_refused_with_op_and_layers_and_leaves_nothing(tmp_path):
+    message = r'TensorListReserve in layer "frames" \(OwnLoop\), layer "frames_1" \(OwnLoop\)'
     with pytest.raises(UnsupportedOpError, match=message):
-        export_tflite(model, tmp_path / "new" / "model.tflite")
+        export_tflite(own_loops(None), tmp_path / "new" / "model.tflite")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_loop_of_anothers_is_unrolled_where_time_is_fixed(tmp_path):
-    inputs = keras.Input((4, 6, 1), name="x")
-    model = keras.Model(inputs, keras.layers.ConvLSTM1D(2, 3, name="frames")(inputs))
+def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static(tmp_path):
+    model = own_loops(4)
     with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
         for batch in (1, 5):
-            data = {"x": np.random.default_rng(batch).normal(size=(batch, 4, 6, 1))}
+            data = {"x": np.random.default_rng(batch).normal(size=(batch, 4, 3))}
             models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_a_convolutional_lstm_runs_at_any_batch_and_length(tmp_path):
+    inputs = keras.Input((None, 6, 1), name="x")
+    frames = keras.layers.ConvLSTM1D(2, 3, padding="same", return_sequences=True)
+    model = keras.Model(inputs, frames(inputs))
+    with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
+        for batch, time in ((1, 5), (3, 2)):
+            data = {"x": np.random.default_rng(batch).normal(size=(batch, time, 6, 1))}
+            models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_the_folder_may_have_a_name_that_tensorflow_reads_as_a_pattern(tmp_path):
+    assert export_tflite(models.dense(), tmp_path / "run[1]" / "m.tflite").is_file()
 
 
 def test_an_op_that_tflite_lacks_is_refused_with_its_layer(tmp_path):

@@ -1,4 +1,4 @@
-"""Models of Keras' own recurrent layers: what is exported in their place, and that it is equal."""
+"""Keras' layers are exported in a form that every format runs, and compute the same."""
 
 import itertools
 
@@ -8,12 +8,17 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export import Step, check, export_saved_model, export_tflite, open_runner
-from keras_norm.export.comparing.reference import Reference
-from keras_norm.export.exporting import twins
-from keras_norm.export.exporting.twins import unrolled, with_twins
+from keras_norm.export import (
+    Step,
+    check,
+    export_onnx,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
+from keras_norm.export.exporting.portable_layers import portable_layers
+from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners import KerasRunner
-from keras_norm.walk import named_layers
 from tests.export import models
 
 
@@ -81,23 +86,46 @@ def masked(layer):
     return randomized(keras.Model(x, layer(keras.layers.Masking()(x))))
 
 
+def graph_of(model, **options):
+    """The operations of a model as it is exported, and the function."""
+    with portable_layers(model, **options):
+        function = tf.function(model, autograph=False).get_concrete_function(
+            tf.TensorSpec(model.inputs[0].shape, model.inputs[0].dtype)
+        )
+    return {op.type for op in function.graph.get_operations()}, function
+
+
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
-def test_a_twin_computes_the_same_under_a_mask(make, monkeypatch):
-    monkeypatch.setattr(Reference, "verify", lambda *_, **__: None)  # so does the export
+def test_a_portable_layer_computes_the_same_under_a_mask(make):
     model = masked(make())
-    twin = with_twins(model)
-    kinds = {type(layer) for _, layer in named_layers(twin)}
-    assert kinds.isdisjoint(twins.TWINS)
     x = draw(4, 5, 3)
     x[0, :2], x[1, 3:], x[2, 2], x[3] = 0, 0, 0, 0
-    np.testing.assert_allclose(twin(x), model(x), rtol=1e-5, atol=1e-6)
+    expected = model(x)
+    with portable_layers(model):
+        np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_nested_model_has_twins_too():
-    model = sequential(sequential(lstm(), keras.layers.GRU(2, return_sequences=True)), lstm())
-    twin = with_twins(model)
-    assert {type(layer) for _, layer in named_layers(twin)}.isdisjoint(twins.TWINS)
-    np.testing.assert_allclose(twin(draw(2, 5, 3)), model(draw(2, 5, 3)), rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_no_loop_of_keras_runs(make, monkeypatch):
+    model = masked(make())
+
+    def keras_loop(*args, **kwargs):
+        raise AssertionError
+
+    for cls in (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU):
+        if "inner_loop" in vars(cls):
+            monkeypatch.setattr(cls, "inner_loop", keras_loop)
+    keras_loop.__module__ = "keras.layers"
+    with portable_layers(model):
+        model(draw(4, 5, 3))
+
+
+def test_layers_of_nested_models_are_portable_too():
+    inner = sequential(lstm(), keras.layers.GRU(2, return_sequences=True))
+    model = sequential(inner, lstm())
+    expected = model(draw(2, 5, 3))
+    _, function = graph_of(model)
+    np.testing.assert_allclose(function(draw(2, 5, 3)), expected, rtol=1e-5, atol=1e-6)
 
 
 def encoder_and_decoder():
@@ -110,47 +138,61 @@ def encoder_and_decoder():
     return randomized(keras.Model([source, target], {"path": path, "h": h, "c": c}))
 
 
-def test_names_and_the_model_stay_as_they_are():
+def test_the_model_is_not_changed():
     model = encoder_and_decoder()
     nodes = [len(layer._inbound_nodes) for layer in model.layers]
-    twin = with_twins(model)
+    attributes = [set(vars(layer)) for layer in model.layers]
+    with portable_layers(model):
+        pass
     assert [len(layer._inbound_nodes) for layer in model.layers] == nodes
-    assert [layer.name for layer in twin.layers] == [layer.name for layer in model.layers]
-    assert {type(layer) for layer in model.layers} == {
-        keras.layers.InputLayer,
-        keras.layers.LSTM,
-    }
-
-
-def test_a_model_without_such_layers_is_its_own_twin():
-    model = models.tagger()
-    assert with_twins(model) is model
+    assert [set(vars(layer)) for layer in model.layers] == attributes
 
 
 class Mine(keras.layers.LSTM):
-    """A subclass may compute anything."""
+    """Inherits the loop, and doubles what comes out of it."""
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return 2.0 * super().call(sequences, initial_state, mask, training)
 
 
-def test_a_subclass_stays():
-    model = sequential(Mine(2))
-    assert with_twins(model) is model
+class OwnLoop(keras.layers.LSTM):
+    """Overrides the loop."""
+
+    def inner_loop(self, *args, **kwargs):
+        last, outputs, states = super().inner_loop(*args, **kwargs)
+        return 2.0 * last, 2.0 * outputs, states
 
 
-def test_a_subclass_is_unrolled_where_its_time_is_fixed():
-    model = keras.Sequential([keras.Input((5, 3)), Mine(2, name="mine")])
-    (layer,) = unrolled(model).layers
-    assert (type(layer), layer.unroll) == (Mine, True)
-    assert not model.get_layer("mine").unroll
-    open_time = sequential(Mine(2))
-    assert unrolled(open_time) is open_time
+@pytest.mark.parametrize("cls", [Mine, OwnLoop])
+@pytest.mark.parametrize("time", [None, 5])
+def test_a_subclass_computes_the_same(cls, time):
+    model = sequential(cls(2), shape=(time, 3))
+    expected = model(draw(2, 5, 3))
+    _, function = graph_of(model)
+    np.testing.assert_allclose(function(draw(2, 5, 3)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_what_was_adapted_is_kept():
-    normalization = keras.layers.Normalization()
-    normalization.adapt(5.0 + 2.0 * draw(40, 5, 3))
-    model = keras.Sequential([keras.Input((None, 3)), normalization, lstm()])
-    x = draw(2, 4, 3)
-    np.testing.assert_allclose(with_twins(model)(x), model(x), rtol=1e-5, atol=1e-6)
+def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static():
+    operations, _ = graph_of(sequential(OwnLoop(2), shape=(5, 3)))
+    assert operations.isdisjoint({"While", "StatelessWhile"})
+    operations, _ = graph_of(sequential(OwnLoop(2)))
+    assert operations & {"While", "StatelessWhile"}
+
+
+class Minimal(keras.layers.Layer):
+    """The cell of Keras' documentation, which names no output size."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = self.state_size = units
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1], self.units))
+        self.u = self.add_weight(shape=(self.units, self.units))
+
+    def call(self, x, states):
+        h = keras.ops.tanh(keras.ops.matmul(x, self.w) + keras.ops.matmul(states[0], self.u))
+        return h, [h]
 
 
 def test_texts_and_their_vocabulary(tmp_path):
@@ -170,8 +212,11 @@ def test_texts_and_their_vocabulary(tmp_path):
     models.assert_same(answer, {"rnn": np.array(model(tf.constant(texts)))})
 
 
+# Models that cannot be rebuilt from their configuration -------------------------------------------
+
+
 class Unsaid(keras.layers.Layer):
-    """Keeps what its config does not say."""
+    """Keeps what its configuration does not say."""
 
     factor = 1.0
 
@@ -179,12 +224,56 @@ class Unsaid(keras.layers.Layer):
         return self.factor * x
 
 
-def test_a_model_that_its_config_does_not_tell_is_exported_as_it_is(caplog):
+def with_an_attribute():
     unsaid = Unsaid()
     unsaid.factor = 3.0
-    model = sequential(unsaid, keras.layers.GRU(2))
-    assert with_twins(model) is model
-    assert "keeps what its config does not say" in caplog.text
+    return sequential(unsaid, keras.layers.GRU(2))
+
+
+OFFSET = tf.constant(0.5)
+
+
+def with_a_lambda():
+    log = keras.layers.Lambda(lambda z: tf.math.log(z * z + OFFSET), output_shape=(None, 3))
+    return sequential(log, keras.layers.LSTM(4))
+
+
+class Holder(keras.layers.Layer):
+    """Holds an LSTM, and no configuration that tells of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = lstm()
+
+    def build(self, shape):
+        self.lstm.build(shape)
+
+    def call(self, x):
+        return self.lstm(x)
+
+
+UNREBUILT = {
+    "attribute": with_an_attribute,
+    "Lambda": with_a_lambda,
+    "layer in a layer": lambda: sequential(Holder(), shape=(6, 3)),
+    "function of TensorFlow": lambda: sequential(
+        keras.layers.LSTM(4), keras.layers.Dense(2, activation=tf.nn.softmax), shape=(6, 3)
+    ),
+    "Lambda without a shape": lambda: sequential(
+        keras.layers.Lambda(lambda z: 2.0 * z), keras.layers.LSTM(4), shape=(6, 3)
+    ),
+    "minimal cell": lambda: sequential(keras.layers.RNN(Minimal(4))),
+}
+
+
+@pytest.mark.parametrize("make", UNREBUILT.values(), ids=UNREBUILT)
+def test_a_model_that_cannot_be_rebuilt_is_exported(make, tmp_path):
+    model = make()
+    path = export_tflite(model, tmp_path / "model.tflite", step=False)
+    with open_runner(path) as run:
+        for batch in (1, 5):
+            x = {"x": draw(batch, 6, 3)}
+            models.assert_same(run(x), KerasRunner(model)(x))
 
 
 # Exports ----------------------------------------------------------------------------------------
@@ -272,12 +361,42 @@ def test_a_file_for_gpus_alone_fails_whoever_wrote_it(tmp_path):
 def test_a_lookup_of_an_embedding_is_one_operation():
     ids = keras.Input((None,), dtype="int32", name="ids")
     embedded = keras.layers.Embedding(9, 4, mask_zero=True, name="table")(ids)
-    model = randomized(keras.Model(ids, keras.layers.LSTM(4)(embedded)))
-    twin = with_twins(model, None, twins.TWINS | twins.LOOKUPS)
-    table = twin.get_layer("table")
-    data = {"ids": np.random.default_rng(0).integers(0, 9, (3, 5))}
-    models.assert_same(KerasRunner(twin)(data), KerasRunner(model)(data))
-    call = tf.function(table, autograph=False)
-    graph = call.get_concrete_function(tf.TensorSpec((None, None), "int32")).graph
-    types = {operation.type for operation in graph.get_operations()}
-    assert not types & {"Less", "Select", "SelectV2"}
+    model = randomized(keras.Model(ids, embedded))
+    data = np.random.default_rng(0).integers(0, 9, (3, 5)).astype("int32")
+    expected = model(data)
+    operations, function = graph_of(model, one_lookup=True)
+    assert not operations & {"Less", "Select", "SelectV2"}
+    np.testing.assert_array_equal(function(data), expected)
+
+
+# TimeDistributed over a dynamic time ------------------------------------------------------------
+
+
+def framed():
+    """A layer on each frame, a mask, and a recurrence behind it."""
+    inputs = keras.Input((None, 4, 2), name="x")
+    frames = keras.layers.TimeDistributed(keras.layers.Conv1D(3, 2), name="each")(inputs)
+    rows = keras.layers.TimeDistributed(keras.layers.Flatten())(frames)
+    return randomized(keras.Model(inputs, keras.layers.LSTM(3, return_sequences=True)(rows)))
+
+
+@pytest.mark.parametrize(
+    ("export", "name"),
+    [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
+    ids=["SavedModel", "TFLite", "ONNX"],
+)
+def test_time_distributed_is_right_at_batch_sizes_other_than_the_length(export, name, tmp_path):
+    model = framed()
+    with open_runner(export(model, tmp_path / name)) as run:
+        for batch, time in ((1, 5), (2, 1), (7, 3)):
+            x = draw(batch, time, 4, 2)
+            expected = np.array(model(x))  # eager: Keras' graph runs as many timesteps as samples
+            (actual,) = run({"x": x}).values()
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_with_time_distributed_passes_the_check(tmp_path):
+    model = framed()
+    path = export_saved_model(model, tmp_path / "m")
+    assert SavedModelFile(path).signatures == ["serving_default", "step"]
+    assert check(model, [path], draw(8, 5, 4, 2))

@@ -1,0 +1,193 @@
+"""Keras' layers as every exported format runs them.
+
+Keras writes the loops of its recurrent layers so that a TFLite file takes one batch size and one
+length, and on a GPU as an operation that no other device has. `TimeDistributed` is wrong in a graph
+with a dynamic time. While a model is traced for a file, other functions compute the same in their
+place: the model itself is neither rebuilt nor changed.
+"""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_norm.ops.scan import scan
+from keras_norm.rnn.gru import NormGRU
+from keras_norm.rnn.lstm import NormLSTM
+from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.simple_rnn import NormSimpleRNN
+from keras_norm.substitution import Method, substituted_methods
+from keras_norm.time_distributed import apply_to_rows
+from keras_norm.walk import named_layers
+
+# Keras' cell -> the layer of ours that computes the same, without a norm.
+REPLACEMENTS = {
+    keras.layers.LSTMCell: NormLSTM,
+    keras.layers.GRUCell: NormGRU,
+    keras.layers.SimpleRNNCell: NormSimpleRNN,
+}
+CELL_OPTIONS = ("units", "activation", "recurrent_activation", "use_bias", "reset_after")
+LAYER_OPTIONS = ("return_sequences", "go_backwards", "unroll", "zero_output_for_mask")
+WEIGHTS = ("kernel", "recurrent_kernel", "bias")
+
+
+@contextlib.contextmanager
+def portable_layers(model: keras.Model, *, one_lookup: bool = False) -> Iterator[None]:
+    """Trace the layers of Keras in a model so that every format runs them, while the block runs.
+
+    Subclasses of Keras' layers count too, where they do not override what is replaced; so do layers
+    inside wrappers, nested models and layers of the user's own.
+
+    Args:
+        model: a Keras model. It is not changed, and other threads may call it.
+        one_lookup: trace every Embedding as one operation. Keras' own also takes negative ids, by
+            operations that have no 16-bit form, and that microcontrollers lack.
+    """
+    substitutes: dict[Any, dict[str, Method]] = {}
+    for _, layer in named_layers(model):
+        if isinstance(layer, keras.layers.RNN) and not isinstance(layer, NormRNN):
+            substitutes[layer] = _portable_loop(layer)
+        elif _inherits(layer, keras.layers.TimeDistributed, "call"):
+            substitutes[layer] = {"call": functools.partial(_time_distributed, layer)}
+        elif one_lookup and _inherits(layer, keras.layers.Embedding, "call"):
+            substitutes[layer] = {"call": functools.partial(_lookup, layer)}
+    with substituted_methods(substitutes):
+        yield
+
+
+def has_keras_loop(layer: keras.layers.RNN) -> bool:
+    """Whether a recurrent layer runs a cell as `keras.layers.RNN` does, or as ours do.
+
+    A layer with an `inner_loop` of its own may compute anything.
+    """
+    return isinstance(layer, NormRNN) or type(layer).inner_loop.__module__.startswith("keras.")
+
+
+def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
+    """The layer of ours that computes the same, with the same weights; not to be made in a graph.
+
+    Args:
+        layer: a recurrent layer with `has_keras_loop`.
+
+    Returns:
+        The layer; None for a cell that is not Keras' LSTM, GRU or SimpleRNN cell.
+    """
+    if isinstance(layer, NormRNN):
+        return layer
+    cell = layer.cell
+    replacement = REPLACEMENTS.get(type(cell))
+    if replacement is None:
+        return None
+    options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
+    options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
+    new = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
+    for name in WEIGHTS:
+        vars(new.cell)[name] = getattr(cell, name)
+    new.built = new.cell.built = True
+    return new
+
+
+def _portable_loop(layer: keras.layers.RNN) -> dict[str, Method]:
+    if not has_keras_loop(layer):
+        return {"inner_loop": functools.partial(_unrolled_loop, layer)}
+    replacement = replacement_layer(layer)
+    loop = functools.partial(_cell_loop, layer) if replacement is None else replacement.inner_loop
+    # Keras draws dropout masks at inference too, and uses none: a served graph would write to the
+    # variable that holds the seed.
+    return {"inner_loop": loop, "_maybe_config_dropout_masks": lambda *_: None}
+
+
+def _cell_loop(
+    layer: keras.layers.RNN, sequences: Any, initial_state: Any, mask: Any, training: bool = False
+) -> tuple[Any, Any, Any]:
+    """Run any cell over time at inference, in a loop of `keras_norm.ops.scan`."""
+    mask = mask[0] if isinstance(mask, list | tuple) else mask
+    xs = [sequences] if mask is None else [sequences, mask]
+    xs = [ops.flip(x, axis=1) if layer.go_backwards else x for x in xs]
+    xs = [ops.moveaxis(x, 1, 0) for x in xs]
+    cell = at_inference(layer.cell)
+    # The output of a masked timestep is the one before it, zeros at first. Where no timestep reads
+    # it, it is not carried: OpenVINO loses a carry that is only written where a loop runs no
+    # iteration.
+    repeats = mask is not None and not layer.zero_output_for_mask
+    first = _zero_output(cell, xs[0], initial_state)
+
+    def step(carry: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
+        x, *unmasked = xs
+        last, states = carry[:repeats], carry[repeats:]
+        output, after = cell(x, keras.tree.pack_sequence_as(initial_state, states))
+        new = [output, *keras.tree.flatten(after)]
+        if unmasked:
+            old = [*(last or [ops.zeros_like(output)]), *states]
+            new = [where_unmasked(unmasked[0], n, o) for n, o in zip(new, old, strict=True)]
+        return new[not repeats :], new[:1]
+
+    states = [*[first] * repeats, *keras.tree.flatten(initial_state)]
+    states, (outputs,) = scan(step, xs, states, [first], unroll=layer.unroll)
+    last = states.pop(0) if repeats else outputs[-1]
+    outputs = ops.moveaxis(outputs, 0, 1)
+    return last, outputs, keras.tree.pack_sequence_as(initial_state, states)
+
+
+def at_inference(cell: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """The cell as a function of inputs and states, in inference mode."""
+    takes_training = "training" in inspect.signature(cell.call).parameters
+    return functools.partial(cell, training=False) if takes_training else cell
+
+
+def _zero_output(cell: Callable[[Any, Any], Any], xs: Any, states: Any) -> Any:
+    """Zeros of the shape that a cell's output has for one timestep of `xs`, (time, batch, ...)."""
+
+    def spec(x: Any, shape: Any) -> tf.TensorSpec:
+        return tf.TensorSpec(shape, x.dtype)
+
+    x = spec(xs, xs.shape[1:])
+    states = keras.tree.map_structure(lambda s: spec(s, s.shape), states)
+    # Only the shape is wanted: an ordinary call would stay in the graph.
+    traced = tf.function(lambda x, states: cell(x, states)[0], autograph=False)
+    output = traced.get_concrete_function(x, states).structured_outputs
+    return tf.zeros([ops.shape(xs)[1], *output.shape[1:]], output.dtype)
+
+
+def where_unmasked(unmasked: Any, new: Any, old: Any) -> Any:
+    """The new rows where a timestep is unmasked, (batch,), and the old rows elsewhere."""
+    shape = (-1, *[1] * (len(new.shape) - 1))
+    return ops.where(ops.reshape(unmasked, shape), new, old)
+
+
+def _unrolled_loop(
+    layer: keras.layers.RNN, sequences: Any, *args: Any, **kwargs: Any
+) -> tuple[Any, Any, Any]:
+    """Run the loop of a subclass, timestep by timestep where their number is known.
+
+    Keras' loop converts to TFLite with a static batch only; unrolled, any batch size converts.
+    """
+    before, vars(layer)["unroll"] = layer.unroll, sequences.shape[1] is not None
+    try:
+        return type(layer).inner_loop(layer, sequences, *args, **kwargs)
+    finally:
+        vars(layer)["unroll"] = before
+
+
+def _time_distributed(
+    layer: keras.layers.TimeDistributed, inputs: Any, training: Any = None, mask: Any = None
+) -> Any:
+    if inputs.shape[1] is not None:
+        return type(layer).call(layer, inputs, training=training, mask=mask)
+    return apply_to_rows(layer, inputs, training, mask)
+
+
+def _lookup(layer: keras.layers.Embedding, inputs: Any) -> Any:
+    """The embeddings of ids from 0 on."""
+    rows = tf.gather(layer.embeddings, ops.cast(inputs, "int32"))
+    return ops.cast(rows, layer.compute_dtype)
+
+
+def _inherits(layer: Any, cls: type, method: str) -> bool:
+    """Whether a layer is of a class, or a subclass, and has that class' method."""
+    return isinstance(layer, cls) and getattr(type(layer), method) is getattr(cls, method)
