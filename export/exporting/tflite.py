@@ -273,8 +273,9 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
             )
         if any(op.startswith(LOOP_OPS) for op in places):
             advice = (
-                "It runs a loop that cannot be replaced, which converts where time is fixed, "
-                "keras.Input((timesteps, ...)), or the batch too, keras.Input(batch_shape=...)"
+                "It runs a loop of its own, which converts with a fixed batch, "
+                "keras.Input(batch_shape=(1, None, ...)). With any batch and length convert a cell "
+                "in keras.layers.RNN(cell), and the layers of Keras and of keras_norm"
             )
         raise UnsupportedOpError(
             f"TFLite has no builtin operation for {listed}. {advice}", places
