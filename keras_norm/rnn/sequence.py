@@ -57,6 +57,7 @@ class NormRNN(keras.layers.RNN):
                 f"Received the {keras.backend.backend()} backend: leave compiled at 'auto'."
             )
         super().__init__(cell, **kwargs)
+        self.supports_masking = True  # keras.layers.RNN sets it to False from Keras 3.16 on
         self.compiled = compiled
         # The counter of a cell that counts timesteps is no state of the layer's.
         self.state_size = self.cell.real_state_sizes

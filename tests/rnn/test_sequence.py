@@ -397,6 +397,80 @@ def test_cloned_model_computes_the_same(kind):
     kinds.assert_close(clone(kinds.inputs()), layer(kinds.inputs()), 1e-12)
 
 
+# Masks under Keras 3.16, whose classes set supports_masking to False ------------------------------
+
+
+def without_masking(monkeypatch, cls):
+    """Construct a Keras class as Keras 3.16 does."""
+    construct = cls.__init__
+
+    def construct_without_masking(self, *args, **kwargs):
+        construct(self, *args, **kwargs)
+        self.supports_masking = False
+
+    monkeypatch.setattr(cls, "__init__", construct_without_masking)
+
+
+def assert_padding_is_ignored(run):
+    """Padded sequences give what each gives without its padding."""
+    x = kinds.inputs(2)
+    x[0, 2:] = 0.0
+    padded = run(x)
+    kinds.assert_close(padded[:1], run(x[:1, :2]), 1e-12)
+    kinds.assert_close(padded[1:], run(x[1:]), 1e-12)
+
+
+@every_kind
+@pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
+def test_stacked_layers_pass_a_mask_on_where_keras_own_do_not(kind, prefix, monkeypatch):
+    without_masking(monkeypatch, keras.layers.RNN)
+    options = {"dtype": "float64", **({"max_timesteps": TIME} if prefix == "BatchNorm" else {})}
+    first, second = (kind.preset(prefix)(UNITS, return_sequences=r, **options) for r in (1, 0))
+    masking = keras.layers.Masking(dtype="float64")
+    assert_padding_is_ignored(lambda x: second(first(masking(x))))
+
+
+@keras.saving.register_keras_serializable("tests")
+class MaskedBidirectional(keras.layers.Bidirectional):
+    """As docs/training.md writes it."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.supports_masking = True
+
+
+def bidirectional(cls=keras.layers.Bidirectional):
+    layer = keras_norm.LayerNormGRU(UNITS, return_sequences=True, dtype="float64")
+    return cls(layer, dtype="float64")
+
+
+def time_distributed():
+    return keras.layers.TimeDistributed(keras.layers.Dense(UNITS, dtype="float64"), dtype="float64")
+
+
+@pytest.mark.parametrize("wrap", [bidirectional, time_distributed])
+def test_wrappers_pass_a_mask_on_once_their_flag_is_set(wrap, monkeypatch):
+    for cls in (keras.layers.Bidirectional, keras.layers.TimeDistributed):
+        without_masking(monkeypatch, cls)
+    wrapper, masking = wrap(), keras.layers.Masking(dtype="float64")
+    last = keras_norm.LayerNormGRU(UNITS, dtype="float64")
+    with pytest.warns(UserWarning, match="does not support masking"):
+        last(wrapper(masking(kinds.inputs())))
+    wrapper.supports_masking = True
+    assert_padding_is_ignored(lambda x: last(wrapper(masking(x))))
+
+
+def test_a_wrapper_that_sets_its_flag_passes_a_mask_on_after_loading(monkeypatch, tmp_path):
+    without_masking(monkeypatch, keras.layers.Bidirectional)
+    inputs = keras.Input((None, FEATURES), dtype="float64")
+    x = keras.layers.Masking(dtype="float64")(inputs)
+    x = bidirectional(MaskedBidirectional)(x)
+    model = keras.Model(inputs, keras_norm.LayerNormGRU(UNITS, dtype="float64")(x))
+    assert_padding_is_ignored(model)
+    model.save(tmp_path / "model.keras")
+    assert_padding_is_ignored(keras.models.load_model(tmp_path / "model.keras"))
+
+
 # Arguments --------------------------------------------------------------------------------------
 
 
