@@ -142,7 +142,8 @@ def check(
         own = _own_result(model, judged, weights)
         checked = [judged.artifact(*pair) for pair in zip(found, answers, strict=True)]
         results, unread = _of_use(list(zip(found, checked, strict=True)))
-        results = _explained(model, results, plan, sweep)
+        if not own.gives_nan:
+            results = _explained(model, results, plan, sweep)
         unstreamed = _without_step(model, results)
     gap = judge_gap(model, measured.gap, max_gap)
     return Report(
@@ -151,7 +152,7 @@ def check(
         own,
         results,
         gap,
-        (*plan.notes, *unread, *unstreamed, *judged.unseen()),
+        (*plan.notes, *unread, *unstreamed, *judged.unvarying(), *judged.unseen()),
         tuple(versions().items()),
         findings(own, results, gap, measured.samples, plan.samples.length),
         plan.layers,
@@ -198,7 +199,14 @@ def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> Art
         plan.precision,
         tolerance.rtol,
         judged.atol,
-        properties=(rows, *sides, repeat, forms, properties.unchanged(changed, len(weights))),
+        properties=(
+            judged.no_nan(),
+            rows,
+            *sides,
+            repeat,
+            forms,
+            properties.unchanged(changed, len(weights)),
+        ),
         share=judged.share(plan.precision),
         metrics=tuple(tally.metric for tally in judged.measured.tallies),
         cost=answers.cost,

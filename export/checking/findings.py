@@ -10,6 +10,7 @@ from keras_norm.export.results.gap import NOTABLE, LayerStatistics, TrainInferen
 ADVICE = {
     "run": "Export the model again; what failed is in the message.",
     "values": "Export the model again: the outputs are not those of this model.",
+    "no NaN": "Give data for which the model gives numbers, or mend the layer that gives NaN.",
     "row independence": "Export in inference mode (training=False): batch statistics mix rows.",
     "padding": "Pad all batches to one length, in training and in serving.",
     "repeat": "Build the layer that keeps state between calls with stateful=False.",
@@ -65,7 +66,7 @@ def _of_result(result: ArtifactResult, own: ArtifactResult) -> Iterator[Finding]
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
         yield _of_values(result, own)
-    elif wrong:  # nothing of them can be compared
+    elif wrong and not own.gives_nan:  # nothing of them can be compared
         yield Finding(result.name, difference(wrong[0]), ADVICE["values"])
     for tested in result.properties:
         if tested.name == "streaming" and wrong:  # of the same cause

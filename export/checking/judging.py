@@ -94,6 +94,27 @@ class Judge:
             cost=answers.cost if done else None,
         )
 
+    def no_nan(self) -> Property:
+        """Whether the Keras model gives numbers for all data."""
+        found = {}
+        for name in self.plan.expected[0]:
+            answers = [answer[name] for answer in self.plan.expected]
+            nan = sum(int(np.isnan(answer).sum()) for answer in answers)
+            found[name] = (sum(answer.size for answer in answers), nan)
+        for seen in (m for artifact in self.measured.artifacts for m in artifact.outputs):
+            if seen.nan_expected:
+                found[seen.output] = (seen.count, seen.nan_expected)
+        return properties.no_nan(found)
+
+    def unvarying(self) -> tuple[str, ...]:
+        """A note of each output that is the same for all samples."""
+        return tuple(
+            f"output {name!r} is the same for all {self.measured.samples} samples: the comparison "
+            "says little"
+            for name, rows in self.measured.rows_by_output
+            if len(rows) == 1 < self.measured.samples
+        )
+
     def unseen(self) -> tuple[str, ...]:
         """A note of each output of which a unit varies by less than it may be off.
 

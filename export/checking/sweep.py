@@ -1,5 +1,6 @@
 """All data, a part at a time, through the Keras model and the artefacts."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -65,6 +66,7 @@ class Sweep:
                     samples=batch.count,
                     timesteps=self._timesteps(batch.case.inputs),
                     scales=tuple((name, magnitude(y)) for name, y in batch.answer.items()),
+                    rows_by_output=_rows_by_output(batch),
                     spreads=spreads(batch.counted(batch.with_rows)),
                     tallies=_tally(batch, batch.answer),
                     artifacts=tuple(
@@ -99,6 +101,20 @@ class Sweep:
         if off > self._off.get(name, -math.inf):
             self._off[name], self.worst[name] = off, (batch.case, batch.answer)
         return Measured(name, outputs, _tally(batch, actual))
+
+
+def _rows_by_output(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """A hash of the first row of each output, and of one that differs from it, if any."""
+    found = []
+    for name, y in batch.counted(batch.with_rows).items():
+        others = y[(y != y[:1]).reshape(len(y), -1).any(axis=1)]
+        rows = [y[0], *others[:1]]
+        # Adding 0 makes one zero of 0.0 and -0.0.
+        hashes = {
+            hashlib.sha256(f"{r.shape}".encode() + (r + 0).tobytes()).hexdigest() for r in rows
+        }
+        found.append((name, tuple(sorted(hashes))))
+    return tuple(found)
 
 
 def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:

@@ -90,6 +90,13 @@ def _scales(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple((found | {n: max(x, found.get(n, x)) for n, x in other}).items())
 
 
+def _two_rows(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """At most two of the hashes of each output: the lowest, so that the order does not count."""
+    found = dict(one)
+    joined = {n: tuple(sorted({*found.get(n, ()), *rows})[:2]) for n, rows in other}
+    return tuple((found | joined).items())
+
+
 def _text(one: str | None, other: str | None) -> str | None:
     """Whichever comes first by its letters, so that the order of merging does not count."""
     return min(filter(None, (one, other)), default=None)
@@ -125,5 +132,6 @@ RULES: dict[str, Callable[[Any, Any], Any]] = {
     "flips": _flips,
     "listed": _listed,
     "scales": _scales,
+    "rows_by_output": _two_rows,
     "gap": merged,
 }

@@ -1,15 +1,15 @@
 """Properties that a served model needs, each a function of what was asked and what was answered."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from keras_norm.export.comparing.cases import PADDING, Case, Companion
-from keras_norm.export.comparing.elements import Arrays
+from keras_norm.export.comparing.elements import Arrays, without_common_nan
 from keras_norm.export.comparing.tolerance import Tolerance
 from keras_norm.export.results.artifact import Property
-from keras_norm.export.results.comparison import difference
+from keras_norm.export.results.comparison import OutputComparison, difference
 
 # Threads that call at once, with how many different inputs, and for how many seconds.
 THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
@@ -35,7 +35,7 @@ def row_independence(
             return Property(name, "fail", detail)
     for trial, actual in zip(asked[1:], answers[1:], strict=True):
         place = trial.row if len(trial.case.rows) > 1 else 0
-        worst = tolerance.failed(_rows(together, trial.row), _rows(actual, place))
+        worst = _failed(tolerance, _rows(together, trial.row), _rows(actual, place))
         if worst is not None:
             # The row is named already: it is sample 0 of every comparison.
             worst = dataclasses.replace(worst, where=worst.where[1:])
@@ -44,6 +44,22 @@ def row_independence(
         return Property(name, "not applicable", "a batch of one row alone was run")
     rows = len({trial.row for trial in asked[1:]})
     return Property(name, "pass", f"{rows} of {batch} rows, alone and among other rows")
+
+
+def no_nan(values: Mapping[str, tuple[int, int]]) -> Property:
+    """Whether the Keras model gives numbers, with which others can be compared.
+
+    Args:
+        values: how many values each output has, and how many of them are NaN.
+    """
+    name = "no NaN"
+    for output, (count, nan) in values.items():
+        if nan == count:
+            detail = f"output {output!r} is NaN for every sample: nothing was compared"
+            return Property(name, "fail", detail)
+        if nan:
+            return Property(name, "fail", f"output {output!r} is NaN in {nan} of {count} values")
+    return Property(name, "pass", "no output is NaN")
 
 
 def padding(
@@ -74,7 +90,7 @@ def padding(
             # Attention has time on two axes.
             cut = [kept if now == before + PADDING else slice(None) for now, before in sizes]
             actual[output] = longer[tuple(cut)]
-    worst = tolerance.failed(expected, actual)
+    worst = _failed(tolerance, expected, actual)
     if worst is not None:
         detail = f"with {PADDING} masked steps on the {side}, {difference(worst)}"
         return Property(name, "fail" if side == "right" else "differs", detail)
@@ -97,7 +113,7 @@ def streaming(
         return Property(name, "not applicable", f"the model has no step: {expected}")
     if isinstance(actual, str):
         return Property(name, "differs", actual)
-    worst = tolerance.failed(expected, actual)
+    worst = _failed(tolerance, expected, actual)
     if worst is not None:
         return Property(name, "fail", difference(worst))
     return Property(name, "pass", f"{length:,} timesteps, one call for each")
@@ -123,7 +139,7 @@ def again(
     else:
         name, what = "repeat", "the same call after another one"
         passed = f"{first.name} again after {other.name}"
-    worst = tolerance.failed(before, after, first.rows)
+    worst = _failed(tolerance, before, after, first.rows)
     if worst is not None:
         return Property(name, "fail", f"{what}: {difference(worst)}")
     return Property(name, "pass", passed)
@@ -150,7 +166,7 @@ def concurrency(
     calls, *bounds = at_once
     for bound in bounds:
         for case, alone, actual in zip(cases, expected, bound, strict=True):
-            worst = tolerance.failed(alone, actual, case.rows)
+            worst = _failed(tolerance, alone, actual, case.rows)
             if worst is not None:
                 detail = f"{THREADS} threads at once, {case.name}: {difference(worst)}"
                 return Property(name, "fail", detail)
@@ -183,6 +199,14 @@ def plain_ops(used: int | None, foreign: Sequence[str]) -> Property:
     if foreign:
         return Property("ops", "fail", f"ops that a plain runtime lacks: {', '.join(foreign)}")
     return Property("ops", "pass", f"{used} kinds of op, all built in")
+
+
+def _failed(
+    tolerance: Tolerance, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
+) -> OutputComparison | None:
+    """The first output of a call that differs in another one; NaN in both is no difference."""
+    own, other = without_common_nan(expected, actual)
+    return tolerance.failed(own, {**actual, **other}, rows)
 
 
 def _rows(outputs: Arrays, row: int) -> Arrays:

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_norm.export.comparing.depth import layers_in_series, timesteps_of
 from keras_norm.export.comparing.eight_bits import EIGHT_BITS
-from keras_norm.export.comparing.elements import both_nan, kind_of, magnitude
+from keras_norm.export.comparing.elements import magnitude, without_common_nan
 from keras_norm.export.comparing.precision import model_precision
 from keras_norm.export.comparing.rounding import MAGNIFIED, rounding
 from keras_norm.export.comparing.tolerance import Tolerance, coarsest, default_tolerance
@@ -113,7 +112,7 @@ class Reference:
         Returns:
             The first output that is; None where all are right.
         """
-        wanted, received = _without_common_nan(self.cases[k][1], actual)
+        wanted, received = without_common_nan(self.cases[k][1], actual)
         found = self.tolerance(k, quantize).failed(wanted, received)
         if found is None or quantize is not None:
             return found
@@ -140,7 +139,7 @@ class Reference:
         again = KerasRunner(self.model)
         random = set()
         for k, (case, expected) in enumerate(self.cases):
-            own, answer = _without_common_nan(expected, again(case.inputs))
+            own, answer = without_common_nan(expected, again(case.inputs))
             tolerance = self.tolerance(k)
             random |= {n for n in own if tolerance.failed({n: own[n]}, {n: answer[n]}) is not None}
         if not random:
@@ -178,14 +177,3 @@ class Reference:
 def make_reference(model: keras.Model, data: Any = None) -> Reference:
     """What a model gives for real samples, or for random ones; see `verification_cases`."""
     return Reference(model, verification_cases(model, data))
-
-
-def _without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """The outputs that were expected, with 0 where both are NaN, as random inputs may make them."""
-    wanted, received = dict(expected), {n: a for n, a in actual.items() if n in expected}
-    for name, got in received.items():
-        own = wanted[name]
-        if got.shape == own.shape and kind_of(got) == kind_of(own) == "float":
-            nan = both_nan(own, got)
-            wanted[name], received[name] = (np.where(nan, np.zeros_like(y), y) for y in (own, got))
-    return wanted, received

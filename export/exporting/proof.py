@@ -86,7 +86,9 @@ def make_proof(
 
 
 def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
-    """What a model gives; None, and the reason is logged, where it cannot be run.
+    """What a model gives; None where it cannot be run, and a warning says why.
+
+    A model of texts cannot be run, and is no reason for a warning: it is logged at the level INFO.
 
     Args:
         model: a functional or a built sequential model.
@@ -100,7 +102,9 @@ def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
     except ValueError as error:
         if data is not None and not isinstance(error, TextError):
             raise
-        logger.info('the file of model "%s" is not run, and has no proof: %s', model.name, error)
+        level = logging.INFO if isinstance(error, TextError) else logging.WARNING
+        message = 'the file of model "%s" is not run, and has no proof: %s'
+        logger.log(level, message, model.name, error)
         return None
 
 

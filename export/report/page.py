@@ -23,6 +23,7 @@ from keras_norm.export.results.outcome import Outcome
 MEANING = {
     "run": "could not be run",
     "values": "the outputs are not those of the Keras model",
+    "no NaN": "the Keras model gives NaN, with which nothing can be compared",
     "row independence": "a row's output depends on the rows beside it",
     "padding": "masked padding changes what is not padding",
     "repeat": "the same call gives something else the second time",

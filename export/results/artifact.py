@@ -12,8 +12,8 @@ class Property:
     """Whether a model has a property.
 
     Attributes:
-        name: "row independence", "padding", "left padding", "repeat", "concurrency", "streaming",
-            "training form", "weights" or "ops".
+        name: "no NaN", "row independence", "padding", "left padding", "repeat", "concurrency",
+            "streaming", "training form", "weights" or "ops".
         status: "pass", "fail", "not applicable", or "differs": not so, and no fault.
         detail: what was seen, or why it does not apply.
     """
@@ -154,6 +154,11 @@ class ArtifactResult:
     def by_rms(self) -> bool:
         """Whether the root mean square of an output's differences judges it, as in eight bits."""
         return any(c.rms is not None for output in self.outputs for c in output.comparisons)
+
+    @property
+    def gives_nan(self) -> bool:
+        """Whether it was found to give NaN, of the Keras model."""
+        return any(p.name == "no NaN" and p.status == "fail" for p in self.properties)
 
     @property
     def passed(self) -> bool:

@@ -110,6 +110,7 @@ class Partial(InJson):
         samples: number of samples.
         timesteps: most that a recurrent layer ran; 1 without one.
         scales: (output, largest absolute value that the Keras model gives) pairs.
+        rows_by_output: (output, hashes of its rows) pairs, two of them where rows differ.
         spreads: how its outputs vary.
         tallies: what its metrics are means of.
         artifacts: one entry for every artefact and runner.
@@ -121,6 +122,7 @@ class Partial(InJson):
     samples: int = 0
     timesteps: int = 0
     scales: tuple[tuple[str, float], ...] = ()
+    rows_by_output: tuple[tuple[str, tuple[str, ...]], ...] = ()
     spreads: tuple[Spread, ...] = ()
     tallies: tuple[Tally, ...] = ()
     artifacts: tuple[Measured, ...] = ()

@@ -146,6 +146,41 @@ def test_nan_is_found(model):
     assert "NaN" in failure.detail
 
 
+def test_nan_in_the_model_and_in_the_file_is_no_comparison():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, {"y": ops.log(x), "z": ops.log(ops.square(x) + 1.0)})
+    report = check(model, [KerasRunner(model)], -np.abs(DATA))
+    assert failed(report) == {("Keras model", "no NaN"), ("Keras", "values")}
+    (finding,) = report.findings[:1]
+    assert finding.seen == "output 'y' is NaN for every sample: nothing was compared"
+    assert finding.advice.startswith("Give data for which the model gives numbers")
+    assert report.artifacts[0].first_difference is None
+
+
+def test_nan_for_one_sample_fails_too():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, {"y": ops.log(x)})
+    data = np.abs(DATA)
+    data[8, 5, 0] = -1.0
+    report = check(model, [KerasRunner(model)], data)
+    assert ("Keras model", "no NaN") in failed(report)
+    assert report.findings[0].seen == "output 'y' is NaN in 1 of 162 values"
+
+
+@pytest.mark.parametrize("kind", ["float32", "int32"])
+def test_an_output_that_is_the_same_for_all_samples_is_noted(kind):
+    x = keras.Input((None, 3), name="x")
+    first = ops.cast(ops.relu(x[:, 0] - 9.0), kind)
+    model = keras.Model(x, {"y": first, "z": x[:, 1]})
+    note = "output 'y' is the same for all 9 samples: the comparison says little"
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert [n for n in report.notes if "the same for all" in n] == [note]
+    one_differs = DATA.copy()
+    one_differs[8, 0, 0] = 99.0
+    assert note not in check(model, [KerasRunner(model)], one_differs).notes
+
+
 def test_a_missing_output_is_found(model):
     report = check(model, [faulty(model, lambda _, out: {"other": out["y"]})], DATA)
     details = " ".join(failure.detail for failure in report.failures)

@@ -123,6 +123,7 @@ def partial(expected, actual, rows, rng):
         samples=len(rows),
         timesteps=int(rows[-1]),
         scales=(("y", float(np.abs(expected[rows]).max())),),
+        rows_by_output=(("y", tuple(sorted({f"{y:.1f}" for y in expected[rows].flat})[:2])),),
         spreads=spreads({"y": expected[rows]}),
         tallies=tallies[0],
         artifacts=(Measured("file", outputs, tallies[1]), Measured("lost", error=f"at {rows[0]}")),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export.comparing.verification_cases import verification_cases
+from keras_norm.export.comparing.verification_cases import long_case, verification_cases
 from keras_norm.export.errors import TextError
 from keras_norm.export.runners import KerasRunner
 from tests.export import models
@@ -105,7 +105,7 @@ def test_real_samples_of_which_half_is_too_short_are_taken_whole():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "gives no output for random inputs"),
+        (None, r"no numbers for random inputs .*, 90, 300\): .*\. Give real data: samples="),
         (np.ones((2, 20, 3), "float32"), "the model refuses the samples given: "),
         (np.ones((2, 20, 4), "float32"), r"takes arrays \(samples, ...\) of shape"),
     ],
@@ -115,3 +115,80 @@ def test_what_a_model_does_not_run_on_is_refused(data, message):
     model = keras.Model(inputs, keras.layers.Conv1D(2, 1000)(inputs))
     with pytest.raises(ValueError, match=message):
         verification_cases(model, data)
+
+
+def test_a_signal_of_one_number_a_timestep_can_be_long():
+    inputs = keras.Input((None, 1), name="audio")
+    model = keras.Model(inputs, keras.layers.Conv1D(2, 1024, strides=256)(inputs))
+    assert names(verification_cases(model)) == ["batch 1, length 1500", "batch 3, length 3000"]
+
+
+def pointwise(function):
+    inputs = keras.Input((None, 2), name="x")
+    return keras.Model(inputs, {"y": function(inputs)})
+
+
+def log_of_steps(x):
+    return keras.ops.log(x[:, 1:] - x[:, :-1])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        keras.ops.log,
+        lambda x: keras.ops.log(x) + keras.ops.log(1.0 - x),
+        lambda x: keras.ops.sqrt(x - 1.0),
+        lambda x: keras.ops.log(-x),
+        log_of_steps,
+    ],
+    ids=["log x", "log x + log(1 - x)", "sqrt(x - 1)", "log -x", "log of differences"],
+)
+def test_random_inputs_are_those_for_which_the_outputs_are_finite(function):
+    for _, answer in verification_cases(pointwise(function)):
+        assert np.isfinite(answer["y"]).all()
+
+
+def test_normal_numbers_stay_where_the_outputs_are_finite():
+    for case, _ in verification_cases(pointwise(keras.ops.exp)):
+        assert case.inputs["x"].min() < 0 < case.inputs["x"].max()
+
+
+def test_random_inputs_are_those_for_which_the_outputs_vary():
+    """A rectifier that no normal number reaches."""
+    _, (_, answer) = verification_cases(pointwise(lambda x: keras.ops.relu(x - 9.0)))
+    assert np.ptp(answer["y"], axis=0).all()
+
+
+def test_counts_whose_logarithm_is_taken_are_not_zero():
+    inputs = keras.Input((5,), dtype="int32", name="x")
+    logarithms = keras.ops.log(keras.ops.cast(inputs, "float32"))
+    for case, _ in verification_cases(keras.Model(inputs, logarithms)):
+        assert case.inputs["x"].min() > 0
+
+
+def test_outputs_may_have_a_unit_that_is_always_nan():
+    def with_nan(x):
+        return keras.ops.concatenate([x, keras.ops.log(-keras.ops.square(x) - 1.0)], axis=-1)
+
+    _, (case, answer) = verification_cases(pointwise(with_nan))
+    np.testing.assert_array_equal(np.isnan(answer["y"]).mean(axis=(0, 1)), [0, 0, 1, 1])
+    assert case.inputs["x"].min() < 0
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, r"'y' is NaN or infinite everywhere\. Give real data: samples="),
+        (np.ones((4, 6, 2), "float32"), "for the samples given, .* Give samples for which"),
+    ],
+    ids=["random", "real"],
+)
+def test_a_comparison_of_nan_alone_is_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        verification_cases(pointwise(lambda x: keras.ops.log(-keras.ops.square(x) - 1.0)), data)
+
+
+def test_a_long_sequence_gives_finite_outputs_too():
+    ((case, answer),) = long_case(pointwise(keras.ops.log))
+    assert case.length == 300
+    assert np.isfinite(answer["y"]).all()

@@ -153,6 +153,28 @@ def test_a_model_of_texts_has_none(tmp_path, caplog):
         verify(path)
 
 
+def test_the_cases_of_a_model_of_logarithms_have_numbers(tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras.layers.LSTM(4, name="y")(keras.ops.log(inputs)))
+    path = export_tflite(model, tmp_path / "m.tflite")
+    assert verify(path) == []
+    for case in read_proof(path).cases:
+        assert np.isfinite(case.expected["y"]).all()
+        nothing = {name: np.full_like(y, np.nan) for name, y in case.expected.items()}
+        assert verify(path, run=lambda *_, nothing=nothing: nothing) != []
+
+
+def test_a_model_that_gives_no_numbers_has_no_cases_and_a_warning_says_so(tmp_path, caplog):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.ops.log(-keras.ops.square(inputs) - 1.0))
+    path = export_saved_model(model, tmp_path / "saved")
+    (warning,) = caplog.records
+    assert warning.levelname == "WARNING"
+    assert "Give real data: samples=" in warning.getMessage()
+    with pytest.raises(ProofError, match="has no proof"):
+        verify(path)
+
+
 def test_an_interrupt_leaves_neither_file_nor_proof(tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
