@@ -46,6 +46,19 @@ class RunnerError(RuntimeError):
         self.detail = detail or message
 
 
+class UnsafeOpError(RunnerError):
+    """An exported file is not run: it holds operations that reach more than the file.
+
+    Args:
+        message: which file, and which operations.
+        ops: operation name -> the graph nodes that it stands in.
+    """
+
+    def __init__(self, message: str, ops: dict[str, list[str]]) -> None:
+        super().__init__(message)
+        self.ops = ops
+
+
 class TextError(ValueError):
     """An input or an output is text, and numbers alone are passed on and compared."""
 

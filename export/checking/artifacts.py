@@ -163,8 +163,11 @@ def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         saved_model.ends()
         if folder != path:
             name = f"{name}/{folder.name}"
+        in_tensorflow = _in(SavedModelRunner, folder, name, "float64")
+        if saved_model.reaching:  # no runner opens it: one says so
+            return in_tensorflow
         return (
-            *_in(SavedModelRunner, folder, name, "float64"),
+            *in_tensorflow,
             *_in(CApiRunner, folder, f"{name} (C API)", "float64"),
             # Off by 0.35 in OpenVINO, as integers of TFLite files are.
             *(() if saved_model.multiplies_integers else openvino(folder, name, "float32")),

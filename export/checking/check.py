@@ -224,7 +224,7 @@ def _of_use(
             reason = result.error.partition(f"{source.path}: ")[2] or result.error
             unread.append((source.name, reason))
             result = dataclasses.replace(result, error=None)
-        if result.outputs or result.error is not None:
+        if result.outputs or result.properties or result.error is not None:
             results.append(result)
     notes = (
         f"{', '.join(names)}: not all was compared, and that is no failure: {reason}"
@@ -235,7 +235,7 @@ def _of_use(
 
 def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
     """Notes of the files whose streaming was not compared, where the model can have a step."""
-    ran = [result for result in results if result.path and result.error is None]
+    ran = [result for result in results if result.path and result.outputs]
     # A runner may see less of a file than another.
     streamed = {result.path for result in ran if result.property("streaming") is not None}
     names: dict[str, str] = {}

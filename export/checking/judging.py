@@ -78,7 +78,7 @@ class Judge:
         # What a file in eight bits gives is judged as its exporter does, what it repeats as any.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         rule = useful(self.measured.spreads) if by_rms else tolerance
-        error = seen.error or answers.error
+        error = None if answers.unsafe else seen.error or answers.error
         done = answers.ops is not None
         return ArtifactResult(
             source.name,
@@ -153,6 +153,8 @@ class Judge:
     def _properties(
         self, source: Source, answers: Answers, tolerance: Tolerance, rule: Tolerance
     ) -> tuple[Property, ...]:
+        if answers.unsafe:
+            return (properties.safe_ops(answers.unsafe),)
         if answers.ops is None:
             return ()
         cases, first = self.plan.cases, self.plan.cases[0]

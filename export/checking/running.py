@@ -14,7 +14,7 @@ from keras_norm.export.comparing.cases import padded
 from keras_norm.export.comparing.cost import measure_cost
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.comparing.properties import AT_ONCE, SECONDS, THREADS
-from keras_norm.export.errors import one_line
+from keras_norm.export.errors import UnsafeOpError, one_line
 from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.results.artifact import Cost
 from keras_norm.export.signature import STEP
@@ -22,6 +22,9 @@ from keras_norm.export.signature import STEP
 # Keras' own recurrent layers draw dropout masks at inference too, and use none: the seed moves, and
 # nothing else.
 SEED_VARIABLE = "seed_generator_state"
+
+# Why a file with unsafe operations has no outputs.
+NOT_RUN = "it was not run, for the operations that it holds"
 
 
 @dataclasses.dataclass
@@ -34,6 +37,7 @@ class Opened:
         state: digests of its variables before the first call.
         first: what it gave in the first call.
         error: why it did not open or run, or None.
+        unsafe: the operations for which it was not opened, with the names of their nodes.
     """
 
     source: Source
@@ -41,6 +45,7 @@ class Opened:
     state: dict[str, str] = dataclasses.field(default_factory=dict)
     first: Arrays = dataclasses.field(default_factory=dict)
     error: str | None = None
+    unsafe: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -61,6 +66,7 @@ class Answers:
         ops: how many kinds of op it holds, and those that a plain runtime lacks.
         cost: bytes, milliseconds and operations.
         error: why it did not come to the rest, or None.
+        unsafe: the operations for which it was not run, with the names of their nodes.
     """
 
     first: Arrays = dataclasses.field(default_factory=dict)
@@ -74,6 +80,7 @@ class Answers:
     ops: tuple[int | None, tuple[str, ...]] | None = None
     cost: Cost | None = None
     error: str | None = None
+    unsafe: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -96,6 +103,8 @@ def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[t
                 one.run = stack.enter_context(source.open(worker=worker))
                 one.state = getattr(one.run, "state", dict)()
                 one.first = one.run(first) if first is not None else {}
+            except UnsafeOpError as error:
+                one.error, one.unsafe = NOT_RUN, error.ops
             except Exception as error:
                 one.run, one.error = None, one_line(error)
             found.append(one)
@@ -121,7 +130,7 @@ def answers_of(artifact: Opened, plan: Plan, size: int | None = None) -> Answers
         plan: what to ask.
         size: bytes of what has no file.
     """
-    found = Answers(artifact.first, error=artifact.error)
+    found = Answers(artifact.first, error=artifact.error, unsafe=artifact.unsafe)
     try:
         if artifact.run is not None:
             _ask(artifact, plan, size, found)

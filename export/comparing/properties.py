@@ -186,6 +186,17 @@ def unchanged(changed: Sequence[str], count: int) -> Property:
     return Property("weights", "pass", f"all {count} variables hold what they held")
 
 
+def safe_ops(unsafe: Mapping[str, Sequence[str]]) -> Property:
+    """A file that is not run, as it reaches files, the Python process or other machines.
+
+    Args:
+        unsafe: the operations that do so, with the names of their nodes.
+    """
+    listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in unsafe.items())
+    detail = f"it reaches files, the Python process or other machines, so it is not run: {listed}"
+    return Property("ops", "fail", detail)
+
+
 def plain_ops(used: int | None, foreign: Sequence[str]) -> Property:
     """Whether every operation is one that the format's plain runtimes have.
 

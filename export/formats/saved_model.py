@@ -3,19 +3,31 @@
 import functools
 import os
 import pathlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from tensorflow.core.framework import function_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
 from keras_norm_verify import resolved
 
-# Calls back into the Python process that wrote the model.
-PYTHON_OPS = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
+# Operations that reach files, the Python process or other machines, by a part of their names.
+REACHING = re.compile(
+    r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
+    r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
+    r"|LoadDataset|RecordInput|Record(Reader|Dataset)|ToTFRecord|CSVDataset|LMDB|Sql"
+    r"|Snapshot\w*Dataset|SnapshotChunk|CacheDataset|DumpTensor|Debug(Identity|Nan|Numeric)"
+    r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
+)
+# Those by which every SavedModel's variables are written and read.
+OF_THE_SAVER = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
+# Fills a lookup table, from a file in the SavedModel's folder whose name its function is given.
+FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 
 # What TensorFlow's loader does not take literally.
 PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
@@ -92,7 +104,9 @@ class SavedModelFile:
 
     @property
     def unservable(self) -> dict[str, list[str]]:
-        """What a TensorFlow server may lack: XLA, compiled calls, custom ops, Python, a GPU.
+        """What a TensorFlow server may lack: XLA, compiled calls, custom ops, a GPU.
+
+        With them are those of `reaching`.
 
         Operation, or "jit_compile", -> names of its nodes or functions; empty when all is well.
         """
@@ -100,12 +114,35 @@ class SavedModelFile:
         found = {
             op: nodes
             for op, nodes in self.ops.items()
-            if op.startswith("Xla") or op in PYTHON_OPS or not has_cpu_kernel(op)
+            if op.startswith("Xla") or not has_cpu_kernel(op)
         }
+        found |= self.reaching
         compiled = [n.name for n in self._nodes() if _must_compile(n)]
         functions = self._graph.graph_def.library.function
         compiled += [f.signature.name for f in functions if _must_compile(f)]
         return found | ({"jit_compile": compiled} if compiled else {})
+
+    @functools.cached_property
+    def reaching(self) -> dict[str, list[str]]:
+        """The operations that reach files, the Python process or other machines.
+
+        Those by which the variables are saved and restored are left out, unless something else than
+        the saver calls them, and so are the tables that are filled from an asset.
+
+        Operation -> names of its nodes.
+        """
+        found: dict[str, list[str]] = {}
+        saver = self._called_by_the_saver_alone
+        for function, node in self._nodes_with_functions():
+            if not _reaches(node):
+                continue
+            if node.op in OF_THE_SAVER and (function.signature.name or node.name) in saver:
+                continue
+            arguments = {argument.name for argument in function.signature.input_arg}
+            if node.op in FROM_ASSET and node.input[1] in arguments:
+                continue
+            found.setdefault(node.op, []).append(node.name)
+        return found
 
     @property
     def multiplies_integers(self) -> bool:
@@ -149,9 +186,46 @@ class SavedModelFile:
         return inputs, outputs
 
     def _nodes(self) -> Iterator[Any]:
-        yield from self._graph.graph_def.node
+        return (node for _, node in self._nodes_with_functions())
+
+    def _nodes_with_functions(self) -> Iterator[tuple[Any, Any]]:
+        """Every node, with the function that it stands in, or an empty one."""
+        outside = function_pb2.FunctionDef()
+        yield from ((outside, node) for node in self._graph.graph_def.node)
         for function in self._graph.graph_def.library.function:
-            yield from function.node_def
+            yield from ((function, node) for node in function.node_def)
+
+    @property
+    def _called_by_the_saver_alone(self) -> set[str]:
+        """Functions, and nodes outside of functions, that run to save and restore variables."""
+        saver = self._graph.saver_def
+        own = self._run_by([saver.save_tensor_name, saver.restore_op_name])
+        ends = [end for s in self._graph.signature_def.values() for end in s.outputs.values()]
+        others = [end.name for end in ends]
+        others += self._graph.object_graph_def.concrete_functions
+        return own - self._run_by([*others, *(self._edges.keys() - own)])
+
+    def _run_by(self, names: Iterable[str]) -> set[str]:
+        """The nodes and functions that run where these do, themselves included."""
+        found: set[str] = set()
+        pending = [name.lstrip("^").partition(":")[0] for name in names]
+        while pending:
+            if (name := pending.pop()) not in found:
+                found.add(name)
+                pending += self._edges.get(name, ())
+        return found
+
+    @functools.cached_property
+    def _edges(self) -> dict[str, set[str]]:
+        """By function, and by node outside of functions, what it needs: nodes and functions."""
+        functions = {f.signature.name for f in self._graph.graph_def.library.function}
+        found: dict[str, set[str]] = {}
+        for function, node in self._nodes_with_functions():
+            needs = found.setdefault(function.signature.name or node.name, set())
+            needs |= functions & {node.op, *_function_names(node)}
+            if not function.signature.name:
+                needs |= {name.lstrip("^").partition(":")[0] for name in node.input}
+        return found
 
 
 def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
@@ -184,6 +258,20 @@ def require_literal(path: pathlib.Path) -> pathlib.Path:
             f"not find its weights. Received: {path}. Choose another path"
         )
     return path
+
+
+def _reaches(node: Any) -> bool:
+    """Whether a node's operation reaches files, the Python process or other machines."""
+    if node.op == "PrintV2" and "output_stream" in node.attr:
+        return node.attr["output_stream"].s.startswith(b"file:")
+    return REACHING.search(node.op) is not None
+
+
+def _function_names(node: Any) -> Iterator[str]:
+    """The functions that a node calls, as a loop calls its body."""
+    for attribute in node.attr.values():
+        yield attribute.func.name
+        yield from (function.name for function in attribute.list.func)
 
 
 def _must_compile(item: Any) -> bool:

@@ -6,6 +6,7 @@ import tempfile
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.formats.tflite import tflite_ends
+from keras_norm.export.runners.saved_model_runner import refuse_unsafe
 from keras_norm.export.runners.worker_runner import WorkerRunner
 
 
@@ -28,7 +29,9 @@ class OpenVINORunner(WorkerRunner):
         with tempfile.TemporaryDirectory() as folder:
             path, name = self.path, self.signature_name
             if path.is_dir():
-                inputs, outputs = SavedModelFile(path).write_numbered(name, pathlib.Path(folder))
+                file = SavedModelFile(path)
+                refuse_unsafe(file)
+                inputs, outputs = file.write_numbered(name, pathlib.Path(folder))
                 path = pathlib.Path(folder)
             else:
                 ends = tflite_ends(path, name)

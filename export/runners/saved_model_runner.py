@@ -3,11 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_norm.export.errors import RunnerError
+from keras_norm.export.errors import RunnerError, UnsafeOpError
 from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners.runner import Arrays, fitted
 from keras_norm.export.runners.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
+
+
+def refuse_unsafe(file: SavedModelFile) -> None:
+    """Raise UnsafeOpError for a SavedModel that reaches more than its own folder when it runs.
+
+    Args:
+        file: the SavedModel.
+    """
+    if ops := file.reaching:
+        listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+        raise UnsafeOpError(
+            f"{file.path} reaches files, the Python process or other machines, so it is not run: "
+            f"{listed}",
+            ops,
+        )
 
 
 class SavedModelRunner(WorkerRunner):
@@ -17,7 +32,9 @@ class SavedModelRunner(WorkerRunner):
     script = "run_saved_model.py"
 
     def _load(self) -> None:
-        inputs, outputs = SavedModelFile(self.path).ends(self.signature_name)
+        file = SavedModelFile(self.path)
+        refuse_unsafe(file)
+        inputs, outputs = file.ends(self.signature_name)
         for name, tensor in inputs.items():
             if tensor.shape.rank is None:
                 raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')

@@ -1,0 +1,186 @@
+"""SavedModels that compute right, and besides reach files: no runner opens them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_norm.export import Measure, check, compare_versions, export_saved_model, open_runner
+from keras_norm.export.errors import UnsafeOpError, UnsupportedOpError
+from keras_norm.export.formats.saved_model import SavedModelFile
+from tests.export import models
+
+X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
+
+
+def write(y, file):
+    return tf.io.write_file(file, "written")
+
+
+def save(y, file):
+    return tf.raw_ops.SaveV2(prefix=file, tensor_names=["y"], shape_and_slices=[""], tensors=[y])
+
+
+def to_stream(y, file):
+    return tf.print("written", output_stream=f"file://{file}")
+
+
+def in_a_branch(y, file):
+    return tf.cond(tf.reduce_sum(y) < 1e9, lambda: write(y, file), tf.no_op)
+
+
+def to_stderr(y, file):
+    return tf.print("written", file)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return models.dense()
+
+
+def exported(model, effect, folder):
+    """A SavedModel of the model with a side effect, and the file that it would write."""
+
+    def serve(x):
+        y = model(x)
+        with tf.control_dependencies([effect(y, str(folder / "written"))]):
+            return {"y": tf.identity(y)}
+
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    spec = tf.TensorSpec((None, 3), name="x")
+    archive.add_endpoint("serving_default", serve, input_signature=[spec])
+    archive.write_out(str(folder / "model"), verbose=False)
+    return folder / "model"
+
+
+@pytest.mark.parametrize(
+    ("effect", "op"),
+    [(write, "WriteFile"), (save, "SaveV2"), (to_stream, "PrintV2"), (in_a_branch, "WriteFile")],
+)
+def test_a_file_that_writes_files_fails_by_its_ops_and_is_not_run(model, effect, op, tmp_path):
+    path = exported(model, effect, tmp_path)
+    report = check(model, path, X)
+    (failure,) = report.failures
+    assert (failure.subject, failure.check) == ("model", "ops")
+    assert f"is not run: {op} in " in failure.detail
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_is_printed_to_stderr_reaches_no_file(model, tmp_path):
+    assert check(model, exported(model, to_stderr, tmp_path), X)
+
+
+def test_nothing_else_runs_it_either(model, tmp_path):
+    path = exported(model, write, tmp_path)
+    for run in (open_runner, lambda path: compare_versions(model, path, X)):
+        with pytest.raises(UnsafeOpError, match="WriteFile in") as caught:
+            run(path)
+        assert list(caught.value.ops) == ["WriteFile"]
+    with Measure(model, path) as measure:
+        assert all("not run" in measured.error for measured in measure(X).artifacts)
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+class Writes(keras.layers.Layer):
+    def __init__(self, file):
+        super().__init__(name="writes")
+        self.file = file
+
+    def call(self, x):
+        with tf.control_dependencies([tf.io.write_file(self.file, "written")]):
+            return tf.identity(x)
+
+
+def test_a_layer_that_writes_a_file_is_not_exported(tmp_path):
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, Writes(str(tmp_path / "written"))(x))
+    with pytest.raises(UnsupportedOpError, match=r"WriteFile in \S*writes\S*/WriteFile"):
+        export_saved_model(model, tmp_path / "model")
+
+
+def changed(path, folder, change):
+    """A SavedModel whose graph was changed."""
+    saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    change(saved.meta_graphs[0])
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(saved.SerializeToString())
+    return SavedModelFile(folder)
+
+
+def test_the_functions_that_save_the_variables_are_no_fault(model, tmp_path):
+    path = export_saved_model(model, tmp_path / "model")
+    assert {"SaveV2", "RestoreV2"} <= set(SavedModelFile(path).ops)
+    assert SavedModelFile(path).reaching == {}
+
+
+def test_a_signature_that_calls_the_function_that_saves_is_found(model, tmp_path):
+    def call_it(graph):
+        functions = {f.signature.name: f for f in graph.graph_def.library.function}
+        saves = next(name for name in functions if "traced_save" in name)
+        serves = next(f for name, f in functions.items() if "signature_wrapper" in name)
+        node = serves.node_def.add(name="also", op="StatefulPartitionedCall")
+        node.attr["f"].func.name = saves
+
+    path = export_saved_model(model, tmp_path / "model")
+    assert {"SaveV2", "MergeV2Checkpoints"} == set(
+        changed(path, tmp_path / "changed", call_it).reaching
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "found"),
+    [
+        ("ReadFile", True),
+        ("TFRecordDatasetV2", True),
+        ("CreateSummaryFileWriter", True),
+        ("DebugIdentityV2", True),
+        ("EagerPyFunc", True),
+        ("CollectiveGatherV2", True),
+        ("RpcCall", True),
+        ("ShardedFilename", False),
+        ("LookupTableFindV2", False),
+        ("DebugGradientIdentity", False),
+        ("StatefulUniform", False),
+    ],
+)
+def test_ops_are_known_by_their_names(model, op, found, tmp_path):
+    def add_it(graph):
+        graph.graph_def.library.function[0].node_def.add(name="it", op=op)
+
+    path = export_saved_model(model, tmp_path / "model")
+    reaching = changed(path, tmp_path / "changed", add_it).reaching
+    assert reaching == ({op: ["it"]} if found else {})
+
+
+class Looks(tf.Module):
+    """Looks words up in a table that a text file fills."""
+
+    def __init__(self, file):
+        index = tf.lookup.TextFileIndex
+        filled = tf.lookup.TextFileInitializer(
+            file, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER
+        )
+        self.table = tf.lookup.StaticHashTable(filled, -1)
+
+    @tf.function(input_signature=[tf.TensorSpec((None,), "string", name="word")])
+    def serve(self, word):
+        return {"y": self.table.lookup(word)}
+
+
+def test_a_table_is_filled_from_an_asset_and_from_no_other_file(tmp_path):
+    (tmp_path / "words").write_text("a\nb\n")
+    module = Looks(str(tmp_path / "words"))
+    path = tmp_path / "model"
+    tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})
+    assert SavedModelFile(path).reaching == {}
+
+    def read_another(graph):
+        for function in graph.graph_def.library.function:
+            for node in function.node_def:
+                if node.op == "InitializeTableFromTextFileV2":
+                    node.input[1] = "a_constant:output:0"
+
+    op = "InitializeTableFromTextFileV2"
+    assert list(changed(path, tmp_path / "changed", read_another).reaching) == [op]
