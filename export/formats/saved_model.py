@@ -95,11 +95,13 @@ class SavedModelFile:
         """The operations, those inside its functions and loops included.
 
         Operation, such as "MatMul" -> names of the nodes that run it; a node's name begins with the
-        Keras layers it stands in.
+        Keras layers it stands in. A call of a function by its name is no operation.
         """
+        functions = {f.signature.name for f in self._graph.graph_def.library.function}
         ops: dict[str, list[str]] = {}
         for node in self._nodes():
-            ops.setdefault(node.op, []).append(node.name)
+            if node.op not in functions:
+                ops.setdefault(node.op, []).append(node.name)
         return ops
 
     @property

@@ -73,6 +73,25 @@ def test_others_may_read_the_folder_as_the_umask_says(exported, tmp_path):
     assert exported.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
 
 
+class CTCLoss(keras.layers.Layer):
+    """Adds a loss whose loops TensorFlow writes as functions that are called by their names."""
+
+    def call(self, logits, labels):
+        lengths = tf.fill([tf.shape(logits)[0]], 6)
+        loss = tf.nn.ctc_loss(
+            labels, logits, lengths // 3, lengths, logits_time_major=False, blank_index=-1
+        )
+        return logits + 0.0 * loss[:, None, None]
+
+
+def test_a_function_that_is_called_by_its_name_is_no_foreign_operation(tmp_path):
+    logits = keras.Input((6, 5), name="logits")
+    labels = keras.Input((2,), dtype="int32", name="labels")
+    model = keras.Model([logits, labels], CTCLoss()(logits, labels))
+    path = export_saved_model(model, tmp_path / "m")
+    assert not any(op.startswith(("body_", "cond_")) for op in SavedModelFile(path).ops)
+
+
 def test_ops_inside_functions_are_listed_with_their_layers(exported):
     (node,) = SavedModelFile(exported).ops["MatMul"]
     assert "dense" in node
