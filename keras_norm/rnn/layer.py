@@ -51,7 +51,6 @@ class CellLayer(NormRNN):
         return {
             **self.cell.get_config(),
             **config,
-            "compiled": self.compiled,
             "activity_regularizer": keras.regularizers.serialize(self.activity_regularizer),
         }
 

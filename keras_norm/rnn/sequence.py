@@ -108,6 +108,10 @@ class NormRNN(keras.layers.RNN):
             path = ops.where(ops.expand_dims(alive > 0, -1), path, ops.zeros_like(path))
         return last, path, states
 
+    def get_config(self) -> dict[str, Any]:
+        """The configuration of keras.layers.RNN, and `compiled`."""
+        return {**super().get_config(), "compiled": self.compiled}
+
     def _run(self, sequences: Any, states: list[Any], mask: Any, training: bool) -> Any:
         """The recurrence by the gradient by hand, where that is wanted and can be, or by the loop.
 

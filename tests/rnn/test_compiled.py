@@ -9,6 +9,7 @@ import keras_norm
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn import loop
 from keras_norm.rnn.gradient import of_cell
+from keras_norm.rnn.sequence import NormRNN
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 
@@ -194,6 +195,12 @@ def test_the_argument_is_kept(compiled):
     assert layer.compiled == compiled
     assert type(layer).from_config(layer.get_config()).compiled == compiled
     assert keras.layers.Bidirectional(layer).backward_layer.compiled == compiled
+
+
+@pytest.mark.parametrize("compiled", ["auto", True, False])
+def test_a_layer_around_a_cell_keeps_the_argument(compiled):
+    layer = NormRNN(keras_norm.NormSimpleRNNCell(2), compiled=compiled)
+    assert NormRNN.from_config(layer.get_config()).compiled == compiled
 
 
 def test_a_configuration_without_the_argument_is_auto():
