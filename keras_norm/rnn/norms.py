@@ -50,7 +50,7 @@ class Slots:
         self.norm = norm
         self.widths = dict(widths)
         self.templates = {
-            slot: _template(chosen[slot]) for slot in widths if chosen.get(slot) is not None
+            slot: _template(slot, chosen[slot]) for slot in widths if chosen.get(slot) is not None
         }
         classes = [cls for cls, _ in self.templates.values()]
         self.count_steps = any(issubclass(cls, TimestepBatchNormalization) for cls in classes)
@@ -105,7 +105,7 @@ def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, step: Any =
     return layer(x, **{name: value for name, value in given.items() if name in takes})
 
 
-def _template(layer: Any) -> tuple[Any, dict[str, Any]]:
+def _template(slot: str, layer: Any) -> tuple[Any, dict[str, Any]]:
     """The class and configuration that copies of a layer are made from.
 
     Keras' BatchNormalization becomes ours: inside a loop it would see no mask, and move its
@@ -115,6 +115,12 @@ def _template(layer: Any) -> tuple[Any, dict[str, Any]]:
         raise TypeError(
             "norm must be None, a normalization layer, or a dict from slots to layers, such as "
             f"norm=keras_norm.LayerNormalization(epsilon=1e-5). Received: {layer!r}."
+        )
+    if layer.activity_regularizer is not None:
+        raise ValueError(
+            "No loss of one timestep leaves the loop of a recurrence. Received "
+            f"{type(layer).__name__} with an activity_regularizer for {slot}: give the "
+            "activity_regularizer to the recurrent layer, or a gamma_regularizer to the norm."
         )
     axis = getattr(layer, "axis", -1)
     if axis not in (-1, [-1], (-1,)):

@@ -237,6 +237,25 @@ def test_unknown_slot_is_refused_and_the_slots_are_named(kind):
     assert_refused(lambda: kind.layer(UNITS, norm=norm), "no_slot", *kind.slots)
 
 
+@every_kind
+@pytest.mark.parametrize(
+    "norm",
+    [
+        LayerNormalization(activity_regularizer="l2"),
+        TimestepBatchNormalization(3, activity_regularizer="l2"),
+        keras.layers.GroupNormalization(2, activity_regularizer="l2"),
+    ],
+    ids=lambda norm: type(norm).__name__,
+)
+def test_an_activity_regularizer_of_a_norm_is_refused(kind, norm):
+    """The gradient by hand and the loop would leave its loss out."""
+    assert_refused(
+        lambda: kind.layer(UNITS, norm={"recurrent_norm": norm}),
+        f"{type(norm).__name__} with an activity_regularizer for recurrent_norm",
+        "to the recurrent layer",
+    )
+
+
 @pytest.mark.parametrize("axis", [0, 1, [1, 2]])
 def test_norm_over_another_axis_is_refused(axis):
     assert_refused(
