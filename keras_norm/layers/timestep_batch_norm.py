@@ -111,6 +111,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
             steps = ops.arange(ops.shape(inputs)[1])
         else:
             steps = ops.reshape(ops.cast(step, "int32"), (-1,))
+            if steps.shape[0] == 0:  # no backend takes the maximum of the steps of an empty batch
+                steps = ops.zeros((1,), "int32")
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
@@ -120,8 +122,10 @@ class TimestepBatchNormalization(StatisticsNormalization):
         if step is None:
             self.update_steps(mean[0], variance[0], count[0])
         else:
-            # A batch too small for statistics has those of the rows of its steps.
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            self.update_statistics(mean[:1], variance[:1], ops.where(here, count, 0.0))
+            # A batch too small for statistics has the moving ones of each sequence, which move
+            # nothing. Row 0 stands for all: zeros where a graph is run on an empty batch.
+            mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in (mean, variance))
+            self.update_statistics(mean, variance, ops.where(here, count, 0.0))
         return ops.cast(y, self.compute_dtype)

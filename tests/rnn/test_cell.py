@@ -181,6 +181,25 @@ def test_keras_rnn_gives_what_the_layer_gives(kind, norm):
     kinds.assert_close(actual[: 1 + kind.states], expected, 1e-12)
 
 
+@every_kind
+@pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
+def test_an_empty_batch_in_keras_rnn_gives_no_rows_and_moves_nothing(kind, norm, training, graph):
+    rnn = keras.layers.RNN(build(kind, norm), return_sequences=True, dtype="float64")
+    before = kinds.statistics(rnn)
+
+    def run(x):
+        return rnn(x, training=training)
+
+    if graph:
+        sequences = tf.TensorSpec((None, TIME, FEATURES), "float64")
+        run = tf.function(run, input_signature=[sequences], autograph=False)
+    empty = run(tf.zeros((0, TIME, FEATURES), "float64"))
+    assert empty.shape == (0, TIME, UNITS)
+    kinds.assert_close(kinds.statistics(rnn), before, 0)
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [(kinds.LSTM, {"unroll": True}), (kinds.GRU, {"go_backwards": True})],
