@@ -118,9 +118,9 @@ def _template(slot: str, layer: Any) -> tuple[Any, dict[str, Any]]:
         )
     if layer.activity_regularizer is not None:
         raise ValueError(
-            "No loss of one timestep leaves the loop of a recurrence. Received "
-            f"{type(layer).__name__} with an activity_regularizer for {slot}: give the "
-            "activity_regularizer to the recurrent layer, or a gamma_regularizer to the norm."
+            "A norm inside a recurrence cannot add a loss, so its activity_regularizer would do "
+            f"nothing. Received one in {type(layer).__name__} for {slot}: give it to the recurrent "
+            "layer, or give the norm a gamma_regularizer."
         )
     axis = getattr(layer, "axis", -1)
     if axis not in (-1, [-1], (-1,)):
