@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import tempfile
 from typing import Any
 
@@ -77,15 +78,16 @@ def export_onnx(
     warn_of_fixed_batch(model)
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
-    # TensorFlow reads some characters of a path as a pattern: the SavedModel is written elsewhere.
+    # TensorFlow reads some characters of a path as a pattern, so it gets a path without any.
     with staged(target, overwrite) as file, tempfile.TemporaryDirectory() as folder:
         with start_converter("convert_onnx.py", "ONNX") as converter:
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
+            converted = pathlib.Path(folder, "model.onnx")
             with portable_layers(model), exported_loops("onnx"):
                 write_saved_model(model, saved_model)
             try:
-                request = {"saved_model": str(saved_model), "path": str(file)}
+                request = {"saved_model": str(saved_model), "path": str(converted)}
                 unknown = converter.load(request)["unknown"]
             except RunnerError as error:
                 raise ConversionError(str(error)) from error
@@ -94,5 +96,6 @@ def export_onnx(
             raise UnsupportedOpError(
                 f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
             )
+        shutil.copyfile(converted, file)
         verify_file(file, reference)
     return target

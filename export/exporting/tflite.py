@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import tempfile
 from typing import Any
 
@@ -152,7 +153,7 @@ def export_tflite(
     if step is None and (fused or quantize in INTEGERS):
         wanted = False
     lstms = len(fusion.fusible_layers(model)) if fused else 0
-    # TensorFlow reads some characters of a path as a pattern: the SavedModel is written elsewhere.
+    # TensorFlow reads some characters of a path as a pattern, so it gets a path without any.
     with (
         staged(target, overwrite, beside=target.name + BESIDE) as file,
         tempfile.TemporaryDirectory() as folder,
@@ -160,6 +161,7 @@ def export_tflite(
         with start_converter("convert_tflite.py", "TFLite") as converter:
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
+            converted = pathlib.Path(folder, "model.tflite")
             with portable_layers(model, one_lookup=alone), exported_loops("tflite"):
                 stepper = find_step(model, alone or wanted, reference)
                 whole = fusion.call if fused else call
@@ -170,17 +172,18 @@ def export_tflite(
             streamed = stepper if alone else None
             request: dict[str, Any] = {
                 "saved_model": str(saved_model),
-                "path": str(file),
+                "path": str(converted),
                 "quantize": quantize,
                 "signatures": signatures,
                 "fused": fused,
             }
             if quantize in INTEGERS and representative is not None:
                 arrays, batch = calibration_data(representative, streamed, quantize)
-                calibration = file.with_name("calibration")
+                calibration = pathlib.Path(folder, "calibration")
                 calibration.write_bytes(protocol.pack_arrays(arrays))
                 request["calibration"] = {"path": str(calibration), "batch": batch}
             _convert(model, converter, request)
+        shutil.copyfile(converted, file)
         answers = {}
         if not alone:
             answers[SERVING_DEFAULT] = verify_file(file, reference, quantize, lstms)

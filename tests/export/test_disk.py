@@ -60,7 +60,7 @@ def forbidden():
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_a_full_disk_is_an_error_that_leaves_nothing(model, small_disk, name):
-    with pytest.raises(OSError, match=r"^the SavedModel cannot be written: .*No space left"):
+    with pytest.raises(OSError, match="No space left"):
         EXPORTS[name](model, small_disk / "new" / name)
     assert [path.read_text() for path in small_disk.iterdir()] == ["kept"]
 
