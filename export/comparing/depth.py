@@ -1,14 +1,25 @@
 """How far values travel through a model: the layers in a row, and the timesteps."""
 
+import contextlib
+import dataclasses
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from keras_norm.export.comparing.elements import Arrays
-from keras_norm.export.signature import input_specs
+from keras_norm.export.signature import call, input_specs, named_function
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.walk import named_layers
+
+# The layers that run timesteps, and those that call another layer by a way of their own.
+RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
+# Shapes for which a model is traced, before a longer one that is known serves for a shorter.
+TRACED = 16
+_recording = threading.Lock()
 
 
 def layers_in_series(model: Any) -> int:
@@ -34,30 +45,97 @@ def _own_depth(operation: Any) -> int:
 def timesteps_of(model: Any) -> Callable[[Arrays], int]:
     """The most timesteps that a recurrent layer runs, from inputs; 1 where no layer is recurrent.
 
-    Where the model leaves them open, they are those of the longest input whose second axis it
-    leaves open too, or has at all, if there is none.
+    A convolution or a pooling before the layer leaves it fewer timesteps than the inputs have. They
+    are found from the shapes alone. Where shapes do not tell, as after `tf.boolean_mask`, they are
+    those of the longest input.
 
     Args:
         model: a functional or Sequential model; layers count however nested.
     """
-    lengths = set(_lengths(model))
-    fixed = max((length for length in lengths if length is not None), default=1)
-    names: list[str] = []
-    if None in lengths:
-        wide = {name: spec.shape[1] for name, spec in input_specs(model).items() if spec.shape[1:]}
-        names = [name for name, length in wide.items() if length is None] or list(wide)
-    return lambda inputs: max([fixed, *(inputs[name].shape[1] for name in names)])
+    layers = [layer for _, layer in named_layers(model) if isinstance(layer, RECORDED)]
+    recurrent = any(isinstance(layer, keras.layers.RNN) for layer in layers)
+    known: dict[tuple[tuple[int, ...], ...], int] = {}
+
+    def timesteps(inputs: Arrays) -> int:
+        specs = input_specs(model)
+        shapes = tuple((s.shape[0] or 1, *np.shape(inputs[n])[1:]) for n, s in specs.items())
+        if shapes not in known:
+            larger = [k for k in known if all(map(_reaches, k, shapes))]
+            if len(known) >= TRACED and larger:
+                return known[larger[0]]
+            known[shapes] = _traced_timesteps(model, layers, shapes)
+        return known[shapes]
+
+    return timesteps if recurrent else lambda inputs: 1
 
 
-def _lengths(model: Any) -> Iterator[int | None]:
-    """The timesteps of each recurrent layer, None where the model does not tell."""
-    for node in nodes_in_order(model):
-        layer = node.operation
-        if isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional):
-            yield node.input_tensors[0].shape[1]
-        elif isinstance(layer, keras.Model) and getattr(layer, "outputs", None):
-            yield from _lengths(layer)
-        elif isinstance(layer, keras.Layer) and any(
-            isinstance(inner, keras.layers.RNN) for _, inner in named_layers(layer)
-        ):
-            yield None
+def _reaches(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether no axis is shorter than that of another shape."""
+    return all(a >= b for a, b in zip(one, other, strict=True))
+
+
+def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ...], ...]) -> int:
+    """The most timesteps of these layers for inputs of these shapes."""
+    dynamic = {n: s.shape for n, s in input_specs(model).items() if len(s.shape) > 1}
+    longest = [n for n, shape in dynamic.items() if shape[1] is None] or list(dynamic)
+    specs = {
+        name: dataclasses.replace(spec, shape=shape)
+        for (name, spec), shape in zip(input_specs(model).items(), shapes, strict=True)
+    }
+    estimate = max((specs[name].shape[1] for name in longest), default=1)
+    found: list[int | None] = []
+    # Whatever a layer raises at sizes that it does not take.
+    try:
+        with _lengths_recorded(layers, found):
+            function = named_function(lambda inputs: call(model, inputs), specs)
+            function.get_concrete_function()
+    except Exception:
+        return estimate
+    return max((estimate if length is None else length for length in found), default=estimate)
+
+
+@contextlib.contextmanager
+def _lengths_recorded(layers: list[Any], found: list[int | None]) -> Iterator[None]:
+    """Add the number of timesteps of each call of a recurrent layer to `found`.
+
+    The outputs are zeros, as a loop takes long to trace. Other threads call the layers as ever.
+
+    Args:
+        layers: those of `RECORDED`.
+        found: is added to; None where the shapes do not tell.
+    """
+    thread = threading.get_ident()
+
+    def recording(layer: Any, original: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(sequences: Any, *arguments: Any, **options: Any) -> Any:
+            if threading.get_ident() != thread:
+                return original(sequences, *arguments, **options)
+            if isinstance(layer, keras.layers.TimeDistributed):
+                layer.layer.call(sequences[:, 0])  # the same for every timestep
+            else:
+                found.append(sequences.shape[1])
+            return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)
+
+        return recorded
+
+    # Attributes of the instance: Keras would look into what is assigned.
+    with _recording:
+        before = [(vars(layer), vars(layer).get("call")) for layer in layers]
+        try:
+            for layer in layers:
+                vars(layer)["call"] = recording(layer, layer.call)
+            yield
+        finally:
+            for own, call_before in before:
+                own.pop("call", None)
+                if call_before is not None:
+                    own["call"] = call_before
+
+
+def _zeros(shape: Any, layer: Any, sequences: Any) -> Any:
+    """Zeros in the shape of a layer's output, or a list of them for several."""
+    if not all(size is None or isinstance(size, int) for size in shape):
+        return [_zeros(part, layer, sequences) for part in shape]
+    sizes = tf.shape(sequences)
+    known = [sizes[axis] if size is None else size for axis, size in enumerate(shape)]
+    return tf.ensure_shape(tf.zeros(known, layer.compute_dtype), shape)

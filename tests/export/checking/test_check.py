@@ -308,6 +308,21 @@ def test_a_tolerance_of_the_user_is_used(model):
     assert check(model, [faulty(model, fault)], DATA, atol=0.02)
 
 
+def test_the_tolerance_follows_the_timesteps_that_a_recurrence_runs():
+    """A convolution leaves an LSTM a timestep for 256 samples of audio."""
+    audio = keras.Input((None, 1), name="audio")
+    frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
+    model = keras.Model(audio, keras.layers.Dense(2, name="y")(keras.layers.LSTM(4)(frames)))
+    x = np.random.default_rng(0).normal(size=(3, 24_576, 1)).astype("float32")
+
+    def fault(_, outputs):
+        return {"y": 1.0002 * outputs["y"]}
+
+    report = check(model, [faulty(model, fault)], x, batch_sizes=[2], lengths=[24_576])
+    assert report.timesteps == 95
+    assert failed(report) == {("faulty_run", "values")}
+
+
 def test_one_number_for_each_artefact_is_the_smallest_tolerance_that_passes(model):
     def fault(inputs, outputs):
         return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
