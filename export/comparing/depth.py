@@ -1,9 +1,7 @@
 """How far values travel through a model: the layers in a row, and the timesteps."""
 
-import contextlib
 import dataclasses
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,13 +11,13 @@ import tensorflow as tf
 from keras_norm.export.comparing.elements import Arrays
 from keras_norm.export.signature import call, input_specs, named_function
 from keras_norm.keras_internals import nodes_in_order
+from keras_norm.substitution import Method, substituted_methods
 from keras_norm.walk import named_layers
 
 # The layers that run timesteps, and those that call another layer by a way of their own.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
 # Shapes for which a model is traced, before a longer one that is known serves for a shorter.
 TRACED = 16
-_recording = threading.Lock()
 
 
 def layers_in_series(model: Any) -> int:
@@ -86,7 +84,7 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
     found: list[int | None] = []
     # Whatever a layer raises at sizes that it does not take.
     try:
-        with _lengths_recorded(layers, found):
+        with substituted_methods({layer: {"call": _recording(layer, found)} for layer in layers}):
             function = named_function(lambda inputs: call(model, inputs), specs)
             function.get_concrete_function()
     except Exception:
@@ -94,42 +92,20 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
     return max((estimate if length is None else length for length in found), default=estimate)
 
 
-@contextlib.contextmanager
-def _lengths_recorded(layers: list[Any], found: list[int | None]) -> Iterator[None]:
-    """Add the number of timesteps of each call of a recurrent layer to `found`.
+def _recording(layer: Any, found: list[int | None]) -> Method:
+    """A call of a layer that adds its number of timesteps to `found`, None if it is not known.
 
-    The outputs are zeros, as a loop takes long to trace. Other threads call the layers as ever.
-
-    Args:
-        layers: those of `RECORDED`.
-        found: is added to; None where the shapes do not tell.
+    The outputs are zeros, as a loop takes long to trace.
     """
-    thread = threading.get_ident()
 
-    def recording(layer: Any, original: Callable[..., Any]) -> Callable[..., Any]:
-        def recorded(sequences: Any, *arguments: Any, **options: Any) -> Any:
-            if threading.get_ident() != thread:
-                return original(sequences, *arguments, **options)
-            if isinstance(layer, keras.layers.TimeDistributed):
-                layer.layer.call(sequences[:, 0])  # the same for every timestep
-            else:
-                found.append(sequences.shape[1])
-            return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)
+    def call(sequences: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(layer, keras.layers.TimeDistributed):
+            layer.layer.call(sequences[:, 0])  # the same for every timestep
+        else:
+            found.append(sequences.shape[1])
+        return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)
 
-        return recorded
-
-    # Attributes of the instance: Keras would look into what is assigned.
-    with _recording:
-        before = [(vars(layer), vars(layer).get("call")) for layer in layers]
-        try:
-            for layer in layers:
-                vars(layer)["call"] = recording(layer, layer.call)
-            yield
-        finally:
-            for own, call_before in before:
-                own.pop("call", None)
-                if call_before is not None:
-                    own["call"] = call_before
+    return call
 
 
 def _zeros(shape: Any, layer: Any, sequences: Any) -> Any:
