@@ -28,7 +28,7 @@ class NormRNN(keras.layers.RNN):
         compiled: whether XLA compiles the recurrence, with a gradient by hand (TensorFlow). "auto":
             in training, where the cell is covered. True: at inference too, and a cell that is not
             covered is refused. False: never. What `keras_norm.export` writes never is compiled.
-        use_cudnn: "auto" or False, as cuDNN has no recurrence with normalization inside.
+        use_cudnn: "auto" or False, which are the same: no layer of this package runs on cuDNN.
         **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
     """
 
@@ -44,8 +44,9 @@ class NormRNN(keras.layers.RNN):
     ) -> None:
         if use_cudnn not in ("auto", False):
             raise ValueError(
-                "use_cudnn must be 'auto' or False: cuDNN has no recurrence with normalization "
-                f"inside. Received: use_cudnn={use_cudnn!r}."
+                "No recurrent layer of keras_norm runs on cuDNN, with a norm or without. "
+                f"Received: use_cudnn={use_cudnn!r}. Leave it at 'auto', or take keras.layers.LSTM "
+                "or keras.layers.GRU, which have no norm inside."
             )
         if compiled not in ("auto", True, False):
             raise ValueError(

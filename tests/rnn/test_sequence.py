@@ -532,9 +532,14 @@ def test_use_cudnn_may_be_given_where_it_asks_for_nothing(kind, use_cudnn):
 
 
 @every_kind
-def test_use_cudnn_is_refused(kind):
+@pytest.mark.parametrize("norm", PER_ROW.values(), ids=PER_ROW)
+def test_use_cudnn_is_refused(kind, norm):
     assert_refused(
-        lambda: kind.layer(UNITS, use_cudnn=True), "use_cudnn", "normalization inside", "Received"
+        lambda: kind.layer(UNITS, norm=norm, use_cudnn=True),
+        "with a norm or without",
+        "Received: use_cudnn=True",
+        "Leave it at 'auto'",
+        "keras.layers.LSTM",
     )
 
 
