@@ -14,10 +14,11 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import pathlib
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,13 @@ BESIDE = ".proof.npz"
 # What takes part in computing, of a SavedModel's folder: others may leave files of theirs there.
 COMPUTING = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 INSIDE = "proof.npz"
+
+# Golden cases are a few kilobytes as a rule; a small file can claim gigabytes.
+MOST_BYTES = 256 * 2**20  # of their file, and of its arrays
+MOST_CHARACTERS = 2**22  # of the JSON text
+MOST_PRINTED = 2000  # characters of a path or of an error
+# How the two kinds of files of arrays begin.
+ARCHIVE, ARRAY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 
 Arrays = dict[str, np.ndarray]
 # From the name of a signature and its inputs to its outputs.
@@ -108,7 +116,11 @@ class Proof:
     cases: tuple[ProvenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """The proof as an .npz file: arrays, and `proof`, a JSON text, beside them."""
+        """The proof as an .npz file: arrays, and `proof`, a JSON text, beside them.
+
+        Raises:
+            ProofError: it is larger than `from_bytes` reads.
+        """
         fields = dataclasses.asdict(self)
         arrays: Arrays = {}
         for k, case in enumerate(fields["cases"]):
@@ -118,39 +130,179 @@ class Proof:
         file = io.BytesIO()
         text = np.array(json.dumps({"version": VERSION} | fields))
         np.savez_compressed(file, allow_pickle=False, **{"proof": text} | arrays)
+        with zipfile.ZipFile(file) as archive:
+            _require_size(sum(entry.file_size for entry in archive.infolist()))
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Proof":
-        """Read what `to_bytes` wrote.
+        """Read the golden cases that `to_bytes` wrote.
 
         Args:
             content: of the .npz file.
 
         Raises:
-            ProofError: it is damaged, or of a version that this module does not know.
+            ProofError: they are damaged, too large, of a version that this module does not know,
+                or they compare nothing.
         """
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                fields = json.loads(str(arrays["proof"]))
-                if fields.pop("version") > VERSION:
-                    raise ProofError("the proof is of a newer version: update keras-norm")
-                cases = []
-                for k, own in enumerate(fields.pop("cases")):
-                    for part in ("inputs", "expected"):
-                        own[part] = {name: arrays[f"{k}/{part}/{name}"] for name in own[part]}
-                    listed = {n: tuple(v) for n, v in own.items() if isinstance(v, list)}
-                    cases.append(ProvenCase(**own | listed))
-                if not cases or any(set(c.expected) - set(c.atol) for c in cases):
-                    raise ProofError("the proof is damaged: it has no cases, or no tolerances")
-                if not isinstance(fields["hashes"], dict):
-                    raise ProofError("the proof is damaged: it has no hashes")
-                return cls(**fields, cases=tuple(cases))
+            arrays = _read_arrays(content)
+            text = arrays.pop("proof")
+            _require(text.dtype.kind == "U" and text.shape == (), "they hold no text")
+            _require(text.nbytes <= 4 * MOST_CHARACTERS, "their text is too long")
+            fields = json.loads(str(text))
+            version = fields.pop("version")
+            _require(
+                type(version) is int and version > 0, "the version is not a whole number from 1 on"
+            )
+            if version > VERSION:
+                raise ProofError("the golden cases are of a newer version: update keras-norm")
+            _require_fields(fields, cls, "the text")
+            _require_texts(fields, ("model", "reference"))
+            for name in ("versions", "hashes"):
+                _require(isinstance(fields[name], dict), f"{name} is not a dict")
+                _require_texts(fields[name], fields[name])
+            _require(isinstance(fields["cases"], list), "cases is not a list")
+            cases = [_read_case(k, own, arrays) for k, own in enumerate(fields.pop("cases"))]
+            require_comparisons(cases)
+            return cls(**fields, cases=tuple(cases))
         except ProofError:
             raise
         # Whatever its parsers raise.
         except Exception as error:
-            raise ProofError(f"the proof is damaged: {_first_line(error)}") from error
+            raise _damaged(_first_line(error)) from error
+
+
+def require_comparisons(cases: Sequence[ProvenCase]) -> None:
+    """Raise ProofError for golden cases that every file would pass.
+
+    An output that is tiny in one case may be compared in another. So the tolerance of a case is
+    held against the largest expected value of all cases, or 1 where all are 0.
+
+    Args:
+        cases: the golden cases.
+    """
+    largest: dict[str, float] = {}
+    if not cases:
+        raise ProofError("the golden cases compare nothing: there are none. Export the model again")
+    for case in cases:
+        if not case.expected:
+            raise _compares_nothing(case, "it has no expected outputs")
+        for name, expected in case.expected.items():
+            if not expected.size:
+                raise _compares_nothing(case, f"output '{printable(name)}' is empty")
+            if expected.dtype.kind == "f":
+                if np.isnan(expected).all():
+                    values = f"every expected value of output '{printable(name)}' is NaN"
+                    raise _compares_nothing(case, values, " with samples that give numbers")
+                sizes = np.abs(expected[np.isfinite(expected)].astype("float64"))
+                largest[name] = max(largest.get(name, 0.0), sizes.max(initial=0.0))
+    for case in cases:
+        for name in case.expected.keys() & largest.keys():
+            most = largest[name] or 1.0
+            atol = case.atol.get(name, math.inf)
+            if not atol < most:
+                raise _compares_nothing(
+                    case,
+                    f"output '{printable(name)}' may be off by {atol:.3g}, and its largest "
+                    f"expected value is {largest[name]:.3g}",
+                )
+
+
+def _compares_nothing(case: ProvenCase, why: str, how: str = "") -> ProofError:
+    name = printable(case.name)
+    return ProofError(
+        f"the golden cases compare nothing at {name}: {why}. Export the model again{how}"
+    )
+
+
+def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
+    """One golden case, each of whose fields is what its class says.
+
+    Args:
+        k: its number.
+        fields: of the JSON text.
+        arrays: of the .npz file.
+    """
+    _require_fields(fields, ProvenCase, f"case {k}")
+    _require_texts(fields, ("name", "signature"))
+    for part in ("inputs", "expected", "sequences", "states", "sequence_outputs"):
+        names = fields[part]
+        listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        _require(listed and len({*names}) == len(names), f"case {k}: {part} is not a list of names")
+    for part in ("inputs", "expected"):
+        for name in fields[part]:
+            array = arrays.get(f"{k}/{part}/{name}")
+            numeric = array is not None and array.dtype.kind in "biuf"
+            _require(numeric, f"case {k}: '{printable(name)}' has no array of numbers")
+        fields[part] = {name: arrays[f"{k}/{part}/{name}"] for name in fields[part]}
+    inputs, tolerances = fields["inputs"], fields["atol"]
+    _require(isinstance(tolerances, dict), f"case {k}: atol is not a dict")
+    for name in fields["expected"]:
+        atol = tolerances.get(name)
+        _require(
+            type(atol) in (int, float) and 0 <= atol < math.inf,
+            f"case {k}: the tolerance of output '{printable(name)}' is "
+            f"{printable(repr(atol))}, not a finite number of 0 or more",
+        )
+    for name in (*fields["sequences"], *fields["states"]):
+        _require(name in inputs, f"case {k}: '{printable(name)}' is not an input")
+    steps = {inputs[name].shape[1:2] for name in fields["sequences"]}
+    alike = len(steps) <= 1 and not steps & {(), (0,)}
+    _require(alike, f"case {k}: the sequences have no timesteps, or different numbers of them")
+    return ProvenCase(**{n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()})
+
+
+def _read_arrays(content: bytes) -> Arrays:
+    """The arrays of an .npz file by name, of which no more than `MOST_BYTES` is unpacked."""
+    arrays = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        _require_size(sum(entry.file_size for entry in archive.infolist()))
+        for entry in archive.infolist():
+            npy = io.BytesIO(_unpack(archive, entry))
+            name = entry.filename.removesuffix(".npy")
+            arrays[name] = np.lib.format.read_array(npy, allow_pickle=False)
+    return arrays
+
+
+def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """An entry of an archive, which cannot be larger than it says."""
+    _require_size(entry.file_size)
+    # Of any other compression `read` unpacks a block as a whole, whatever its size.
+    kinds = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    _require(entry.compress_type in kinds, "they are compressed as NumPy never does")
+    with archive.open(entry) as file:
+        return file.read(entry.file_size + 1)
+
+
+def _require_size(size: int) -> None:
+    if size > MOST_BYTES:
+        raise ProofError(
+            f"the golden cases take {size:,} bytes, and at most {MOST_BYTES:,} are read. Export "
+            "with shorter samples, or with proof=False"
+        )
+
+
+def _damaged(problem: str) -> ProofError:
+    return ProofError(
+        f"the golden cases are damaged: {problem.rstrip('.')}. Export the model again"
+    )
+
+
+def _require(fits: bool, problem: str) -> None:
+    if not fits:
+        raise _damaged(problem)
+
+
+def _require_fields(fields: Any, kind: type, where: str) -> None:
+    names = {field.name for field in dataclasses.fields(kind)}
+    fits = isinstance(fields, dict) and set(fields) == names
+    _require(fits, f"{where} has other fields than {', '.join(sorted(names))}")
+
+
+def _require_texts(fields: dict[str, Any], names: Iterable[str]) -> None:
+    for name in names:
+        _require(isinstance(fields[name], str), f"'{printable(name)}' is not text")
 
 
 def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
@@ -166,15 +318,53 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
     path = resolved(path)
     usual = path / IN_FOLDER if path.is_dir() else path.with_name(path.name + BESIDE)
     try:
-        if (beside or usual).is_file():
-            return Proof.from_bytes((beside or usual).read_bytes())
         if beside is not None:
-            raise ProofError(f"{beside}: no such file, or a folder")
+            require_file(beside)
+        if (beside or usual).is_file():
+            _require_size((beside or usual).stat().st_size)
+            return Proof.from_bytes((beside or usual).read_bytes())
         if (inside := _inside(path)) is not None:
             return Proof.from_bytes(inside[1])
     except OSError as error:
-        raise ProofError(f"the proof of {path} cannot be read: {_first_line(error)}") from error
+        raise ProofError(_first_line(error)) from error
     raise ProofError(f"{path} has no proof with it, where {usual.name} would be")
+
+
+def require_file(path: pathlib.Path) -> None:
+    """Raise OSError for a path that is no file, or cannot be read.
+
+    Args:
+        path: any path.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder.")
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such file.")
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def require_arrays(path: pathlib.Path) -> None:
+    """Raise OSError or ValueError for a path that is no .npz or .npy file.
+
+    Args:
+        path: any path.
+    """
+    try:
+        require_file(path)
+    except IsADirectoryError as error:
+        raise IsADirectoryError(f"{error} Give the .npz or .npy files in it.") from error
+    with path.open("rb") as file:
+        begin = file.read(len(ARRAY))
+    if not begin.startswith((*ARCHIVE, ARRAY)):
+        raise ValueError(
+            f"{path} is no .npz or .npy file; write one by numpy.savez(file, input_name=array)."
+        )
 
 
 def resolved(path: pathlib.Path) -> pathlib.Path:
@@ -221,7 +411,9 @@ def _inside(path: pathlib.Path) -> tuple[int, bytes] | None:
     try:
         with zipfile.ZipFile(path) as archive:
             start = min(entry.header_offset for entry in archive.infolist())
-            return start, archive.read(INSIDE)
+            return start, _unpack(archive, archive.getinfo(INSIDE))
+    except ProofError:
+        raise
     # Whatever a damaged archive makes of the parser: then it is a part of the file.
     except Exception:
         return None
@@ -239,13 +431,13 @@ def failures(proof: Proof, run: Run) -> Iterator[str]:
             actual = case.answer(run)
         # Whatever a runtime raises, the file does not run here.
         except Exception as error:
-            yield f"does not run {case.name}: {_first_line(error)}"
+            yield f"does not run {printable(case.name)}: {_first_line(error)}"
             continue
         for name, expected in case.expected.items():
             if name not in actual:
-                yield f"lacks the output {name!r}"
+                yield f"lacks the output '{printable(name)}'"
             elif wrong := _difference(expected, actual[name], case.atol[name]):
-                yield f"at {case.name}: output {name!r} {wrong}"
+                yield f"at {printable(case.name)}: output '{printable(name)}' {wrong}"
 
 
 def _difference(expected: np.ndarray, actual: Any, atol: float) -> str:
@@ -253,6 +445,8 @@ def _difference(expected: np.ndarray, actual: Any, atol: float) -> str:
     actual = np.asarray(actual)
     if actual.shape != expected.shape:
         return f"has the shape {actual.shape} for {expected.shape}"
+    if actual.dtype.kind not in "biuf":
+        return f"has the type {actual.dtype} for {expected.dtype}"
     if expected.dtype.kind != "f":
         count = int(np.sum(actual != expected))
         return f"differs in {count} of {expected.size} values" if count else ""
@@ -304,6 +498,8 @@ def _saved_model(path: pathlib.Path) -> Run:
     loaded = tf.saved_model.load(str(path))
 
     def run(signature: str, inputs: Arrays) -> Arrays:
+        if signature not in loaded.signatures:
+            raise ValueError(f"there is no signature {signature}")
         function = loaded.signatures[signature]
         specs = function.structured_input_signature[1]
         outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in inputs.items()})
@@ -339,6 +535,7 @@ def verify(
     path = resolved(pathlib.Path(path))
     if not isinstance(proof, Proof):
         proof = read_proof(path, None if proof is None else pathlib.Path(proof))
+    require_comparisons(proof.cases)
     try:
         now = hashes(path)
     except OSError as error:
@@ -352,7 +549,7 @@ def verify(
         found = [f"does not load: {_first_line(error)}"]
     changed = [n for n in sorted(now | proof.hashes) if now.get(n) != proof.hashes.get(n)]
     if changed:
-        names = ", ".join(name or path.name for name in changed)
+        names = ", ".join(printable(name or path.name) for name in changed)
         then = "computes something else now" if found else "computes the same still"
         found.insert(0, f"was changed after its proof was written, and {then} ({names})")
     return found
@@ -371,16 +568,32 @@ def report(path: str, proof: str | None = None) -> int:
     known = read_proof(pathlib.Path(path), None if proof is None else pathlib.Path(proof))
     found = verify(path, known)
     for line in found:
-        print(f"FAIL: {path} {line}")
+        print(f"FAIL: {printable(path, MOST_PRINTED)} {line}")
     if not found:
-        print(f"PASS: {path} computes {known.reference}, in {len(known.cases)} cases:")
+        does = f"{printable(path, MOST_PRINTED)} computes {printable(known.reference)}"
+        print(f"PASS: {does}, in {len(known.cases)} cases:")
         for case in known.cases:
-            print(f"  {case.signature}: {case.name}")
+            print(f"  {printable(case.signature)}: {printable(case.name)}")
     return FAILED if found else PASSED
 
 
+def printable(text: str, most: int = 100) -> str:
+    r"""Text from a file as one line in which a terminal sees nothing but characters.
+
+    Line breaks, escape sequences and marks that turn the direction of writing are shown as escapes
+    such as "\x1b"; letters of all languages stay.
+
+    Args:
+        text: any text.
+        most: characters that are shown.
+    """
+    cut = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
 def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return printable(line, MOST_PRINTED)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -398,7 +611,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return report(*arguments)
     except ProofError as error:
-        print(f"keras-norm: {error}", file=sys.stderr)
+        print(f"keras-norm: {printable(str(error), MOST_PRINTED)}", file=sys.stderr)
         return WRONG_USE
 
 

@@ -2,11 +2,14 @@
 
 import contextlib
 import dataclasses
+import io
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -34,6 +37,21 @@ def total(signature, inputs):
     return {"y": inputs["x"].sum(axis=-1)}
 
 
+def stored(*keys, to, **arrays):
+    """A good proof's bytes, with one field of its text set, and with other arrays."""
+    with np.load(io.BytesIO(proof().to_bytes())) as file:
+        arrays = dict(file) | arrays
+    fields = json.loads(str(arrays["proof"]))
+    own = fields
+    for key in keys[:-1]:
+        own = own[key]
+    own[keys[-1]] = to
+    arrays["proof"] = np.array(json.dumps(fields))
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A TFLite file with a step, and its proof beside it."""
@@ -49,7 +67,8 @@ def copied(exported, tmp_path):
 
 
 def test_a_proof_is_read_as_it_was_written():
-    stream = case(sequences=("x",), states=("h",), sequence_outputs=("y",))
+    inputs = {"x": X, "h": np.zeros((3, 2), "float32")}
+    stream = case(inputs=inputs, sequences=("x",), states=("h",), sequence_outputs=("y",))
     read = Proof.from_bytes(proof(case(), stream).to_bytes())
     assert dataclasses.replace(read, cases=()) == dataclasses.replace(proof(), cases=())
     for got, wanted in zip(read.cases, (case(), stream), strict=True):
@@ -67,6 +86,7 @@ def test_a_proof_is_read_as_it_was_written():
         (lambda s, i: {"y": total(s, i)["y"] + 2e-3}, "off by more than 0.001"),
         (lambda s, i: {"y": total(s, i)["y"] * np.nan}, "is nan for"),
         (lambda s, i: {"y": total(s, i)["y"][:2]}, r"has the shape \(2, 5\) for \(3, 5\)"),
+        (lambda s, i: {"y": np.full((3, 5), "1")}, "has the type <U1 for float32"),
         (lambda s, i: {}, "lacks the output 'y'"),
         (lambda s, i: 1 / 0, "does not run batch 3: division by zero"),
     ],
@@ -173,17 +193,179 @@ def test_a_damaged_file_does_not_load(copied):
         lambda p: np.savez(p, proof=np.array("[1, 2")),
         lambda p: np.savez(p, proof=np.array('{"version": 1, "cases": [{"x": 1}]}')),
         lambda p: np.savez(p, other=np.zeros(3)),
-        lambda p: p.write_bytes(dataclasses.replace(proof(case()), hashes=[]).to_bytes()),
         lambda p: np.savez(p, proof=np.array([{}], dtype=object)),
     ],
-    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "no hashes", "a pickle"],
+    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "a pickle"],
 )
 def test_a_damaged_proof_is_status_2_and_a_line(spoil, copied, capsys):
     spoil(copied.with_name(copied.name + ".proof.npz"))
     assert keras_norm_verify.main([str(copied)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert "the proof is damaged" in err
+    assert "the golden cases are damaged" in err
+
+
+@pytest.mark.parametrize("tolerance", ["much", [1e-3], None, True, -1e-3, np.nan, np.inf, 10**400])
+def test_a_tolerance_is_a_finite_number(tolerance):
+    with pytest.raises(ProofError, match="the golden cases are damaged: "):
+        Proof.from_bytes(stored("cases", 0, "atol", "y", to=tolerance))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (["version"], "1", "version is not a whole number"),
+        (["version"], -1, "version is not a whole number"),
+        (["model"], ["m"], "'model' is not text"),
+        (["reference"], None, "'reference' is not text"),
+        (["versions"], 5, "versions is not a dict"),
+        (["hashes"], [], "hashes is not a dict"),
+        (["hashes", ""], 5, "'' is not text"),
+        (["unknown"], 5, "the text has other fields than cases, hashes"),
+        (["cases"], {}, "cases is not a list"),
+        (["cases", 0], "batch 3", "case 0 has other fields than atol, expected"),
+        (["cases", 0, "unknown"], 5, "case 0 has other fields than atol, expected"),
+        (["cases", 0, "name"], 5, "'name' is not text"),
+        (["cases", 0, "signature"], None, "'signature' is not text"),
+        (["cases", 0, "inputs"], "x", "inputs is not a list of names"),
+        (["cases", 0, "inputs"], [["x"]], "inputs is not a list of names"),
+        (["cases", 0, "inputs"], ["x", "x"], "inputs is not a list of names"),
+        (["cases", 0, "inputs"], ["z"], "'z' has no array of numbers"),
+        (["cases", 0, "expected"], {}, "expected is not a list of names"),
+        (["cases", 0, "sequences"], "x", "sequences is not a list of names"),
+        (["cases", 0, "sequences"], ["z"], "'z' is not an input"),
+        (["cases", 0, "states"], ["z"], "'z' is not an input"),
+        (["cases", 0, "sequence_outputs"], 5, "sequence_outputs is not a list of names"),
+        (["cases", 0, "atol"], [1e-3], "atol is not a dict"),
+        (["cases", 0, "atol"], {}, "the tolerance of output 'y' is None"),
+    ],
+)
+def test_every_field_of_golden_cases_is_what_it_should_be(keys, value, message):
+    with pytest.raises(ProofError, match=f"the golden cases are damaged: .*{message}"):
+        Proof.from_bytes(stored(*keys, to=value))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.full((3, 5), "a"), "'x' has no array of numbers"),
+        (np.zeros(3), "no timesteps"),
+        (np.zeros((3, 0)), "no timesteps"),
+    ],
+)
+def test_sequences_are_numbers_with_timesteps(x, message):
+    content = stored("cases", 0, "sequences", to=["x"], **{"0/inputs/x": x})
+    with pytest.raises(ProofError, match=message):
+        Proof.from_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("cases", "message"),
+    [
+        ((), ": there are none"),
+        ((case(), case(name="batch 7", expected={})), "batch 7: it has no expected outputs"),
+        ((case(expected={"y": np.zeros((0, 5))}),), "batch 3: output 'y' is empty"),
+        (
+            (case(), case(name="batch 7", expected={"y": np.full(5, np.nan)})),
+            "batch 7: every expected value of output 'y' is NaN",
+        ),
+        ((case(atol={"y": 1e9}),), r"output 'y' may be off by 1e\+09"),
+        ((case(), case(name="batch 7", atol={"y": 5.0})), "batch 7: output 'y' may be off by 5"),
+        ((case(expected={"y": np.zeros(5)}, atol={"y": 1.0}),), "its largest expected value is 0"),
+    ],
+)
+def test_golden_cases_that_every_file_would_pass_are_refused(cases, message, copied):
+    known = dataclasses.replace(proof(), cases=cases)
+    for read in (lambda: Proof.from_bytes(known.to_bytes()), lambda: verify(copied, known)):
+        with pytest.raises(ProofError, match=f"the golden cases compare nothing.*{message}"):
+            read()
+
+
+def test_the_tolerances_that_exporters_give_are_taken():
+    """In 8 bits a twentieth; where all is 0, as of 1; of what is tiny here, as of the largest."""
+    y = X.sum(axis=-1)
+    for known in (
+        proof(case(atol={"y": 5e-2 * float(np.abs(y).max())})),
+        proof(case(expected={"y": np.zeros(5)}, atol={"y": 0.1})),
+        proof(case(), case(expected={"y": 1e-6 * y})),
+        proof(case(expected={"y": np.arange(5)}, atol={"y": 9.0})),
+    ):
+        Proof.from_bytes(known.to_bytes())
+
+
+FORGED = "batch 3\nPASS: other.tflite computes all\r\x1b[2K\x1b[1A\u202egröße"
+
+
+def test_a_name_from_a_file_forges_no_line(copied, capsys):
+    known = read_proof(copied)
+    own = dataclasses.replace(known.cases[0], name=FORGED)
+    beside = copied.with_name(copied.name + ".proof.npz")
+
+    def printed(*cases, **changes):
+        beside.write_bytes(dataclasses.replace(known, cases=cases, **changes).to_bytes())
+        status = keras_norm_verify.main([str(copied)])
+        out, err = capsys.readouterr()
+        text = out + err
+        assert all(c.isprintable() for c in text.replace("\n", ""))
+        return status, text.splitlines()
+
+    status, lines = printed(own, reference=f"what m does{FORGED}")
+    assert (status, len(lines)) == (0, 2)
+    assert lines[1].startswith(r"  serving_default: batch 3\nPASS: other.tflite computes all\r\x1b")
+    assert lines[1].endswith("größe")  # letters stay
+    wrong = {name: array + 1.0 for name, array in own.expected.items()}
+    status, lines = printed(dataclasses.replace(own, expected=wrong))
+    assert (status, len(lines)) == (1, len(wrong))
+    missing = {FORGED: np.ones(3)}
+    changes = {"expected": missing, "atol": {FORGED: 1e-3}}
+    status, lines = printed(dataclasses.replace(own, **changes), hashes={FORGED: ""})
+    assert (status, len(lines)) == (1, 2)
+    status, lines = printed(dataclasses.replace(own, expected={}))
+    assert (status, len(lines)) == (2, 1)
+
+
+def test_a_long_name_is_cut():
+    assert keras_norm_verify.printable("a" * 10**6) == "a" * 100 + "..."
+
+
+def test_what_a_small_file_unpacks_to_is_bounded(monkeypatch):
+    monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 2**20)
+    zeros = np.zeros(2**23)  # 64 MB
+    honest = io.BytesIO()
+    np.savez_compressed(honest, proof=np.array("{}"), zeros=zeros)
+    lying = honest.getvalue().replace(
+        (zeros.nbytes + 128).to_bytes(4, "little"), (1000).to_bytes(4, "little")
+    )
+    outer = io.BytesIO()
+    with zipfile.ZipFile(outer, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("proof.npy", bytes(2**26))
+    block = outer.getvalue().replace((2**26).to_bytes(4, "little"), (1000).to_bytes(4, "little"))
+    tracemalloc.start()
+    for content, message in [
+        (honest.getvalue(), r"take 67,\d+,\d+ bytes, and at most 1,048,576 are read"),
+        (lying, "damaged: Bad CRC"),
+        (block, "compressed as NumPy never does"),
+    ]:
+        assert len(content) < 10**5
+        tracemalloc.reset_peak()
+        with pytest.raises(ProofError, match=message):
+            Proof.from_bytes(content)
+        assert tracemalloc.get_traced_memory()[1] < 2**21
+    tracemalloc.stop()
+
+
+def test_golden_cases_that_would_not_be_read_are_not_written(monkeypatch, copied):
+    beside = copied.with_name(copied.name + ".proof.npz")
+    monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 200)
+    with pytest.raises(ProofError, match="with shorter samples, or with proof=False"):
+        proof().to_bytes()
+    with pytest.raises(ProofError, match="are read"):
+        read_proof(copied)
+    with zipfile.ZipFile(copied, "a") as archive:
+        archive.writestr("proof.npz", beside.read_bytes())
+    beside.unlink()
+    with pytest.raises(ProofError, match="are read"):
+        read_proof(copied)
 
 
 def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, capsys, monkeypatch):
@@ -218,14 +400,6 @@ def test_a_proof_that_was_named_has_to_be_there(exported):
 def test_a_path_that_no_file_can_have_is_status_2(capsys):
     assert keras_norm_verify.main(["x" * 300]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "cases", [(), (ProvenCase("batch 3", "serving_default", {"x": X}, {"y": X}, {}),)]
-)
-def test_a_proof_that_proves_nothing_is_damaged(cases):
-    with pytest.raises(ProofError, match="no cases, or no tolerances"):
-        Proof.from_bytes(dataclasses.replace(proof(), cases=cases).to_bytes())
 
 
 def test_of_a_folder_of_versions_the_highest_is_taken(tmp_path):
