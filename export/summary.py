@@ -9,7 +9,7 @@ from rich.text import Text
 
 from keras_norm.export import signature
 from keras_norm.export.checking.gap import moving_statistics
-from keras_norm.export.report.terminal import add_row, breakable, new_table
+from keras_norm.export.report.terminal import add_row, breakable, new_table, plain
 from keras_norm.walk import is_batch_norm, named_layers
 
 
@@ -22,7 +22,7 @@ def summary_tables(model: Any) -> Iterator[Any]:
     Yields:
         Things that rich can print.
     """
-    yield Text(f"Model {model.name}, {model.count_params():,} parameters")
+    yield plain(f"Model {model.name}, {model.count_params():,} parameters")
     columns = (Column(name, overflow="fold") for name in ("", "name", "shape", "dtype"))
     tensors = new_table("Inputs and outputs", *columns)
     for spec in signature.input_specs(model).values():

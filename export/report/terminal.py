@@ -16,6 +16,7 @@ from keras_norm.export.results.artifact import ArtifactResult
 from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.results.gap import LayerStatistics
 from keras_norm.export.results.outcome import Outcome
+from keras_norm_verify import MOST_PRINTED, printable
 
 # What a property that applies can be.
 TESTED = ("pass", "differs", "fail")
@@ -38,18 +39,19 @@ def report_tables(report: Outcome) -> Iterator[Any]:
     Yields:
         Things that rich can print.
     """
-    yield Text(report.verdict, style=STYLES["pass" if report.passed else "fail"])
+    yield plain(report.verdict, STYLES["pass" if report.passed else "fail"])
     for failure in report.failures:
-        line = Text.assemble((failure.subject, "bold"), f", {failure.check}: {failure.detail}")
-        yield Padding(line, (0, 0, 0, 2))
+        detail = plain(f", {failure.check}: {failure.detail}")
+        yield Padding(Text.assemble(plain(failure.subject, "bold"), detail), (0, 0, 0, 2))
     for warning in report.warnings:
-        yield Padding(Text(f"Note: {warning}", style="yellow"), (0, 0, 0, 2))
+        yield Padding(plain(f"Note: {warning}", "yellow"), (0, 0, 0, 2))
     yield ""
     if report.findings:
         yield Text("What to do", style="bold")
     for finding in report.findings:
-        subject, advice = (finding.subject, "bold"), (finding.advice, "cyan")
-        yield Padding(Text.assemble(subject, f": {finding.seen}. ", advice), (0, 0, 1, 2))
+        subject, advice = plain(finding.subject, "bold"), plain(finding.advice, "cyan")
+        line = Text.assemble(subject, plain(f": {finding.seen}. "), advice)
+        yield Padding(line, (0, 0, 1, 2))
     yield from _values(report)
     if report.keras.metrics:
         yield _metrics(report)
@@ -113,12 +115,20 @@ def new_table(title: str, *columns: str | Column) -> Table:
     )
 
 
+def plain(text: str, style: str = "") -> Text:
+    """A text with names, which are shown as they are.
+
+    Brackets are no markup, and line breaks and escape sequences are shown as escapes.
+    """
+    return Text(printable(text, MOST_PRINTED), style)
+
+
 def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
-    """Add a row whose text is shown as it is: brackets in a name are no markup."""
-    table.add_row(*(Text(c) if isinstance(c, str) else c for c in cells), style=style)
+    """Add a row whose text is shown as by `plain`."""
+    table.add_row(*(plain(c) if isinstance(c, str) else c for c in cells), style=style)
 
 
-def breakable(path: str, width: int = 38, after: str = "/") -> str:
+def breakable(path: str, width: int = 38, after: str = "/") -> Text:
     """A layer's path with line breaks after its slashes, so that no name is cut in two.
 
     Args:
@@ -127,11 +137,12 @@ def breakable(path: str, width: int = 38, after: str = "/") -> str:
         after: the characters that a line may end with.
     """
     lines = [""]
-    for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", path):
+    shown = printable(path, MOST_PRINTED)
+    for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", shown):
         if lines[-1] and len(lines[-1]) + len(part) > width:
             lines.append("")
         lines[-1] += part
-    return "\n".join(lines)
+    return Text("\n".join(lines))
 
 
 def _values(report: Outcome) -> Iterator[Any]:
@@ -161,7 +172,8 @@ def _values(report: Outcome) -> Iterator[Any]:
                 place(worst, output.cases[output.worst_case]),
             )
     yield table
-    yield Text(f"{tolerances(report)}\n{smallest_tolerances(report)}\n", style="dim")
+    yield plain(tolerances(report), "dim")
+    yield Text.assemble(plain(smallest_tolerances(report), "dim"), "\n")
 
 
 def smallest_tolerances(report: Outcome) -> str:
@@ -211,11 +223,11 @@ def _properties(report: Outcome) -> Iterator[Any]:
     found = shared((r.name, tuple(_named(r, status) for status in TESTED)) for r in subjects)
     for names, cells in found:
         words = (Text(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
-        add_row(table, "\n".join(names), *words)
+        add_row(table, Text("\n").join(map(plain, names)), *words)
     yield table
     padding = report.keras.property("padding")
     if padding is not None and padding.status == "not applicable":
-        yield Text(f"Padding is not applicable: {padding.detail}\n", style="dim")
+        yield Text.assemble(plain(f"Padding is not applicable: {padding.detail}", "dim"), "\n")
 
 
 def _named(result: ArtifactResult, status: str) -> str:
@@ -248,7 +260,8 @@ def _outputs_gap(report: Outcome) -> Iterator[Any]:
     for output in gap.outputs:
         add_row(table, output.output, *map(number, (output.worst, output.mean, output.scale)))
     yield table
-    yield Text.assemble((gap.verdict, STYLES.get(gap.verdict, "yellow")), f": {gap.reason}\n")
+    verdict = plain(gap.verdict, STYLES.get(gap.verdict, "yellow"))
+    yield Text.assemble(verdict, plain(f": {gap.reason}"), "\n")
 
 
 def _layers_gap(report: Outcome) -> Iterator[Any]:
@@ -274,7 +287,7 @@ def _layers_gap(report: Outcome) -> Iterator[Any]:
     for paths, note in shared(
         (layer.path, layer.note) for layer in report.gap.layers if layer.note
     ):
-        yield Text(f"{note}: {', '.join(paths)}", style="dim")
+        yield plain(f"{note}: {', '.join(paths)}", "dim")
 
 
 def updates(layer: LayerStatistics) -> str:

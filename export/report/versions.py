@@ -7,7 +7,7 @@ from rich.table import Column
 from rich.text import Text
 
 from keras_norm.export.report.report import Printed
-from keras_norm.export.report.terminal import add_row, new_table, number
+from keras_norm.export.report.terminal import add_row, new_table, number, plain
 from keras_norm.export.results.changes import Changes, OutputChange
 
 # Flips from one class to another that are shown, and changed predictions.
@@ -28,17 +28,18 @@ class VersionReport(Printed, Changes):
         )
 
     def _tables(self) -> Iterator[Any]:
-        yield Text(f"Against {self.old}, on {self.samples} samples", style="bold")
-        yield Text(self.verdict)
+        yield plain(f"Against {self.old}, on {self.samples} samples", "bold")
+        yield plain(self.verdict)
         for name, outputs in self.versions:
             for output in outputs:
                 # Above the table, not its title: that would be no wider than the table is.
                 if output.flips:
-                    yield Text(f"\n{name}, {output.output}: from which class to which", "bold")
+                    title = f"{name}, {output.output}: from which class to which"
+                    yield Text.assemble("\n", plain(title, "bold"))
                     yield _flips(output)
                 if output.listed:
                     title = f"{name}, {output.output}: the predictions that changed most"
-                    yield Text(title, "bold")
+                    yield plain(title, "bold")
                     yield _listed(output)
 
 

@@ -378,13 +378,24 @@ def test_a_missing_package_names_the_extra_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_forges_no_line_of_a_printed_report(failing):
+    name = "a\nPASS: forged\x1b[31m\u202e[red]"
+    layers = tuple(dataclasses.replace(layer, path=name, note=name) for layer in failing.gap.layers)
+    artifacts = (artifact(name, EXPECTED + 0.25), artifact(name, EXPECTED, outputs=(), error=name))
+    gap = dataclasses.replace(failing.gap, layers=layers, reason=name)
+    text = printed(dataclasses.replace(failing, artifacts=artifacts, gap=gap, notes=(name,)), 300)
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert not any(line.lstrip().startswith("PASS") for line in text.splitlines())
+    assert r"a\nPASS: forged\x1b[31m\u202e[red]" in text
+
+
 def test_a_path_breaks_after_its_slashes_only():
     path = "bidirectional_2/backward_norm_simple_rnn_1/norm_simple_rnn_cell_1/kernel_norm"
-    lines = breakable(path, 42).split("\n")
+    lines = breakable(path, 42).plain.split("\n")
     assert "".join(lines) == path
     assert all(len(line) <= 42 for line in lines)
     assert lines[-1].endswith("kernel_norm")
-    assert breakable("a_name_of_its_own_that_is_far_too_long/gamma", 10).split("\n") == [
+    assert breakable("a_name_of_its_own_that_is_far_too_long/gamma", 10).plain.split("\n") == [
         "a_name_of_its_own_that_is_far_too_long/",
         "gamma",
     ]
