@@ -11,11 +11,13 @@ import importlib.metadata
 import logging
 import os
 import pathlib
+import re
 import signal
 import sys
 import tempfile
 import time
 import traceback
+import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -23,6 +25,15 @@ OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 INSISTENCE = 0.1  # seconds until an interrupt that was swallowed is raised again
 PATIENCE = 5.0  # seconds that an exception may be handled before it is raised there too
+
+# How a message names an argument in Python -> the option of the command line.
+OPTIONS = {
+    r"""\b(quantize|signature)=["'](\w+)["']""": r"--\1 \2",
+    r"\bsamples=(\{[^}]*\}|\w+)": "--samples FILE.npz",
+    r"\b(fused|step|warmup)=True": r"--\1",
+    r"\b(step|proof)=False": r"--no-\1",
+    r"\boverwrite=True": "--force",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,15 +60,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
     """The exit status of a command, and what there is to say of a refusal."""
-    if args.command == "verify":  # needs neither Keras nor this package
-        with interruptible():
-            import keras_norm_verify
+    with interruptible():
+        import keras_norm_verify
 
+        if args.command == "verify":  # needs neither Keras nor this package
             try:
                 return keras_norm_verify.report(args.file, args.proof), ""
             except keras_norm_verify.ProofError as error:
                 return WRONG_USE, str(error)
-    with interruptible():
+        try:
+            _require_inputs(args)
+        except (OSError, ValueError) as error:
+            return WRONG_USE, str(error)
         from keras_norm.export import commands, errors
     try:
         with interruptible():
@@ -78,10 +92,38 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         return WRONG_USE, _with_notes(error)
 
 
+def _require_inputs(args: argparse.Namespace) -> None:
+    """Raise OSError or ValueError for a path that a command cannot read.
+
+    It is asked before the package is imported, which takes seconds.
+    """
+    from keras_norm_verify import require_arrays, require_file, resolved
+
+    given = vars(args)
+    others = (*given.get("artifacts", ()), *given.get("versions", ()))
+    for path in (args.model, *map(pathlib.Path, others)):
+        if path.suffix != ".keras" and (path != args.model or args.command == "compare"):
+            resolved(path)
+            continue
+        require_file(path)
+        if not zipfile.is_zipfile(path):
+            raise ValueError(f"{path} is no Keras model: expected a .keras file.")
+    for name in ("data", "labels", "samples"):
+        paths = given.get(name) or []
+        for path in paths if isinstance(paths, list) else [paths]:
+            require_arrays(path)
+
+
 def _with_notes(error: Exception) -> str:
-    """What an error says, and what was noted of it."""
+    """What an error says, and what was noted of it, with options in place of Python arguments."""
     notes = getattr(error, "__notes__", [])
-    return ". ".join([str(error).rstrip("."), *notes]) if notes else str(error)
+    return _with_options(". ".join([str(error).rstrip("."), *notes]) if notes else str(error))
+
+
+def _with_options(text: str) -> str:
+    for argument, option in OPTIONS.items():
+        text = re.sub(argument, option, text)
+    return text
 
 
 def _import(module: str) -> None:
@@ -157,7 +199,7 @@ def quiet_native_logs() -> Iterator[None]:
     logger = logging.getLogger("keras_norm")
     with tempfile.TemporaryFile() as log, os.fdopen(os.dup(2), "w") as told:
         warnings = logging.StreamHandler(told)
-        warnings.setFormatter(logging.Formatter("keras-norm: %(message)s"))
+        warnings.setFormatter(_OneLine("keras-norm: %(message)s"))
         logger.addHandler(warnings)
         os.dup2(log.fileno(), 2)
         try:
@@ -173,9 +215,22 @@ def quiet_native_logs() -> Iterator[None]:
             os.close(terminal)
 
 
+class _OneLine(logging.Formatter):
+    """Writes a warning as one line, whatever names it holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _one_line(_with_options(super().format(record)))
+
+
 def _say(message: str, status: int) -> int:
-    print(f"keras-norm: {' '.join(message.split())}", file=sys.stderr)
+    print(f"keras-norm: {_one_line(message)}", file=sys.stderr)
     return status
+
+
+def _one_line(text: str) -> str:
+    from keras_norm_verify import MOST_PRINTED, printable
+
+    return printable(" ".join(text.split()), MOST_PRINTED)
 
 
 class _ArgumentsError(Exception):
@@ -225,9 +280,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
 
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
-        text = "arrays by input name; several are read one at a time"
+        text = "arrays by input name, or .npy for one input; several are read one at a time"
         npz(sub, "--data", text, required=True, nargs="+")
-        text = "labels by output name, for metrics: a file for each of the data"
+        text = "labels by output name, or .npy for one output: a file for each of the data"
         npz(sub, "--labels", text, nargs="+")
         sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report too")
         sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
@@ -240,7 +295,8 @@ def _parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="insist on a signature step, or leave it out; else it is where the model streams",
     )
-    text = "arrays by input name, which the files are run on, and int8 takes its scales from"
+    text = "arrays by input name, or .npy for one input: the files are run on them, and int8 takes "
+    text += "its scales from them"
     npz(export, "--samples", text)
     export.add_argument(
         "--no-proof", dest="proof", action="store_false", help="write no cases for verify"
@@ -289,7 +345,7 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--proof", metavar="FILE.npz", help="where its cases are, if elsewhere")
 
     recalibrate = command("recalibrate", "recompute moving statistics from data")
-    npz(recalibrate, "--data", "arrays by input name", required=True)
+    npz(recalibrate, "--data", "arrays by input name, or .npy for one input", required=True)
     recalibrate.add_argument(
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )

@@ -4,7 +4,6 @@ import argparse
 import os
 import pathlib
 import re
-import zipfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from keras_norm.export.checking.check import check as check_model
 from keras_norm.export.checking.versions import compare_versions
 from keras_norm.export.comparing.cases import read_samples
 from keras_norm.export.comparing.cost import file_size, readable_size
-from keras_norm.export.comparing.data import read_npz
+from keras_norm.export.comparing.data import read_inputs
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.exporting.saved_model import export_saved_model, require_replaceable
 from keras_norm.export.exporting.staging import missing_folders, remove_empty, replace_text, staged
@@ -29,7 +28,16 @@ from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.export.summary import summary_tables
 from keras_norm.keras_internals import reason
 from keras_norm.recalibrate import recalibrate as recalibrate_model
-from keras_norm_verify import BESIDE
+from keras_norm_verify import BESIDE, MOST_PRINTED, printable
+
+# What Keras says of a layer, a function, a constraint and the like that it does not know.
+UNREGISTERED = re.compile(
+    r"(?:Could not locate class |Could not locate function |Cannot deserialize object of type "
+    r"|Could not interpret [\w ]+ identifier: .*?'class_name': (?:'function', 'config': )?)"
+    r"['`]([^'`]+)['`]"
+)
+# And of a lambda: of a Lambda layer, and of one that is an activation.
+LAMBDA = re.compile(r"a Python lambda|function identifier: \{'value'")
 
 
 def export(args: argparse.Namespace) -> None:
@@ -62,8 +70,8 @@ def export(args: argparse.Namespace) -> None:
         require_replaceable(target, args.version)
     if args.warmup:
         require("serving")
-    samples = read_npz(args.samples) if args.samples else None
     model = _load_model(args.model)
+    samples = read_inputs(args.samples, input_specs(model)) if args.samples else None
     made, replaces = missing_folders(folder), tflite.exists()
     written: list[pathlib.Path] = []
     try:
@@ -106,7 +114,8 @@ def export(args: argparse.Namespace) -> None:
         raise
     for path in reversed(written):
         signatures = (SavedModelFile(path) if path.is_dir() else read_tflite(path)).signatures
-        print(f"{path}  {readable_size(file_size(path))}  {', '.join(signatures)}")
+        name = printable(str(path), MOST_PRINTED)
+        print(f"{name}  {readable_size(file_size(path))}  {', '.join(signatures)}")
 
 
 def check(args: argparse.Namespace) -> bool:
@@ -167,13 +176,13 @@ def recalibrate(args: argparse.Namespace) -> None:
         raise UsageError(f"--to names a .keras file. Received: {args.to}.")
     if args.to.exists():
         raise UsageError(f"{args.to} exists and is never overwritten; choose another --to.")
-    data = read_npz(args.data)
     model = _load_model(args.model)
-    arrays = read_samples(input_specs(model), data).arrays
+    specs = input_specs(model)
+    arrays = read_samples(specs, read_inputs(args.data, specs)).arrays
     batches = recalibrate_model(model, pack_inputs(model, arrays))
     with staged(args.to) as file:
         model.save(file)
-    print(f"{args.to}  {batches} batches")
+    print(f"{printable(str(args.to), MOST_PRINTED)}  {batches} batches")
 
 
 def inspect(args: argparse.Namespace) -> None:
@@ -220,20 +229,23 @@ def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:
 
 
 def _load_model(path: pathlib.Path) -> Any:
-    if not path.is_file():
-        raise UsageError(f"{path} is a folder." if path.is_dir() else f"{path}: no such file.")
-    if not zipfile.is_zipfile(path):
-        raise UsageError(f"{path} is no Keras model: expected a .keras file.")
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     # Keras raises whatever its parsers raise; all of it means that this file cannot be used.
     except Exception as error:
         text = " ".join(reason(error).split())
-        if unknown := re.search(r"Could not locate class '([^']+)'", text):
+        if unknown := UNREGISTERED.search(text):
+            name = printable(unknown[1])
             text = (
-                f"its layer {unknown[1]} is not registered. Keras' and keras_norm's are; for "
-                "another, say which module defines it: keras-norm --import MODULE ..."
+                f"{name} is not registered. Name the module that registers it: keras-norm --import "
+                "MODULE COMMAND. If it was not registered when the model was saved, that module "
+                f"sets keras.saving.get_custom_objects()['{name}']."
             )
-        elif "Lambda" in text:
-            text = "it holds a Lambda layer, whose code safe mode does not run."
+        elif LAMBDA.search(text):
+            text = (
+                "it holds a lambda, and safe mode runs no code of a file. Build the model with a "
+                "registered layer or function instead (keras.saving.register_keras_serializable), "
+                "and name its module: keras-norm --import MODULE COMMAND. Or export in Python, "
+                "where the model was built: keras_norm.export.export_saved_model(model, path)."
+            )
         raise UsageError(f"{path} cannot be loaded: {text}") from error

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import os
 import pathlib
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.comparing.cases import Samples, read_samples
+from keras_norm_verify import require_arrays
 
 # Most samples that are held, and run in training mode, at once: their mean is then off by 0.03
 # standard deviations.
@@ -45,8 +45,9 @@ class Data:
     Args:
         specs: input specs by input name.
         data: arrays (samples, ...) by input name, or one array for one input; a .npz file of such
-            arrays by name, or several; or a `tf.data.Dataset` or `keras.utils.PyDataset` of
-            batches x, (x, y) or (x, y, weights): the labels are y, and no weights are used.
+            arrays by name, a .npy file for one input, or several files; or a `tf.data.Dataset` or
+            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights): the labels are y, and
+            no weights are used.
         labels: of arrays: arrays by output name, or one for one output. Of files: as many files.
         by_file: whether samples are counted in their file where there is only one too.
         ordered: whether inputs and outputs have an order, as a Keras model's have; else several are
@@ -121,10 +122,10 @@ class Data:
             several = self.by_file or len(self.files) > 1
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
-                y = None if self.of_files is None else read_npz(self.of_files[k])
+                y = None if self.of_files is None else read_arrays(self.of_files[k])
                 # Namesakes in two folders need the whole path.
                 name = file.name if names.count(file.name) == 1 else str(file)
-                yield name if several else "", read_npz(file), y
+                yield name if several else "", read_inputs(file, self.specs), y
         elif _is_batched(self.data):
             for batch in _batches(self.data):
                 x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
@@ -133,26 +134,41 @@ class Data:
             yield "", self.data, self.labels
 
 
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a .npz file by name; nothing in it is executed.
+def read_inputs(path: Path, specs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Read a model's inputs from a .npz file, or its one input from a .npy file.
+
+    Args:
+        path: the file.
+        specs: input specs by input name.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        IsADirectoryError: it is a folder.
+        OSError, ValueError: as `read_arrays`; or one array for several inputs.
+    """
+    loaded = read_arrays(path)
+    if isinstance(loaded, dict):
+        return loaded
+    if len(specs) > 1:
+        names = ", ".join(f"{name}=..." for name in specs)
+        raise ValueError(
+            f"{path} holds one array, and the model has {len(specs)} inputs. Write a .npz file: "
+            f"numpy.savez(file, {names})."
+        )
+    return dict.fromkeys(specs, loaded)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray] | np.ndarray:
+    """Read the arrays of a .npz file by name, or the array of a .npy file; nothing is executed.
+
+    Raises:
+        OSError: there is no such file, it is a folder, or it cannot be read.
         ValueError: it is something else, or damaged.
     """
     path = pathlib.Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder. Give the .npz files in it.")
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file.")
-    if not zipfile.is_zipfile(path):
-        raise ValueError(
-            f"{path} is no .npz file; write one by numpy.savez(file, input_name=array)."
-        )
+    require_arrays(path)
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
     # Whatever a damaged archive makes of its parsers; a header may claim what no memory holds.
     except Exception as error:
         raise ValueError(f"{path} cannot be read: {error}") from error

@@ -40,8 +40,8 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
     if not isinstance(labels, Mapping):
         if len(outputs) != 1:
             raise ValueError(
-                f"The model has {len(outputs)} outputs: give labels as a dict of arrays by name "
-                f"({names}). Received: {type(labels).__name__}."
+                f"The model has {len(outputs)} outputs: give labels by name ({names}), as a dict "
+                f"of arrays or a .npz file. Received: {type(labels).__name__}."
             )
         labels = {next(iter(outputs)): labels}
     if not labels or not set(labels) <= set(outputs):

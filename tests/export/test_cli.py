@@ -3,7 +3,9 @@ import json
 import logging
 import os
 import pathlib
+import re
 import signal
+import subprocess
 import sys
 import time
 import zipfile
@@ -39,6 +41,8 @@ def folder(tmp_path_factory):
     data = np.random.default_rng(0).normal(size=(8, 3, 3)).astype("float32")
     np.savez(folder / "data.npz", x=data)
     np.savez(folder / "labels.npz", y=np.arange(8) % 2)
+    np.save(folder / "data.npy", data)
+    np.save(folder / "labels.npy", np.arange(8) % 2)
     lstm = keras_norm.BatchNormLSTM(4, max_timesteps=5, name="lstm")
     digits = keras.Model(inputs, keras.layers.Dense(2, name="y")(lstm(inputs)), name="digits")
     digits(data, training=True)
@@ -227,11 +231,14 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         ),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
-            "give samples=",
+            "--quantize int8 takes the scale of every activation from data: give --samples FILE",
         ),
         (("export", "{}/digits.keras", "--to", "{}/q", "--tflite", "--fused"), "cannot be fused"),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
-        (("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"), "does not exist"),
+        (
+            ("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"),
+            "nowhere: no such file",
+        ),
         (("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"), "neither"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
@@ -273,13 +280,136 @@ def test_an_unregistered_layer_is_named(run, tmp_path):
         for name, content in entries.items():
             changed.writestr(name, content)
     message = refused(run("inspect", tmp_path / "unknown.keras"))
-    assert "layer Unknown is not registered" in message
+    assert "Unknown is not registered" in message
 
 
-def test_a_lambda_is_refused_by_safe_mode(run, tmp_path):
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x)])
-    model.save(tmp_path / "lambda.keras")
-    assert "safe mode" in refused(run("inspect", tmp_path / "lambda.keras"))
+class TheirConstraint(keras.constraints.Constraint):
+    def __call__(self, w):
+        return w
+
+
+class TheirRegularizer(keras.regularizers.Regularizer):
+    def __call__(self, w):
+        return 0.0
+
+    def get_config(self):
+        return {}
+
+
+class TheirInitializer(keras.initializers.Initializer):
+    def __call__(self, shape, dtype=None):
+        return keras.ops.ones(shape, dtype)
+
+
+def their_activation(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("argument", "theirs"),
+    [
+        ("kernel_constraint", TheirConstraint),
+        ("kernel_regularizer", TheirRegularizer),
+        ("kernel_initializer", TheirInitializer),
+        ("activation", their_activation),
+    ],
+)
+def test_what_is_not_registered_is_named_with_the_option_that_imports_it(
+    run, tmp_path, monkeypatch, argument, theirs
+):
+    given = theirs if argument == "activation" else theirs()
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, **{argument: given})]).save(
+        tmp_path / "m.keras"
+    )
+    message = refused(run("inspect", tmp_path / "m.keras"))
+    assert f"{theirs.__name__} is not registered" in message
+    assert "keras-norm --import MODULE COMMAND" in message
+    # What the message says to do.
+    (name,) = re.findall(r"sets keras\.saving\.get_custom_objects\(\)\['(\w+)'\]", message)
+    monkeypatch.setitem(keras.saving.get_custom_objects(), name, theirs)
+    assert run("inspect", tmp_path / "m.keras")[0] == 0
+
+
+@pytest.mark.filterwarnings("ignore:The object being serialized includes a `lambda`")
+@pytest.mark.parametrize(
+    "layer",
+    [keras.layers.Lambda(lambda x: x), keras.layers.Dense(2, activation=lambda x: x)],
+    ids=["layer", "activation"],
+)
+def test_a_lambda_is_refused_by_safe_mode_with_two_ways_out(run, tmp_path, layer):
+    keras.Sequential([keras.Input((3,)), layer]).save(tmp_path / "lambda.keras")
+    message = refused(run("inspect", tmp_path / "lambda.keras"))
+    assert "safe mode" in message
+    assert "keras-norm --import MODULE COMMAND" in message
+    assert "keras_norm.export.export_saved_model(model, path)" in message
+    assert "safe_mode=False" not in message
+
+
+def test_a_npy_file_is_enough_for_one_input(run, tmp_path):
+    check = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npy")
+    status, out, _ = run(*check, "--labels", "{}/labels.npy")
+    assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
+    export = ("export", "{}/model.keras", "--to", tmp_path / "out", "--samples", "{}/data.npy")
+    assert run(*export)[0] == 0
+    x, z = keras.Input((None, 3), name="x"), keras.Input((None, 3), name="z")
+    keras.Model([x, z], x + z).save(tmp_path / "two.keras")
+    for command in (
+        ("check", tmp_path / "two.keras", "{}/right", "--data", "{}/data.npy"),
+        ("export", tmp_path / "two.keras", "--to", tmp_path / "two", "--samples", "{}/data.npy"),
+        ("recalibrate", tmp_path / "two.keras", "--data", "{}/data.npy", "--to", "new.keras"),
+    ):
+        assert "holds one array, and the model has 2 inputs" in refused(run(*command))
+
+
+def test_a_missing_file_is_said_before_the_package_is_imported(folder):
+    """Importing TensorFlow takes seconds."""
+    commands = [
+        ("inspect", "{}/nowhere.keras"),
+        ("inspect", "{}/data.npy"),
+        ("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"),
+        ("check", "{}/model.keras", "{}/right", "--data", "{}/nowhere.npz"),
+        (*CHECK, "--labels", "{}/nowhere.npz"),
+        ("compare", "{}/right", "{}/nowhere", "--data", "{}/data.npz"),
+        ("compare", "{}/nowhere.keras", "{}/right", "--data", "{}/data.npz"),
+        ("recalibrate", "{}/model.keras", "--data", "{}/right", "--to", "{}/new.keras"),
+        ("export", "{}/model.keras", "--to", "{}/q", "--samples", "{}/right/saved_model.pb"),
+    ]
+    arguments = [[argument.format(folder) for argument in command] for command in commands]
+    script = (
+        "import sys\n"
+        "sys.modules['keras'] = sys.modules['tensorflow'] = None\n"
+        "import keras_norm_cli\n"
+        f"print([keras_norm_cli.main(arguments) for arguments in {arguments}])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == [str([2] * len(commands))], done.stderr
+
+
+NAME = "a\nPASS: forged\x1b[31m\u202e[red]"
+
+
+def test_names_are_printed_as_they_are(run, tmp_path):
+    """Line breaks, escape sequences and markup in a name change nothing on the terminal."""
+    inputs = keras.Input((3,), name="x")
+    norm = keras_norm.LayerNormalization(name=NAME)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y")(norm(inputs)), name=NAME)
+    model.save(tmp_path / "m.keras")
+    status, out, err = run("inspect", tmp_path / "m.keras")
+    assert (status, err) == (0, "")
+    assert out.startswith(r"Model a\nPASS: forged\x1b[31m\u202e[red], ")
+    assert all(character.isprintable() for character in out.replace("\n", ""))
+    assert not any(line.startswith("PASS") for line in out.splitlines())
+    with zipfile.ZipFile(tmp_path / "m.keras") as saved:
+        entries = {name: saved.read(name) for name in saved.namelist()}
+    entries["config.json"] = entries["config.json"].replace(b"LayerNormalization", b"Unknown")
+    entries["config.json"] = entries["config.json"].replace(
+        b"Unknown", json.dumps(NAME)[1:-1].encode()
+    )
+    with zipfile.ZipFile(tmp_path / "m.keras", "w") as changed:
+        for name, content in entries.items():
+            changed.writestr(name, content)
+    said = refused(run("inspect", tmp_path / "m.keras"))
+    assert all(character.isprintable() for character in said.replace("\n", ""))
 
 
 def test_a_missing_report_package_names_the_extra(run, tmp_path, monkeypatch):
@@ -449,9 +579,9 @@ def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp
 
 def test_warnings_reach_the_terminal_and_native_logs_do_not(capfd):
     with keras_norm_cli.quiet_native_logs():
-        logging.getLogger("keras_norm.export").warning("the layers of Keras")
+        logging.getLogger("keras_norm.export").warning("the layers\n\x1b[2K of samples={name: x}")
         os.write(2, b"native")
-    assert capfd.readouterr().err == "keras-norm: the layers of Keras\n"
+    assert capfd.readouterr().err == "keras-norm: the layers \\x1b[2K of --samples FILE.npz\n"
 
 
 def test_the_version_is_shown(run, capfd):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.comparing import data as data_module
-from keras_norm.export.comparing.data import Data, read_npz
+from keras_norm.export.comparing.data import Data, read_arrays, read_inputs
 from keras_norm.export.comparing.metrics import read_labels
 from keras_norm.export.signature import TensorSpec
 
@@ -154,11 +154,32 @@ def test_data_that_cannot_be_read_are_refused(data, labels, message):
         Data(SPECS, data, labels).first()
 
 
+def test_a_npy_file_is_the_data_of_one_input_and_the_labels_of_one_output(tmp_path):
+    for name, array in (("x", X), ("y", Y)):
+        np.save(tmp_path / f"{name}.npy", array)
+    x, y = joined(Data(SPECS, tmp_path / "x.npy", tmp_path / "y.npy"))
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_a_npy_file_is_refused_for_several_inputs(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    message = r"x\.npy holds one array, and the model has 2 inputs.*savez\(file, x=\.\.\., keep="
+    with pytest.raises(ValueError, match=message):
+        read_inputs(tmp_path / "x.npy", TWO)
+
+
+def test_no_pickle_in_a_npy_file_is_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match=r"x\.npy cannot be read"):
+        read_arrays(tmp_path / "x.npy")
+
+
 def test_a_file_that_is_missing_or_something_else_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npz: no such file"):
         Data(SPECS, tmp_path / "nowhere.npz").first()
     (tmp_path / "text.npz").write_text("rows")
-    with pytest.raises(ValueError, match=r"is no \.npz file"):
+    with pytest.raises(ValueError, match=r"is no \.npz or \.npy file"):
         Data(SPECS, tmp_path / "text.npz").first()
 
 
@@ -171,4 +192,4 @@ def test_a_file_with_any_byte_changed_is_read_or_refused_in_words(tmp_path):
         broken[place] ^= int(rng.integers(1, 256))
         file.write_bytes(bytes(broken))
         with contextlib.suppress(ValueError):
-            read_npz(file)
+            read_arrays(file)
