@@ -57,10 +57,15 @@ class Measured:
 
         norm.call = calling
 
+    @property
+    def variables(self) -> tuple[Any, Any, Any]:
+        """Count, mean and variance."""
+        return self.count, self.mean, self.variance
+
     def reset(self) -> None:
         """Forget what was measured."""
-        for variable in (self.count, self.mean, self.variance):
-            variable.assign(ops.zeros_like(variable))
+        for variable in self.variables:
+            variable.assign(np.zeros(variable.shape))
 
     def _add(self, *new: Any) -> None:
         self.called = True

@@ -1,12 +1,13 @@
 """Recompute the moving statistics of batch normalizations from data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.keras_internals import reason
@@ -102,17 +103,13 @@ class Recalibrator:
                 setattr(copy, option, value)
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
-        self._seeds = [(seed, np.array(seed)) for seed in seeds]
+        self._seeds = [(seed, ops.convert_to_numpy(seed)) for seed in seeds]
         self._measured = [(*own, Measured(copy)) for own, (_, copy) in pairs]
         self._statistics = [v for _, (_, copy) in pairs for v in copy.non_trainable_variables]
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
-        self._run = partial(self._clone, training=True)
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            self._run = tf.function(self._run, autograph=False, reduce_retracing=True)
+        self._run = self._compiled()
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
         """Recalibrate the model as it is now, and give the number of batches used."""
@@ -131,7 +128,7 @@ class Recalibrator:
         fixed = inputs[0].shape[0] if inputs else None
         for x in islice(_batches(self._model, data, fixed), steps):
             try:
-                self._run(x)
+                self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
             except Exception as error:  # whatever a layer raises: an id beyond an embedding's, say
                 why = reason(error).split("\n")[0]
                 raise ValueError(f"The model does not take the data: {why}") from error
@@ -145,6 +142,30 @@ class Recalibrator:
         for pool in pools:
             pool.assign()
         return used
+
+    def _compiled(self) -> Callable[[Any], Any]:
+        """Compile one training call of the clone, as the backend's `fit` would."""
+        run = partial(self._clone, training=True)
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            return tf.function(run, autograph=False, reduce_retracing=True)
+        if keras.backend.backend() == "jax":
+            self._require_unrolled()
+            measured = [v for *_, found in self._measured for v in found.variables]
+            return _compiled_by_jax(run, [*self._clone.variables, *measured])
+        return run
+
+    def _require_unrolled(self) -> None:
+        """Refuse cells in loops of Keras, where JAX drops what a step assigns."""
+        for path, layer in named_layers(self._clone):
+            loop = type(layer) is keras.layers.RNN and not layer.unroll
+            if loop and any(norm.trainable for _, norm in batch_norms(layer)):
+                raise ValueError(
+                    f"On JAX the cell of layer {path!r}, a keras.layers.RNN, cannot update its "
+                    "statistics. Set unroll=True, or use a layer such as BatchNormLSTM, or "
+                    "recalibrate with KERAS_BACKEND=tensorflow."
+                )
 
 
 class _Pool:
@@ -198,6 +219,24 @@ class _Pool:
             give(layer.update_count, self.batches)
 
 
+def _compiled_by_jax(run: Callable[[Any], Any], variables: list[Any]) -> Callable[[Any], None]:
+    """Compile a call and the assignments that it makes to `variables`."""
+    import jax
+
+    @jax.jit
+    def compute(values: list[Any], x: Any) -> list[Any]:
+        with keras.StatelessScope(list(zip(variables, values, strict=True))) as scope:
+            run(x)
+        return [scope.get_current_value(variable) for variable in variables]
+
+    def run_and_assign(x: Any) -> None:
+        values = compute([variable.value for variable in variables], x)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+    return run_and_assign
+
+
 def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
     """The inputs of each batch, where it is fixed all of that size."""
     several = isinstance(getattr(model, "input", None), list | tuple)
@@ -211,7 +250,7 @@ def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
     one = isinstance(data, Mapping) or hasattr(data, "__array__")
     listed = several and isinstance(data, list | tuple)
     if one or (listed and all(hasattr(array, "__array__") for array in data)):
-        arrays = keras.tree.map_structure(np.asarray, data)
+        arrays = keras.tree.map_structure(_as_numpy, data)
         size, rows = fixed or BATCH, len(keras.tree.flatten(arrays)[0])
         for start in range(0, rows // fixed * fixed if fixed else rows, size):
             yield keras.tree.map_structure(lambda a, s=start: a[s : s + size], arrays)
@@ -220,3 +259,7 @@ def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
         data = map(data.__getitem__, range(data.num_batches))  # it answers every index
     for batch in data:
         yield keras.utils.unpack_x_y_sample_weight(batch)[0]
+
+
+def _as_numpy(array: Any) -> np.ndarray:
+    return np.asarray(array if isinstance(array, np.ndarray) else ops.convert_to_numpy(array))
