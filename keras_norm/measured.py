@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.ops.moments import statistics_dtype
 
 
 class Measured:
@@ -30,8 +31,11 @@ class Measured:
     """
 
     def __init__(self, norm: Any) -> None:
+        # Half precision, to which Keras casts what a layer reads, has 3 digits and ends at 65,504.
+        dtype = statistics_dtype(norm.moving_mean.dtype)
+
         def zeros(shape: Any) -> keras.Variable:
-            return keras.Variable(np.zeros(shape), dtype=norm.moving_mean.dtype, trainable=False)
+            return keras.Variable(np.zeros(shape), dtype=dtype, trainable=False, autocast=False)
 
         shape = norm.moving_mean.shape
         self.called = False

@@ -457,3 +457,14 @@ def test_data_of_another_shape_are_refused_in_one_line():
     model = batch_norm_model(keras_norm.BatchNormalization())
     with pytest.raises(ValueError, match=r"not take the data: Input 0 .* shape \(32, 3\)$"):
         keras_norm.recalibrate(model, X[:, :3])
+
+
+@pytest.mark.parametrize("package", [keras_norm, keras.layers])
+def test_statistics_keep_their_digits_under_mixed_float16(package):
+    """The layer gets inputs in float16; variances beyond its range are finite in float32."""
+    layer = package.BatchNormalization(dtype="mixed_float16")
+    x = (200.0 * X).astype("float16")
+    keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), layer]), x.astype("float32"))
+    assert np.max(layer.moving_variance) > np.finfo("float16").max
+    # Keras computes mean and variance in float16 where it reduces.
+    assert_has_statistics_of(layer, x, rtol=1e-5 if package is keras_norm else 1e-3)
