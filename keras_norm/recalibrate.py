@@ -1,5 +1,8 @@
 """Recompute the moving statistics of batch normalizations from data."""
 
+import contextlib
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -46,6 +49,8 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
     sequences that begin alike, the variance without it would be 0, and inference would magnify
     rounding by 1 / sqrt(epsilon).
 
+    An error leaves the model as it was. Ctrl-C leaves all statistics old, or all new.
+
     Args:
         model: a built model that can be rebuilt from its config.
         data: an array or tensor, a dict of them, or, for a model that takes a list of inputs, a
@@ -61,7 +66,7 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
         TypeError: `model` is something else.
         ValueError: there is no batch, or none with two sequences where statistics of timesteps need
             them; a statistic is not finite; the data may be (x, y), are ragged, or do not fit; all
-            batch normalizations are frozen; the model cannot be rebuilt. It is then as it was.
+            batch normalizations are frozen; the model cannot be rebuilt.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -139,8 +144,7 @@ class Recalibrator:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
         for pool in pools:
             pool.require_statistics()
-        for pool in pools:
-            pool.assign()
+        _assign_all([pair for pool in pools for pair in pool.new_statistics()])
         return used
 
     def _compiled(self) -> Callable[[Any], Any]:
@@ -201,22 +205,22 @@ class _Pool:
                 "finite data, to a model whose weights are finite; it was left as it was."
             )
 
-    def assign(self) -> None:
-        """Give the layer its statistics, where some batch reached them."""
-
-        def give(variable: Any, value: Any) -> None:
-            reached = self.batches > 0 if value is self.batches else self.count > 0
-            variable.assign(np.where(reached, value, np.asarray(variable)))
-
-        layer, variance = self.layer, self.variance
+    def new_statistics(self) -> list[tuple[Any, np.ndarray]]:
+        """Pair the layer's variables with their new values; rows without data keep the old ones."""
+        layer, variance, reached = self.layer, self.variance, self.count > 0
         if getattr(layer, "unbiased_variance", False):
             variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)
-        give(layer.moving_mean, self.mean)
-        give(layer.moving_variance, variance)
+        found = [
+            (layer.moving_mean, self.mean, reached),
+            (layer.moving_variance, variance, reached),
+        ]
         if getattr(layer, "moving_stddev", None) is not None:
-            give(layer.moving_stddev, np.sqrt(variance + layer.epsilon))
+            found.append((layer.moving_stddev, np.sqrt(variance + layer.epsilon), reached))
         if getattr(layer, "update_count", None) is not None:
-            give(layer.update_count, self.batches)
+            found.append((layer.update_count, self.batches, self.batches > 0))
+        return [
+            (variable, np.where(rows, new, np.asarray(variable))) for variable, new, rows in found
+        ]
 
 
 def _compiled_by_jax(run: Callable[[Any], Any], variables: list[Any]) -> Callable[[Any], None]:
@@ -235,6 +239,36 @@ def _compiled_by_jax(run: Callable[[Any], Any], variables: list[Any]) -> Callabl
             variable.assign(value)
 
     return run_and_assign
+
+
+def _assign_all(values: list[tuple[Any, np.ndarray]]) -> None:
+    """Assign all values or, after an error or an interrupt, none."""
+    before = [(variable, ops.convert_to_numpy(variable)) for variable, _ in values]
+    with _interrupts_wait():
+        try:
+            for variable, value in values:
+                variable.assign(value)
+        except BaseException:
+            for variable, value in before:
+                variable.assign(value)
+            raise
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Handle Ctrl-C at the end of the block. Python handles it in the main thread alone."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received = []
+    signal.signal(signal.SIGINT, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:

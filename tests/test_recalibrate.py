@@ -1,3 +1,6 @@
+import itertools
+import signal
+
 import keras
 import numpy as np
 import pytest
@@ -468,3 +471,103 @@ def test_statistics_keep_their_digits_under_mixed_float16(package):
     assert np.max(layer.moving_variance) > np.finfo("float16").max
     # Keras computes mean and variance in float16 where it reduces.
     assert_has_statistics_of(layer, x, rtol=1e-5 if package is keras_norm else 1e-3)
+
+
+def before_assignment(monkeypatch, variables, number, action):
+    """Act just before the assignment of this number to any of these variables."""
+    assign, counted = keras.Variable.assign, itertools.count(1)
+    ids = {id(variable) for variable in variables}
+
+    def assign_or_act(variable, value):
+        if id(variable) in ids and next(counted) == number:
+            action()
+        return assign(variable, value)
+
+    monkeypatch.setattr(keras.Variable, "assign", assign_or_act)
+
+
+@pytest.fixture
+def statistics():
+    """Two layers' statistics, a recalibrator of them, and the signal handler of a terminal."""
+    layers = [keras_norm.BatchNormalization() for _ in range(2)]
+    recalibrator = Recalibrator(keras.Sequential([keras.Input((4,)), *layers]))
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield [v for layer in layers for v in layer.non_trainable_variables], recalibrator
+    signal.signal(signal.SIGINT, handler)
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+def assert_initial(variables):
+    for variable, value in zip(variables, [0.0, 1.0, 0.0, 1.0], strict=True):
+        np.testing.assert_array_equal(variable, np.full(4, value))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_error_while_statistics_are_assigned_restores_all(statistics, monkeypatch, error):
+    variables, recalibrator = statistics
+
+    def fail():
+        raise error
+
+    for number in range(1, 5):
+        with monkeypatch.context() as patch:
+            before_assignment(patch, variables, number, fail)
+            with pytest.raises(error):
+                recalibrator(X)
+        assert_initial(variables)
+
+
+def test_ctrl_c_waits_until_all_statistics_are_assigned(statistics, monkeypatch):
+    variables, recalibrator = statistics
+    before_assignment(monkeypatch, variables, 2, lambda: [interrupt() for _ in range(3)])
+    with pytest.raises(KeyboardInterrupt):
+        recalibrator(X)
+    np.testing.assert_allclose(variables[0], X.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(variables[1], X.var(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(variables[2], 0.0, atol=1e-5)
+    np.testing.assert_allclose(variables[3], X.var(axis=0) / (X.var(axis=0) + 1e-3), rtol=1e-4)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_while_statistics_are_restored_waits_too(statistics, monkeypatch):
+    variables, recalibrator = statistics
+
+    def fail():
+        before_assignment(monkeypatch, variables, 2, interrupt)
+        raise MemoryError
+
+    before_assignment(monkeypatch, variables, 3, fail)
+    with pytest.raises(KeyboardInterrupt):
+        recalibrator(X)
+    assert_initial(variables)
+
+
+def test_ctrl_c_while_data_run_leaves_the_model_as_it_was(statistics):
+    variables, recalibrator = statistics
+
+    def batches():
+        yield X
+        interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        recalibrator(batches())
+    assert_initial(variables)
+
+
+def test_only_statistics_change():
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.GaussianNoise(0.1),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(3),
+            keras_norm.BatchNormalization(debias=True),
+        ]
+    )
+    before = {v.path: keras.ops.convert_to_numpy(v) for v in model.variables}
+    keras_norm.recalibrate(model, X)
+    changed = {v.name for v in model.variables if (before[v.path] != np.asarray(v)).any()}
+    assert changed == {"moving_mean", "moving_variance", "update_count"}
