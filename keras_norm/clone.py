@@ -2,11 +2,13 @@
 
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
 
 from keras_norm.keras_internals import reason
+from keras_norm.time_distributed import apply_to_rows
 from keras_norm.walk import batch_norms, is_batch_norm, named_layers
 
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
@@ -29,6 +31,10 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
         ValueError: the model cannot be rebuilt, or a layer of the user's own draws dropout.
     """
     clone = rebuilt(model)
+    for _, layer in named_layers(clone):
+        if isinstance(layer, keras.layers.TimeDistributed):
+            # Wrong in a graph with a dynamic time, in which recalibration runs the clone.
+            vars(layer)["call"] = partial(apply_to_rows, layer)
     for (_, own), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
         copy.trainable = own.trainable  # a slot's is in no config
     silent = [layer for _, layer in named_layers(clone) if _silence(layer, noise)]

@@ -227,6 +227,14 @@ def test_a_norm_at_every_timestep_has_the_statistics_of_all():
     assert_has_statistics_of(layer, x)
 
 
+def test_a_norm_at_every_timestep_has_the_statistics_of_all_lengths():
+    layer = keras_norm.BatchNormalization()
+    model = keras.Sequential([keras.Input((None, 4)), keras.layers.TimeDistributed(layer)])
+    batches = [RNG.normal(size=(10, n, 4)).astype("float32") + n for n in (3, 5, 2)]
+    keras_norm.recalibrate(model, batches)
+    assert_has_statistics_of(layer, np.concatenate([b.reshape(-1, 4) for b in batches]))
+
+
 def test_timesteps_of_a_cell_that_share_a_row_are_pooled():
     cell = keras_norm.BatchNormSimpleRNNCell(4, max_timesteps=2)
     x = RNG.normal(size=(64, 6, 3)) + 5 * np.arange(6)[:, None]
