@@ -1,6 +1,7 @@
 """Recompute the moving statistics of batch normalizations from data."""
 
 import contextlib
+import reprlib
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from keras import ops
 
 from keras_norm.clone import measuring_clone
 from keras_norm.keras_internals import reason
+from keras_norm.layers.inputs import is_int
 from keras_norm.measured import Measured, pooled
 from keras_norm.walk import batch_norms, named_layers
 
@@ -57,16 +59,17 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
             list or tuple of them, cut into batches of 32, or of the size that a stateful model has
             (what is left over fills none then, and is not used); or an iterable of batches, such as
             a tf.data.Dataset or keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
-        steps: number of batches to use; None for all.
+        steps: number of batches to use; None for all. Endless data need it.
 
     Returns:
         The number of batches used.
 
     Raises:
-        TypeError: `model` is something else.
+        TypeError: `model` is no model, or `data` is neither arrays nor an iterable.
         ValueError: there is no batch, or none with two sequences where statistics of timesteps need
-            them; a statistic is not finite; the data may be (x, y), are ragged, or do not fit; all
-            batch normalizations are frozen; the model cannot be rebuilt.
+            them; the data end before `steps`, or never; the inputs differ in rows; a statistic is
+            not finite; the data may be (x, y), are ragged, or do not fit; all batch normalizations
+            are frozen; the model cannot be rebuilt.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -92,6 +95,11 @@ class Recalibrator:
     def __init__(self, model: keras.Model) -> None:
         if not isinstance(model, keras.Model):
             raise TypeError(f"Give a model, of keras.saving.load_model, say. Received: {model!r}.")
+        if not model.built:
+            raise ValueError(
+                f"Model {model.name!r} is not built, and has no statistics yet. Call it on data, "
+                "or give it a keras.Input."
+            )
         self._model = model
         self._clone = measuring_clone(model, noise=True)
         pairs = list(zip(batch_norms(model), batch_norms(self._clone), strict=True))
@@ -118,6 +126,7 @@ class Recalibrator:
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
         """Recalibrate the model as it is now, and give the number of batches used."""
+        _require_steps(steps, data)
         self._clone.set_weights(self._model.get_weights())
         for statistic in self._statistics:  # of a batch that overflowed once, say
             statistic.assign(np.nan_to_num(statistic, nan=1.0, posinf=1.0, neginf=1.0))
@@ -135,13 +144,19 @@ class Recalibrator:
             try:
                 self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
             except Exception as error:  # whatever a layer raises: an id beyond an embedding's, say
-                why = reason(error).split("\n")[0]
+                # TensorFlow names nodes behind a tab; of longer texts the first lines say what.
+                why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
                 raise ValueError(f"The model does not take the data: {why}") from error
             for pool in pools:
                 pool.add()
             used += 1
         if not used:
             raise ValueError("There is no batch to recalibrate from. Give at least one.")
+        if steps is not None and used < steps:
+            raise ValueError(
+                f"The data ended after {used} batches. Received: steps={steps}. Give more data, or "
+                "leave steps out to use all; the model was left as it was."
+            )
         for pool in pools:
             pool.require_statistics()
         _assign_all([pair for pool in pools for pair in pool.new_statistics()])
@@ -188,7 +203,8 @@ class _Pool:
         found = self.measured.count, self.measured.mean, self.measured.variance
         n, mean, variance = (np.asarray(variable, "float64") for variable in found)
         there = self.count, self.mean, self.variance
-        self.count, self.mean, self.variance = pooled(there, (n[..., None], mean, variance))
+        with np.errstate(over="ignore", invalid="ignore"):  # `require_statistics` says so
+            self.count, self.mean, self.variance = pooled(there, (n[..., None], mean, variance))
         self.batches += n > 0
         self.measured.reset()
 
@@ -271,6 +287,27 @@ def _interrupts_wait() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
+def _require_steps(steps: int | None, data: Any) -> None:
+    """Refuse `steps` that is no number of batches, and endless data without it."""
+    if steps is None:
+        if _is_endless(data):
+            raise ValueError(
+                "The data never end. Received: steps=None. Give the number of batches to use."
+            )
+    elif not (is_int(steps) and steps >= 1):
+        raise ValueError(
+            "steps is the number of batches to use, an int from 1 on, or None for all. "
+            f"Received: steps={steps!r}."
+        )
+
+
+def _is_endless(data: Any) -> bool:
+    if isinstance(data, keras.utils.PyDataset):
+        return data.num_batches is None
+    cardinality = getattr(data, "cardinality", None)  # of a tf.data.Dataset
+    return callable(cardinality) and int(cardinality()) == -1
+
+
 def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
     """The inputs of each batch, where it is fixed all of that size."""
     several = isinstance(getattr(model, "input", None), list | tuple)
@@ -279,21 +316,64 @@ def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
             f"A tuple may be batches, or (x, y). Received one of {len(data)}: give x alone, or a "
             "list of batches."
         )
-    if hasattr(data, "row_splits"):
-        raise ValueError("A RaggedTensor has no batches. Give a padded tensor, or a list of them.")
     one = isinstance(data, Mapping) or hasattr(data, "__array__")
     listed = several and isinstance(data, list | tuple)
     if one or (listed and all(hasattr(array, "__array__") for array in data)):
-        arrays = keras.tree.map_structure(_as_numpy, data)
-        size, rows = fixed or BATCH, len(keras.tree.flatten(arrays)[0])
+        arrays = keras.tree.map_structure(_as_numpy, data, none_is_leaf=False)
+        size, rows = fixed or BATCH, _require_equal_rows(arrays, "data")
         for start in range(0, rows // fixed * fixed if fixed else rows, size):
-            yield keras.tree.map_structure(lambda a, s=start: a[s : s + size], arrays)
+            batch = slice(start, start + size)
+            yield keras.tree.map_structure(lambda a, b=batch: a[b], arrays, none_is_leaf=False)
         return
+    if hasattr(data, "shape"):
+        raise ValueError(
+            f"A {type(data).__name__} has no batches. Give a padded tensor, or a list of them."
+        )
+    for number, batch in enumerate(_iterator(data), start=1):
+        if isinstance(batch, list | tuple) and not 1 <= len(batch) <= 3:
+            raise ValueError(
+                "A batch is x, (x, y) or (x, y, sample_weight), of arrays. "
+                f"Received a {type(batch).__name__} of {len(batch)} in batch {number}."
+            )
+        x = keras.utils.unpack_x_y_sample_weight(batch)[0]
+        _require_equal_rows(x, "x", f" in batch {number}")
+        yield x
+
+
+def _iterator(data: Any) -> Iterator[Any]:
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
-        data = map(data.__getitem__, range(data.num_batches))  # it answers every index
-    for batch in data:
-        yield keras.utils.unpack_x_y_sample_weight(batch)[0]
+        return map(data.__getitem__, range(data.num_batches))  # it answers every index
+    with contextlib.suppress(TypeError):
+        if not isinstance(data, str):
+            return iter(data)
+    raise TypeError(
+        "data is an array, a dict or list of arrays, or an iterable of batches. "
+        f"Received: {reprlib.repr(data)}."
+    )
 
 
 def _as_numpy(array: Any) -> np.ndarray:
     return np.asarray(array if isinstance(array, np.ndarray) else ops.convert_to_numpy(array))
+
+
+def _require_equal_rows(inputs: Any, name: str, where: str = "") -> int:
+    """Count the rows that all inputs have; inputs that are no arrays, or differ, are refused."""
+    shapes = {
+        name + "".join(f"[{key!r}]" for key in path): tuple(np.shape(array))
+        for path, array in keras.tree.flatten_with_path(inputs)
+        if array is not None
+    }
+    for path, shape in (shapes or {name: ()}).items():
+        if not shape or 0 in shape[1:]:
+            raise ValueError(
+                f"Every input is an array with a row for each sample. Received{where}: {path} of "
+                f"shape {shape}. Give NumPy arrays or tensors that hold values."
+            )
+    rows = {path: shape[0] for path, shape in shapes.items()}
+    if len(set(rows.values())) > 1:
+        found = ", ".join(f"{n} rows in {path}" for path, n in rows.items())
+        raise ValueError(
+            f"The inputs have different numbers of rows. Received{where}: {found}. Give every "
+            "input one row for each sample."
+        )
+    return next(iter(rows.values()))

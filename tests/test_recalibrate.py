@@ -470,6 +470,165 @@ def test_data_of_another_shape_are_refused_in_one_line():
         keras_norm.recalibrate(model, X[:, :3])
 
 
+def two_input_model(structure):
+    """A model of inputs a and b, in a list, a dict or both, with one batch normalization."""
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    outputs = keras_norm.BatchNormalization()(keras.layers.add([a, b]))
+    inputs = {"list": [a, b], "dict": {"a": a, "b": b}, "nested": {"p": [a], "q": {"r": b}}}
+    return keras.Model(inputs[structure], outputs)
+
+
+def assert_refused(model, data, message, error=ValueError, **kwargs):
+    """The call fails with the message, and no variable of the model changes."""
+    before = [keras.ops.convert_to_numpy(v) for v in model.variables]
+    with pytest.raises(error, match=message):
+        keras_norm.recalibrate(model, data, **kwargs)
+    for was, variable in zip(before, model.variables, strict=True):
+        np.testing.assert_array_equal(variable, was)
+
+
+@pytest.mark.parametrize(
+    ("structure", "data", "received"),
+    [
+        ("list", [X[:10], X], r"Received: 10 rows in data\[0\], 70 rows in data\[1\]\."),
+        ("list", [X[:1], X], r"1 rows in data\[0\], 70"),
+        ("dict", {"a": X[:10], "b": X}, r"10 rows in data\['a'\], 70 rows in data\['b'\]"),
+        (
+            "nested",
+            {"p": [X[:9]], "q": {"r": X}},
+            r"9 rows in data\['p'\]\[0\], 70 .*\['q'\]\['r'\]",
+        ),
+        ("dict", [{"a": X, "b": X}, ({"a": X[:3], "b": X}, X)], r"in batch 2: 3 rows in x\['a'\]"),
+        ("list", [((X[:3], X),)], r"in batch 1: 3 rows in x\[0\], 70 rows in x\[1\]"),
+    ],
+    ids=["list", "one row", "dict", "nested", "batches of dicts", "batches of tuples"],
+)
+def test_inputs_with_different_numbers_of_rows_are_refused(structure, data, received):
+    assert_refused(two_input_model(structure), data, f"different numbers of rows.*{received}")
+
+
+def test_inputs_with_equal_numbers_of_rows_are_cut_together():
+    model = two_input_model("nested")
+    assert keras_norm.recalibrate(model, {"p": [X], "q": {"r": 2 * X}}) == 3
+    assert_has_statistics_of(model.layers[-1], 3 * X)
+
+
+@pytest.mark.parametrize("data", [X, [X[:32], X[32:64], X[64:]]], ids=["array", "batches"])
+def test_data_that_end_before_steps_are_refused(data):
+    model = batch_norm_model(keras_norm.BatchNormalization())
+    message = r"ended after 3 batches\. Received: steps=20\. Give more data, or leave steps out"
+    assert_refused(model, data, message, steps=20)
+    assert keras_norm.recalibrate(model, data, steps=3) == 3
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.0, True, "3"])
+def test_steps_that_are_no_number_of_batches_are_refused(steps):
+    model = batch_norm_model(keras_norm.BatchNormalization())
+    assert_refused(model, X, rf"an int from 1 on.*Received: steps={steps!r}\.", steps=steps)
+
+
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+    def __getitem__(self, index):
+        return X
+
+
+@pytest.mark.parametrize(
+    "data",
+    [Endless(), tf.data.Dataset.from_tensor_slices(X).batch(32).repeat()],
+    ids=["PyDataset", "tf.data"],
+)
+def test_endless_data_need_steps(data):
+    model = batch_norm_model(keras_norm.BatchNormalization())
+    assert_refused(model, data, r"never end\. Received: steps=None\. Give the number")
+    assert keras_norm.recalibrate(model, data, steps=4) == 4
+
+
+def test_an_error_of_the_data_leaves_the_model_as_it_was():
+    def batches():
+        yield X
+        raise OSError("the disk is gone")
+
+    model = batch_norm_model(keras_norm.BatchNormalization())
+    assert_refused(model, batches(), "the disk is gone", OSError)
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "message"),
+    [
+        (None, TypeError, r"or an iterable of batches\. Received: None\."),
+        (3, TypeError, r"Received: 3\."),
+        ("data.npz", TypeError, r"Received: 'data\.npz'\."),
+        (Endless, TypeError, r"Received: <class .*Endless'>\."),
+        ({}, ValueError, r"an array with a row for each sample\. Received: data of shape \(\)"),
+        (np.float32(3.0), ValueError, r"Received: data of shape \(\)"),
+        ({"x": X.tolist()}, ValueError, r"Received: data\['x'\]\[0\]\[0\] of shape \(\)"),
+        ({"x": iter([X])}, ValueError, r"Received: data\['x'\] of shape \(\)"),
+        (X[:, :0], ValueError, r"Received: data of shape \(70, 0\)"),
+        ([1.0, 2.0], ValueError, r"Received in batch 1: x of shape \(\)"),
+        ([None], ValueError, r"Received in batch 1: x of shape \(\)"),
+        (X.tolist(), ValueError, r"\(x, y, sample_weight\).* Received a list of 4 in batch 1"),
+        ([(X,), (X,) * 4], ValueError, r"Received a tuple of 4 in batch 2\.$"),
+        (tf.sparse.from_dense(X), ValueError, "A SparseTensor has no batches"),
+        ({"x": X}, ValueError, r"Expected: .* Received: inputs=\{'x'"),
+        (X[:, 0], ValueError, r"Expected shape \(None, 4\), .* shape \(32,\)$"),
+        (X.astype(str), ValueError, "Cast string to float is not supported$"),
+        (np.where(X > 5.0, np.nan, X), ValueError, "statistics that are NaN or infinite"),
+        (1e30 * X, ValueError, "statistics that are NaN or infinite"),
+        (X[:0], ValueError, "no batch to recalibrate from"),
+    ],
+    ids=[
+        "None",
+        "number",
+        "file name",
+        "class",
+        "empty dict",
+        "scalar",
+        "dict of lists",
+        "dict of iterators",
+        "no features",
+        "batches that are numbers",
+        "batch that is None",
+        "batches that are lists of numbers",
+        "batch of four",
+        "sparse",
+        "dict for one input",
+        "rank",
+        "strings",
+        "NaN",
+        "overflow",
+        "no rows",
+    ],
+)
+def test_data_that_cannot_be_used_are_refused_in_one_line(data, error, message):
+    model = keras.Sequential([keras.Input((4,)), keras_norm.BatchNormalization()])
+    assert_refused(model, data, message, error)
+
+
+def test_inputs_by_wrong_names_are_refused():
+    message = r'Missing data for input "b"\. .* keys \[\'a\', \'z\'\]'
+    assert_refused(two_input_model("dict"), {"a": X, "z": X}, message)
+
+
+def test_an_input_that_is_optional_may_be_none():
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b", optional=True)
+
+    class AddIfGiven(keras.layers.Layer):
+        def call(self, a, b=None):
+            return a if b is None else a + b
+
+    layer = keras_norm.BatchNormalization()
+    model = keras.Model({"a": a, "b": b}, layer(AddIfGiven()(a, b)))
+    assert keras_norm.recalibrate(model, {"a": X, "b": None}) == 3
+    assert_has_statistics_of(layer, X)
+
+
+def test_a_model_that_is_not_built_is_refused():
+    with pytest.raises(ValueError, match=r"'late' is not built.* Call it on data"):
+        Recalibrator(keras.Sequential([keras_norm.BatchNormalization()], name="late"))
+
+
 @pytest.mark.parametrize("package", [keras_norm, keras.layers])
 def test_statistics_keep_their_digits_under_mixed_float16(package):
     """The layer gets inputs in float16; variances beyond its range are finite in float32."""
