@@ -87,6 +87,8 @@ class ProvenCase:
         for t in range(self.inputs[self.sequences[0]].shape[1]):
             at_t = {n: a[:, t] if n in self.sequences else a for n, a in self.inputs.items()}
             outputs = dict(run(self.signature, at_t | states))
+            if missing := set(self.states) - outputs.keys():
+                raise ValueError(f"the outputs lack the state {', '.join(sorted(missing))}")
             states = {name: outputs.pop(name) for name in self.states}
             answers.append(outputs)
         return {
@@ -151,7 +153,8 @@ class Proof:
             _require(text.dtype.kind == "U" and text.shape == (), "they hold no text")
             _require(text.nbytes <= 4 * MOST_CHARACTERS, "their text is too long")
             fields = json.loads(str(text))
-            version = fields.pop("version")
+            _require(isinstance(fields, dict), "the text is not a dict")
+            version = fields.pop("version", None)
             _require(
                 type(version) is int and version > 0, "the version is not a whole number from 1 on"
             )
@@ -247,6 +250,8 @@ def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
         )
     for name in (*fields["sequences"], *fields["states"]):
         _require(name in inputs, f"case {k}: '{printable(name)}' is not an input")
+    streams = fields["sequences"] or not fields["states"]
+    _require(bool(streams), f"case {k} has states, and no input with timesteps")
     steps = {inputs[name].shape[1:2] for name in fields["sequences"]}
     alike = len(steps) <= 1 and not steps & {(), (0,)}
     _require(alike, f"case {k}: the sequences have no timesteps, or different numbers of them")
@@ -261,6 +266,7 @@ def _read_arrays(content: bytes) -> Arrays:
         for entry in archive.infolist():
             npy = io.BytesIO(_unpack(archive, entry))
             name = entry.filename.removesuffix(".npy")
+            _require(name not in arrays, f"the array '{printable(name)}' is there twice")
             arrays[name] = np.lib.format.read_array(npy, allow_pickle=False)
     return arrays
 
@@ -428,7 +434,7 @@ def failures(proof: Proof, run: Run) -> Iterator[str]:
     """
     for case in proof.cases:
         try:
-            actual = case.answer(run)
+            actual = {name: np.asarray(array) for name, array in case.answer(run).items()}
         # Whatever a runtime raises, the file does not run here.
         except Exception as error:
             yield f"does not run {printable(case.name)}: {_first_line(error)}"
@@ -440,15 +446,15 @@ def failures(proof: Proof, run: Run) -> Iterator[str]:
                 yield f"at {printable(case.name)}: output '{printable(name)}' {wrong}"
 
 
-def _difference(expected: np.ndarray, actual: Any, atol: float) -> str:
+def _difference(expected: np.ndarray, actual: np.ndarray, atol: float) -> str:
     """What is wrong with an output, or ""; NaN is right where NaN is expected."""
-    actual = np.asarray(actual)
     if actual.shape != expected.shape:
         return f"has the shape {actual.shape} for {expected.shape}"
     if actual.dtype.kind not in "biuf":
         return f"has the type {actual.dtype} for {expected.dtype}"
     if expected.dtype.kind != "f":
-        count = int(np.sum(actual != expected))
+        # Python compares a large integer with a float exactly; NumPy rounds it to a float first.
+        count = int(np.sum(actual.astype(object) != expected.astype(object)))
         return f"differs in {count} of {expected.size} values" if count else ""
     e, a = expected.astype("float64"), actual.astype("float64")
     with np.errstate(invalid="ignore"):

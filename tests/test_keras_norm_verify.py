@@ -87,6 +87,7 @@ def test_a_proof_is_read_as_it_was_written():
         (lambda s, i: {"y": total(s, i)["y"] * np.nan}, "is nan for"),
         (lambda s, i: {"y": total(s, i)["y"][:2]}, r"has the shape \(2, 5\) for \(3, 5\)"),
         (lambda s, i: {"y": np.full((3, 5), "1")}, "has the type <U1 for float32"),
+        (lambda s, i: {"y": [[1.0], [1.0, 2.0]]}, "does not run batch 3: setting an array element"),
         (lambda s, i: {}, "lacks the output 'y'"),
         (lambda s, i: 1 / 0, "does not run batch 3: division by zero"),
     ],
@@ -112,6 +113,22 @@ def test_integers_have_to_be_equal():
     known = proof(case(expected={"y": np.arange(4)}, atol={"y": 5.0}))
     (found,) = failures(known, lambda s, i: {"y": np.array([0, 1, 3, 3])})
     assert "differs in 1 of 4 values" in found
+
+
+@pytest.mark.parametrize(
+    ("integer", "number"), [(np.int64(2**53 + 1), 2.0**53), (np.uint64(2**64 - 1), 2.0**64)]
+)
+def test_large_integers_are_not_rounded_before_they_are_compared(integer, number):
+    known = proof(case(expected={"y": np.array([integer])}))
+    assert not list(failures(known, lambda s, i: {"y": np.array([integer])}))
+    (found,) = failures(known, lambda s, i: {"y": np.array([number])})
+    assert "differs in 1 of 1 values" in found
+
+
+def test_a_step_without_its_state_is_named():
+    known = proof(case(inputs={"x": X, "h": X[:, 0]}, sequences=("x",), states=("h",)))
+    (found,) = failures(known, total)
+    assert "does not run batch 3: the outputs lack the state h" in found
 
 
 def test_a_stream_is_fed_its_states_timestep_by_timestep():
@@ -235,6 +252,7 @@ def test_a_tolerance_is_a_finite_number(tolerance):
         (["cases", 0, "sequences"], "x", "sequences is not a list of names"),
         (["cases", 0, "sequences"], ["z"], "'z' is not an input"),
         (["cases", 0, "states"], ["z"], "'z' is not an input"),
+        (["cases", 0, "states"], ["x"], "case 0 has states, and no input with timesteps"),
         (["cases", 0, "sequence_outputs"], 5, "sequence_outputs is not a list of names"),
         (["cases", 0, "atol"], [1e-3], "atol is not a dict"),
         (["cases", 0, "atol"], {}, "the tolerance of output 'y' is None"),
@@ -352,6 +370,24 @@ def test_what_a_small_file_unpacks_to_is_bounded(monkeypatch):
             Proof.from_bytes(content)
         assert tracemalloc.get_traced_memory()[1] < 2**21
     tracemalloc.stop()
+
+
+def test_golden_cases_with_an_array_twice_are_damaged():
+    content = io.BytesIO(proof().to_bytes())
+    array = io.BytesIO()
+    np.save(array, np.zeros((3, 5)))
+    with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("0/expected/y.npy", array.getvalue())
+    with pytest.raises(ProofError, match="damaged: the array '0/expected/y' is there twice"):
+        Proof.from_bytes(content.getvalue())
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "null", '"text"'])
+def test_golden_cases_whose_text_is_no_dict_are_damaged(text):
+    content = io.BytesIO()
+    np.savez(content, proof=np.array(text))
+    with pytest.raises(ProofError, match="damaged: the text is not a dict"):
+        Proof.from_bytes(content.getvalue())
 
 
 def test_golden_cases_that_would_not_be_read_are_not_written(monkeypatch, copied):
