@@ -95,7 +95,13 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
         ValueError: as `input_specs`; or an input is missing or unknown.
     """
     outputs = keras.tree.flatten(model(pack_inputs(model, inputs), training=training))
-    return dict(zip(output_names(model), outputs, strict=True))
+    named = dict(zip(output_names(model), outputs, strict=True))
+    if nothing := [name for name, output in named.items() if output is None]:
+        raise ValueError(
+            f'the model "{model.name}" returns None for the output {", ".join(nothing)}: let the '
+            "call of its last layer return a tensor"
+        )
+    return named
 
 
 def named_function(

@@ -28,6 +28,8 @@ from keras_norm.ops.scan import exported_loops
 
 logger = logging.getLogger("keras_norm.export")
 
+LAST_VERSION = 2**63 - 1
+
 
 def export_saved_model(
     model: keras.Model,
@@ -99,7 +101,8 @@ def export_saved_model(
     warn_of_fixed_batch(model)
     if not isinstance(proof, bool):
         raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
-    signatures = signatures or {}
+    signatures = {} if signatures is None else signatures
+    _require_functions(signatures)
     taken = {SERVING_DEFAULT, STEP} & set(signatures)
     if taken:
         raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
@@ -120,7 +123,12 @@ def export_saved_model(
         if reference:
             over_time = None if stepper is None else stepper.over_time
             if not verify_saved_model(folder, reference, over_time):
-                logger.info('model "%s" is random in inference: its file has no proof', model.name)
+                logger.warning(
+                    'model "%s" gives other outputs at a second call: it is random in inference, '
+                    "or changes a variable. These outputs were not compared, and the file has no "
+                    "cases for keras-norm verify",
+                    model.name,
+                )
                 proof = False
             found = make_proof(reference, stepper)
             if proof:
@@ -160,13 +168,10 @@ def write_saved_model(
         traced[STEP] = signature.named_function(
             step.joined, _with_one_batch(ends) if alone else ends
         )
-    for name, function in (signatures or {}).items():
-        if getattr(function, "input_signature", None) is None:
-            tensors = {n: tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()}
-            function = tf.function(function, input_signature=[tensors], autograph=False)
-        traced[name] = function
     # What is saved are these graphs: Keras' archive traces four times.
     graphs = {name: function.get_concrete_function() for name, function in traced.items()}
+    for name, function in (signatures or {}).items():
+        graphs[name] = _graph_of(name, function, specs)
     module = tf.Module()
     module.read = [variable for graph in graphs.values() for variable in graph.variables]
     module.tables = _tables(model)
@@ -182,6 +187,46 @@ def write_saved_model(
             "the model or one of `signatures` reads a table, or another resource, that no layer of "
             "the model holds, so it cannot be saved: make it an attribute of a layer"
         ) from error
+
+
+def _require_functions(signatures: Any) -> None:
+    """Raise ValueError for signatures that are not functions by name."""
+    if not isinstance(signatures, Mapping):
+        kind = type(signatures).__name__
+        raise ValueError(f"signatures takes a dict of functions by name; received {kind}")
+    for name, function in signatures.items():
+        # TensorFlow keeps names that begin with two underscores for itself.
+        if not isinstance(name, str) or not name or name.startswith("__"):
+            raise ValueError(
+                f"signatures takes names that do not begin with two underscores; received {name!r}"
+            )
+        if not callable(function):
+            raise ValueError(f'the signature "{name}" takes a function; received {function!r}')
+
+
+def _graph_of(name: str, function: Callable[..., Any], specs: Mapping[str, TensorSpec]) -> Any:
+    """Trace a signature of the user's.
+
+    Raises:
+        ValueError: the function fails, or returns something else than a dict of tensors.
+    """
+    try:
+        if getattr(function, "input_signature", None) is None:
+            tensors = {n: tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()}
+            function = tf.function(function, input_signature=[tensors], autograph=False)
+        graph = function.get_concrete_function()
+    # Whatever the user's function raises.
+    except Exception as error:
+        raise ValueError(
+            f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. It is '
+            f"called with one dict of tensors, of the inputs {', '.join(specs)}"
+        ) from error
+    found = graph.structured_outputs
+    if not (isinstance(found, Mapping) and all(map(tf.is_tensor, found.values()))):
+        raise ValueError(
+            f'the signature "{name}" must return a dict of tensors by name; received {found!r}'
+        )
+    return graph
 
 
 def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
@@ -249,6 +294,11 @@ def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
         return folder
     if isinstance(version, bool) or not isinstance(version, numbers.Integral) or version < 1:
         raise ValueError(f"version must be an integer of at least 1; received {version!r}")
+    if version > LAST_VERSION:
+        raise ValueError(
+            f"version must be at most {LAST_VERSION}, as TensorFlow Serving reads 64 bits; "
+            f"received {version}"
+        )
     if (folder / "saved_model.pb").exists():
         raise FileExistsError(
             f"{folder} is a SavedModel itself, so no version can stand in it: choose another folder"

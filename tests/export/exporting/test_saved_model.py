@@ -303,6 +303,68 @@ def test_a_call_back_into_python_is_refused(tmp_path):
         export_saved_model(model, tmp_path / "saved")
 
 
+def fails(inputs):
+    raise KeyError("speed")
+
+
+@pytest.mark.parametrize(
+    ("signatures", "message"),
+    [
+        ([dict], "signatures takes a dict of functions by name; received list"),
+        ({3: dict}, "takes names that do not begin with two underscores; received 3"),
+        ({"": dict}, "takes names that do not begin with two underscores; received ''"),
+        ({"__saved_model_init_op": dict}, "names that do not begin with two underscores"),
+        ({"a": 5}, 'the signature "a" takes a function; received 5'),
+        ({"a": fails}, "\"a\" fails: KeyError: 'speed'. It is called with one dict of tensors"),
+        ({"a": lambda x, y: x}, '"a" fails: TypeError: .* It is called with one dict of tensors'),
+        ({"a": lambda x: None}, '"a" must return a dict of tensors by name; received None'),
+        ({"a": lambda x: {"y": {"z": x["x"]}}}, '"a" must return a dict of tensors by name'),
+    ],
+)
+def test_signatures_are_functions_from_tensors_to_tensors_by_name(signatures, message, tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    with pytest.raises(ValueError, match=message):
+        export_saved_model(model, tmp_path / "out", signatures=signatures)
+    assert not list(tmp_path.iterdir())
+
+
+class Counter(keras.layers.Layer):
+    """Adds the number of its calls."""
+
+    def build(self, shape):
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, x):
+        self.calls.assign_add(1.0)
+        return x + self.calls
+
+
+def test_outputs_that_change_from_call_to_call_are_warned_of(tmp_path, caplog):
+    inputs = keras.Input((3,), name="x")
+    export_saved_model(keras.Model(inputs, Counter()(inputs)), tmp_path / "out")
+    assert "gives other outputs at a second call" in caplog.text
+    assert "or changes a variable" in caplog.text
+
+
+class Nothing(keras.layers.Layer):
+    """Forgets its result, which its symbolic call does not show."""
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape)
+
+    def call(self, x):
+        return None
+
+
+def test_an_output_of_none_is_named(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, Nothing(name="scores")(inputs), name="m")
+    with pytest.raises(ValueError, match='"m" returns None for the output scores'):
+        export_saved_model(model, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_version_is_written_into_a_saved_model(tmp_path):
     inputs = keras.Input((3,), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
