@@ -1,5 +1,6 @@
 """The inputs that a check runs: real samples, at several batch sizes and lengths."""
 
+import contextlib
 import dataclasses
 import itertools
 import numbers
@@ -272,7 +273,18 @@ def _named_arrays(specs: Mapping[str, Any], data: Any) -> dict[str, np.ndarray]:
         raise ValueError(
             f"The data's names must be the model's inputs: {names}. Received: {received}."
         )
-    return {name: np.asarray(data[name]) for name in specs}
+    return {name: _as_array(name, data[name]) for name in specs}
+
+
+def _as_array(name: str, data: Any) -> np.ndarray:
+    with contextlib.suppress(ValueError):  # nested lists of different lengths, a symbolic tensor
+        array = np.asarray(data)
+        if array.dtype.kind != "O" or isinstance(data, np.ndarray):
+            return array
+    raise ValueError(
+        f"Input {name!r} takes an array of numbers, (samples, ...). Received a "
+        f"{type(data).__name__} that is none. Pad sequences of different lengths first."
+    )
 
 
 def _require_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> None:

@@ -1,7 +1,9 @@
 import pathlib
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_norm.export.comparing.cases import make_cases, masked_cases, read_samples
 from keras_norm.export.signature import TensorSpec
@@ -34,6 +36,13 @@ def test_data_take_the_dtype_of_the_input():
         (np.zeros((4, 0, 3)), "at least one timestep"),
         (np.full((4, 2, 3), np.nan), "NaN"),
         (np.full((4, 2, 3), "a"), "takes float32"),
+        ([[[1.0] * 3], [[1.0] * 3] * 2], "Received a list that is none. Pad sequences"),
+        ((x for x in np.zeros((4, 2, 3))), "Received a generator that is none"),
+        (keras.Input((2, 3)), "Received a KerasTensor that is none"),
+        (
+            tf.ragged.constant([[[1.0] * 3], []], ragged_rank=1),
+            "Received a RaggedTensor that is none",
+        ),
         ("data.npz", "Give arrays.* Received the path data.npz"),
         (pathlib.Path("data.npz"), "Received the path data.npz"),
     ],
