@@ -149,6 +149,7 @@ class Proof:
         """
         try:
             arrays = _read_arrays(content)
+            _require("proof" in arrays, "the file holds arrays alone")
             text = arrays.pop("proof")
             _require(text.dtype.kind == "U" and text.shape == (), "they hold no text")
             _require(text.nbytes <= 4 * MOST_CHARACTERS, "their text is too long")

@@ -390,6 +390,13 @@ def test_golden_cases_whose_text_is_no_dict_are_damaged(text):
         Proof.from_bytes(content.getvalue())
 
 
+def test_data_are_no_golden_cases():
+    content = io.BytesIO()
+    np.savez(content, x=X)
+    with pytest.raises(ProofError, match="damaged: the file holds arrays alone"):
+        Proof.from_bytes(content.getvalue())
+
+
 def test_golden_cases_that_would_not_be_read_are_not_written(monkeypatch, copied):
     beside = copied.with_name(copied.name + ".proof.npz")
     monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 200)
