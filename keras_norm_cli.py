@@ -46,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         Exit status: 0 done, 1 a check failed, 2 wrong use (one line on stderr, nothing written),
         130 interrupted.
     """
+    if "" in (sys.argv[1:] if argv is None else argv):
+        return _say("an argument is empty: is a variable of the shell not set?", WRONG_USE)
     try:
         args = _parser().parse_args(argv)
     except _ArgumentsError as error:
@@ -90,6 +92,9 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         ValueError,
     ) as error:
         return WRONG_USE, _with_notes(error)
+    # Whatever a layer of the user's raises: status 1 would say that a check failed.
+    except Exception as error:
+        return WRONG_USE, _with_place(error)
 
 
 def _require_inputs(args: argparse.Namespace) -> None:
@@ -132,14 +137,22 @@ def _import(module: str) -> None:
     Raises:
         ImportError: it cannot be imported.
     """
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ImportError(
+            f"--import takes the name of a module, such as my.layers. Received: {module}"
+        )
     try:
         importlib.import_module(module)
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        said = "".join(traceback.format_exception_only(error)[-1:])
-        raise ImportError(
-            f"--import {module}: {said} ({place.filename}, {place.lineno})"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise ImportError(f"--import {module}: {_with_place(error)}") from error
+
+
+def _with_place(error: BaseException) -> str:
+    """Write an error as text, with the line of code that raised it."""
+    from keras_norm.keras_internals import reason
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {reason(error)} ({place.filename}, {place.lineno})"
 
 
 @contextlib.contextmanager

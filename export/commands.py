@@ -209,10 +209,11 @@ def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
     files = (args.model, *args.data, *(args.labels or ()), *map(pathlib.Path, read))
     inputs = {path.resolve() for path in files}
     reports = [path.resolve() for path in (args.json, args.html) if path]
-    if inputs & set(reports) or len(set(reports)) < len(reports):
+    inside = any(report.is_relative_to(path) for report in reports for path in inputs)
+    if inside or len(set(reports)) < len(reports):
         raise UsageError(
-            "A report would overwrite the model, the data, the labels, an artefact or the other "
-            "report."
+            "A report would overwrite the model, the data, the labels, a file of an artefact or "
+            "the other report."
         )
 
 

@@ -22,10 +22,11 @@ def summary_tables(model: Any) -> Iterator[Any]:
     Yields:
         Things that rich can print.
     """
+    specs = signature.input_specs(model)
     yield plain(f"Model {model.name}, {model.count_params():,} parameters")
     columns = (Column(name, overflow="fold") for name in ("", "name", "shape", "dtype"))
     tensors = new_table("Inputs and outputs", *columns)
-    for spec in signature.input_specs(model).values():
+    for spec in specs.values():
         add_row(tensors, "input", spec.name, _shape(spec.shape), spec.dtype)
     for name, tensor in zip(signature.output_names(model), model.outputs, strict=True):
         add_row(tensors, "output", name, _shape(tensor.shape), str(tensor.dtype))

@@ -35,7 +35,7 @@ WORKERS = dict.fromkeys(
 REWRITTEN = {"AccumulateNV2"}
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """What an error says, without the call or the config that Keras wraps around it."""
     words = BEFORE_WORDS.split(str(error))[-1]
     return words.partition(BEHIND_WORDS)[0].strip()

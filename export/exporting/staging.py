@@ -76,6 +76,11 @@ def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
         NotADirectoryError: what they are to be made in is a file.
     """
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
+    if missing and missing[-1].is_symlink():
+        raise NotADirectoryError(
+            f"{missing[-1]} is a link to {missing[-1].readlink()}, which does not exist: make that "
+            "folder, or choose another"
+        )
     standing = (missing[-1] if missing else folder / "here").parent
     if not standing.is_dir():
         raise NotADirectoryError(f"{standing} is a file, so nothing can be written inside it")

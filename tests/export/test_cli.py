@@ -26,6 +26,15 @@ class Shift(keras.layers.Layer):
         return x + 1.0
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class Broken(keras.layers.Layer):
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape)
+
+    def call(self, x):
+        return x * (1 // 0)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A model, its SavedModel, a SavedModel of other weights, and data; a model with statistics."""
@@ -236,6 +245,12 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("export", "{}/digits.keras", "--to", "{}/q", "--tflite", "--fused"), "cannot be fused"),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
         (
+            ("export", "{}/model.keras", "--to", "{}/q", "--version", str(2**63)),
+            "version must be at most 9223372036854775807",
+        ),
+        (("export", "{}/model.keras", "--to", ""), "an argument is empty"),
+        (("inspect", ""), "an argument is empty"),
+        (
             ("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"),
             "nowhere: no such file",
         ),
@@ -269,6 +284,30 @@ def test_wrong_data_are_refused_and_nothing_is_written(run, tmp_path, arrays, me
     arguments = ("--data", tmp_path / "wrong.npz", "--json", tmp_path / "r.json")
     assert message in refused(run("check", "{}/model.keras", "{}/right", *arguments))
     assert not (tmp_path / "r.json").exists()
+
+
+def test_a_layer_that_raises_is_one_line_with_its_place(run, tmp_path):
+    """Of any type: status 1 would say that a check failed."""
+    inputs = keras.Input((3,), name="x")
+    keras.Model(inputs, Broken()(inputs)).save(tmp_path / "m.keras")
+    message = refused(run("export", tmp_path / "m.keras", "--to", tmp_path / "out"))
+    assert re.search(r"ZeroDivisionError: .* by zero \(.*test_cli.py, \d+\)", message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_is_not_built_cannot_be_inspected(run, tmp_path):
+    with pytest.warns(UserWarning, match="not yet been built"):
+        keras.Sequential([keras.layers.Dense(2)]).save(tmp_path / "m.keras")
+    assert "Build it: let it begin with keras.Input" in refused(
+        run("inspect", tmp_path / "m.keras")
+    )
+
+
+def test_a_link_to_nowhere_is_no_place_to_export_to(run, tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    message = refused(run("export", "{}/model.keras", "--to", tmp_path / "out"))
+    assert "out is a link to" in message
+    assert "which does not exist" in message
 
 
 def test_an_unregistered_layer_is_named(run, tmp_path):
@@ -506,6 +545,13 @@ def test_a_report_never_overwrites_what_was_read(run, folder):
     assert zipfile.is_zipfile(folder / "model.keras")
 
 
+def test_a_report_is_not_written_into_a_saved_model_that_is_read(run, folder):
+    before = (folder / "right/saved_model.pb").read_bytes()
+    message = refused(run(*CHECK, "--json", "{}/right/saved_model.pb"))
+    assert "A report would overwrite" in message
+    assert (folder / "right/saved_model.pb").read_bytes() == before
+
+
 def test_a_damaged_archive_of_data_is_one_line(run, folder, tmp_path):
     content = bytearray((folder / "data.npz").read_bytes())
     middle = len(content) // 2
@@ -571,10 +617,18 @@ def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp
     status, _, err = run("--import", "their_layers", "inspect", "m.keras")
     assert (status, err) == (0, "")
     assert "no_such_module" in refused(run("--import", "no_such_module", "inspect", "m.keras"))
+    for path in ("./their_layers.py", ".their_layers", "my-layers"):
+        message = refused(run("--import", path, "inspect", "m.keras"))
+        assert (
+            f"--import takes the name of a module, such as my.layers. Received: {path}" in message
+        )
     (tmp_path / "broken_layers.py").write_text("x = 1\ny = 1 / 0\n")
     message = refused(run("--import", "broken_layers", "inspect", "m.keras"))
     assert "--import broken_layers: ZeroDivisionError: division by zero" in message
     assert "broken_layers.py, 2)" in message
+    (tmp_path / "ending_layers.py").write_text("import sys\nsys.exit(0)\n")
+    message = refused(run("--import", "ending_layers", "inspect", "m.keras"))
+    assert "--import ending_layers: SystemExit: 0" in message
 
 
 def test_warnings_reach_the_terminal_and_native_logs_do_not(capfd):
