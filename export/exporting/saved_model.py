@@ -204,7 +204,7 @@ def _require_functions(signatures: Any) -> None:
             raise ValueError(f'the signature "{name}" takes a function; received {function!r}')
 
 
-def _graph_of(name: str, function: Callable[..., Any], specs: Mapping[str, TensorSpec]) -> Any:
+def _graph_of(name: str, function: Any, specs: Mapping[str, TensorSpec]) -> Any:
     """Trace a signature of the user's.
 
     Raises:
