@@ -353,7 +353,17 @@ def _iterator(data: Any) -> Iterator[Any]:
 
 
 def _as_numpy(array: Any) -> np.ndarray:
-    return np.asarray(array if isinstance(array, np.ndarray) else ops.convert_to_numpy(array))
+    if np.ma.isMaskedArray(array):
+        raise ValueError(
+            "No layer sees the mask of a masked array. Received one as data. Fill it with the "
+            "value that a Masking layer looks for: array.filled(value)."
+        )
+    array = np.asarray(array if isinstance(array, np.ndarray) else ops.convert_to_numpy(array))
+    if array.dtype.kind == "c":
+        raise ValueError(
+            f"Data are real numbers. Received {array.dtype}. Give both parts as features."
+        )
+    return array
 
 
 def _require_equal_rows(inputs: Any, name: str, where: str = "") -> int:

@@ -342,6 +342,19 @@ def test_data_that_may_be_something_else_are_refused(data, message):
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), data)
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (X + 1j, "real numbers. Received complex"),
+        (np.ma.masked_greater(X, 0.0), "mask of a masked array"),
+    ],
+    ids=["complex", "masked"],
+)
+def test_data_of_which_a_part_would_be_dropped_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), data)
+
+
 def test_a_model_that_is_frozen_is_refused():
     model = batch_norm_model(keras_norm.BatchNormalization())
     model.trainable = False
