@@ -65,6 +65,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     with interruptible():
         import keras_norm_verify
 
+        keras_norm_verify.escape_unknown_letters()
         if args.command == "verify":  # needs neither Keras nor this package
             try:
                 return keras_norm_verify.report(args.file, args.proof), ""
@@ -92,6 +93,10 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         ValueError,
     ) as error:
         return WRONG_USE, _with_notes(error)
+    except MemoryError:
+        return WRONG_USE, (
+            "There is not enough memory. Give less data, or smaller --batch-sizes and --lengths."
+        )
     # Whatever a layer of the user's raises: status 1 would say that a check failed.
     except Exception as error:
         return WRONG_USE, _with_place(error)
@@ -106,6 +111,9 @@ def _require_inputs(args: argparse.Namespace) -> None:
 
     given = vars(args)
     others = (*given.get("artifacts", ()), *given.get("versions", ()))
+    for name in (*others, *([args.to] if args.command == "export" else ())):
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(f"{name} is not UTF-8, and TensorFlow takes no other name. Rename it.")
     for path in (args.model, *map(pathlib.Path, others)):
         if path.suffix != ".keras" and (path != args.model or args.command == "compare"):
             resolved(path)

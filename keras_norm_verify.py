@@ -256,7 +256,8 @@ def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
     steps = {inputs[name].shape[1:2] for name in fields["sequences"]}
     alike = len(steps) <= 1 and not steps & {(), (0,)}
     _require(alike, f"case {k}: the sequences have no timesteps, or different numbers of them")
-    return ProvenCase(**{n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()})
+    own: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()}
+    return ProvenCase(**own)
 
 
 def _read_arrays(content: bytes) -> Arrays:
@@ -346,12 +347,14 @@ def require_file(path: pathlib.Path) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(f"{path} is a folder.")
-        if not path.is_file():
+        if not path.exists():
             raise FileNotFoundError(f"{path}: no such file.")
+        if not path.is_file():
+            raise OSError(f"{path} is not a file.")
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:
+        if error.strerror is None:  # it is one of these
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -391,7 +394,7 @@ def resolved(path: pathlib.Path) -> pathlib.Path:
             versions = {int(folder.name): folder for folder in found if folder.name.isdecimal()}
             return versions[max(versions)] if versions else path
     except OSError as error:
-        raise ProofError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise ProofError(f"{path} cannot be read: {error.strerror}") from error
     return path
 
 
@@ -570,17 +573,20 @@ def report(path: str, proof: str | None = None) -> int:
         proof: where its proof is; None for where exporters put it.
 
     Raises:
-        ProofError: as `verify`.
+        ProofError: as `verify`, or nothing can be printed.
     """
     known = read_proof(pathlib.Path(path), None if proof is None else pathlib.Path(proof))
     found = verify(path, known)
-    for line in found:
-        print(f"FAIL: {printable(path, MOST_PRINTED)} {line}")
+    lines = [f"FAIL: {printable(path, MOST_PRINTED)} {line}" for line in found]
     if not found:
         does = f"{printable(path, MOST_PRINTED)} computes {printable(known.reference)}"
-        print(f"PASS: {does}, in {len(known.cases)} cases:")
-        for case in known.cases:
-            print(f"  {printable(case.signature)}: {printable(case.name)}")
+        lines = [f"PASS: {does}, in {len(known.cases)} cases:"]
+        lines += [f"  {printable(case.signature)}: {printable(case.name)}" for case in known.cases]
+    try:
+        print("\n".join(lines), flush=True)
+    except OSError as error:
+        sys.stdout = None  # Python would try to write it once more
+        raise ProofError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if found else PASSED
 
 
@@ -598,8 +604,15 @@ def printable(text: str, most: int = 100) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
+def escape_unknown_letters() -> None:
+    """Let the standard output escape the letters of a name that its encoding does not have."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _first_line(error: Exception) -> str:
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+    line = next(iter(said.strip().splitlines()), type(error).__name__)
     return printable(line, MOST_PRINTED)
 
 
@@ -615,6 +628,7 @@ def main(arguments: Sequence[str]) -> int:
     if not 1 <= len(arguments) <= 2:
         print("usage: python keras_norm_verify.py FILE [PROOF]", file=sys.stderr)
         return WRONG_USE
+    escape_unknown_letters()
     try:
         return report(*arguments)
     except ProofError as error:

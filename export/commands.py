@@ -204,6 +204,8 @@ def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
             raise UsageError(f"The folder {path.parent} does not exist.")
         if path.is_dir():
             raise UsageError(f"{path} is a folder; give the name of a file.")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is a device; give the name of a file.")
         if not os.access(path.parent, os.W_OK):
             raise UsageError(f"The folder {path.parent} cannot be written to.")
     files = (args.model, *args.data, *(args.labels or ()), *map(pathlib.Path, read))

@@ -90,6 +90,7 @@ def test_a_proof_is_read_as_it_was_written():
         (lambda s, i: {"y": [[1.0], [1.0, 2.0]]}, "does not run batch 3: setting an array element"),
         (lambda s, i: {}, "lacks the output 'y'"),
         (lambda s, i: 1 / 0, "does not run batch 3: division by zero"),
+        (lambda s, i: i["z"], "does not run batch 3: there is no 'z'"),
     ],
 )
 def test_what_a_file_computes_wrong_is_said(run, message):
@@ -210,9 +211,10 @@ def test_a_damaged_file_does_not_load(copied):
         lambda p: np.savez(p, proof=np.array("[1, 2")),
         lambda p: np.savez(p, proof=np.array('{"version": 1, "cases": [{"x": 1}]}')),
         lambda p: np.savez(p, other=np.zeros(3)),
+        lambda p: p.write_bytes(b""),
         lambda p: np.savez(p, proof=np.array([{}], dtype=object)),
     ],
-    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "a pickle"],
+    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "empty", "a pickle"],
 )
 def test_a_damaged_proof_is_status_2_and_a_line(spoil, copied, capsys):
     spoil(copied.with_name(copied.name + ".proof.npz"))
@@ -342,6 +344,26 @@ def test_a_name_from_a_file_forges_no_line(copied, capsys):
     assert (status, len(lines)) == (2, 1)
 
 
+def test_letters_that_the_terminal_does_not_have_are_escaped(copied, monkeypatch):
+    known = dataclasses.replace(read_proof(copied), reference="what größe does")
+    copied.with_name(copied.name + ".proof.npz").write_bytes(known.to_bytes())
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert keras_norm_verify.main([str(copied)]) == 0
+    terminal.flush()
+    assert rb"computes what gr\xf6\xdfe does" in terminal.buffer.getvalue()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_a_result_that_cannot_be_written_is_status_2(exported):
+    script = [sys.executable, keras_norm_verify.__file__, str(exported)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(script, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == "keras-norm: the result cannot be written: No space left on device"
+
+
 def test_a_long_name_is_cut():
     assert keras_norm_verify.printable("a" * 10**6) == "a" * 100 + "..."
 
@@ -435,14 +457,25 @@ def test_a_proof_may_be_named(copied):
     assert keras_norm_verify.verify(copied, elsewhere) == []
 
 
-def test_a_proof_that_was_named_has_to_be_there(exported):
-    with pytest.raises(ProofError, match=r"typo\.npz: no such file"):
-        read_proof(exported, exported.with_name("typo.npz"))
+def test_a_proof_that_was_named_has_to_be_there(exported, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
+    for beside, message in [
+        (exported.with_name("typo.npz"), r"typo\.npz: no such file"),
+        (tmp_path / "loop", "loop: no such file"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "pipe", "pipe is not a file"),
+        (tmp_path / ("x" * 300), "x cannot be read: File name too long"),
+    ]:
+        with pytest.raises(ProofError, match=message):
+            read_proof(exported, beside)
 
 
 def test_a_path_that_no_file_can_have_is_status_2(capsys):
     assert keras_norm_verify.main(["x" * 300]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert (
+        capsys.readouterr().err == f"keras-norm: {'x' * 300} cannot be read: File name too long\n"
+    )
 
 
 def test_of_a_folder_of_versions_the_highest_is_taken(tmp_path):

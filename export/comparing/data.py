@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.comparing.cases import Samples, read_samples
-from keras_norm_verify import require_arrays
+from keras_norm_verify import printable, require_arrays
 
 # Most samples that are held, and run in training mode, at once: their mean is then off by 0.03
 # standard deviations.
@@ -171,7 +171,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | np.ndarray:
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
     # Whatever a damaged archive makes of its parsers; a header may claim what no memory holds.
     except Exception as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise ValueError(f"{path} cannot be read: {printable(str(error), 200)}") from error
 
 
 def _files(data: Any) -> list[pathlib.Path] | None:

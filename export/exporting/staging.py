@@ -106,7 +106,8 @@ def replace_text(path: pathlib.Path, text: str) -> None:
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        # A file's name need not be UTF-8.
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
         unfinished.replace(path)
     except OSError as error:  # which names the unfinished file
         raise type(error)(error.errno, error.strerror, str(path)) from error

@@ -262,6 +262,12 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         ((*CHECK, "--rtol", "much"), "invalid float"),
         ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
         ((*CHECK, "--html", "{}"), "is a folder"),
+        ((*CHECK, "--json", os.devnull), "null is a device"),
+        ((*CHECK, "--lengths", "99999999999"), "not enough memory"),
+        (("inspect", os.devnull), "null is not a file"),
+        (("inspect", "x" * 300), "x cannot be read: File name too long"),
+        (("check", "{}/model.keras", "x" * 300, "--data", "{}/data.npz"), "File name too long"),
+        (("export", "{}/model.keras", "--to", "{}/caf\udce9"), "caf\\udce9 is not UTF-8"),
     ],
 )
 def test_wrong_use_is_one_line_and_status_2(run, folder, arguments, message):
@@ -550,6 +556,22 @@ def test_a_report_is_not_written_into_a_saved_model_that_is_read(run, folder):
     message = refused(run(*CHECK, "--json", "{}/right/saved_model.pb"))
     assert "A report would overwrite" in message
     assert (folder / "right/saved_model.pb").read_bytes() == before
+
+
+def test_reports_name_a_file_of_data_whose_name_is_not_utf_8(run, folder, tmp_path):
+    for k in range(2):
+        data = tmp_path / os.fsdecode(b"caf\xe9%d.npz" % k)
+        data.write_bytes((folder / "data.npz").read_bytes())
+    files = sorted(tmp_path.iterdir())
+    model = keras.saving.load_model(folder / "model.keras")
+    model.set_weights([-w for w in model.get_weights()])  # all predictions change
+    model.save(tmp_path / "new.keras")
+    reports = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    arguments = ("compare", "{}/model.keras", tmp_path / "new.keras", "--data", *files, *reports)
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    assert r"caf\udce9" in out
+    assert r"caf\udce9" in (tmp_path / "r.html").read_text()
 
 
 def test_a_damaged_archive_of_data_is_one_line(run, folder, tmp_path):
