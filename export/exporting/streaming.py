@@ -15,7 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export import signature
-from keras_norm.export.errors import StreamingError
+from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.exporting.portable_layers import (
     at_inference,
     has_keras_loop,
@@ -358,7 +358,12 @@ def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
 
 def _zeros(name: str, layer: keras.layers.RNN) -> Any:
     """The states of a layer's cell before the first timestep, its counter among them."""
-    states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+    try:
+        states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+    except Exception as error:  # whatever a cell of the user's raises
+        raise StreamingError(
+            f'layer "{name}" has no states before the first timestep: {one_line(error)}'
+        ) from error
     if any(ops.convert_to_numpy(state).any() for state in keras.tree.flatten(states)):
         raise StreamingError(
             f'layer "{name}" starts from states of its own, and a stream starts from zeros'

@@ -267,6 +267,17 @@ def test_a_decoder_is_refused_for_its_state_and_not_for_the_lengths_of_the_sampl
         find_step(model, True, reference)
 
 
+def test_a_cell_without_a_first_state_stops_no_export():
+    class Stateless(keras.layers.SimpleRNNCell):
+        def get_initial_state(self, batch_size=None):
+            raise TypeError("no batch size is enough")
+
+    model = one_layer(lambda x: keras.layers.RNN(Stateless(2))(x, initial_state=x[:, 0, :2]))
+    assert find_step(model) is None
+    with pytest.raises(StreamingError, match="before the first timestep: no batch size is enough"):
+        find_step(model, True)
+
+
 def test_a_wish_that_is_neither_yes_nor_no_is_refused():
     with pytest.raises(ValueError, match="is None, True or False"):
         find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
