@@ -76,11 +76,12 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
     """The most timesteps of these layers for inputs of these shapes."""
     dynamic = {n: s.shape for n, s in input_specs(model).items() if len(s.shape) > 1}
     longest = [n for n, shape in dynamic.items() if shape[1] is None] or list(dynamic)
+    sizes = dict(zip(input_specs(model), shapes, strict=True))
     specs = {
         name: dataclasses.replace(spec, shape=shape)
         for (name, spec), shape in zip(input_specs(model).items(), shapes, strict=True)
     }
-    estimate = max((specs[name].shape[1] for name in longest), default=1)
+    estimate = max((sizes[name][1] for name in longest), default=1)
     found: list[int | None] = []
     # Whatever a layer raises at sizes that it does not take.
     try:

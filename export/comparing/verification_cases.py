@@ -112,7 +112,7 @@ def _lengths(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
     signals = all(
         spec.dtype.startswith(("float", "bfloat"))
         and None not in spec.shape[2:]
-        and math.prod(spec.shape[2:]) <= 2
+        and math.prod(size or 0 for size in spec.shape[2:]) <= 2
         for spec in dynamic
     )
     return LENGTHS + SIGNAL_LENGTHS * signals

@@ -86,8 +86,8 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
     options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
     new = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
-    for name in WEIGHTS:
-        vars(new.cell)[name] = getattr(cell, name)
+    for name in WEIGHTS:  # past Keras' tracking, as they are another layer's
+        object.__setattr__(new.cell, name, getattr(cell, name))
     new.built = new.cell.built = True
     return new
 
