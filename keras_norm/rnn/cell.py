@@ -46,6 +46,7 @@ class NormCell(DeclaredArguments):
     HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
     CANDIDATE: ClassVar = -1  # the gate that tanh acts on, in the order of the kernels' columns
+    is_loaded = False
     state_size: Any
     use_bias: bool
 
@@ -76,8 +77,15 @@ class NormCell(DeclaredArguments):
     def build(self, input_shape: Any) -> None:
         """Create the weights of the Keras cell, then those of the norms."""
         super().build(input_shape)
+        if not self.is_loaded:
+            self.slots.warn_of_few_features(input_shape[-1])
         for slot, layer in self.slots.fill(self.dtype_policy, self.trainable).items():
             setattr(self, slot, layer)
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Build a cell of a saved or copied model, which warned when it was new."""
+        self.is_loaded = True
+        super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, Any]:
         """The norms, by slot."""

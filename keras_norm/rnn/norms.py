@@ -1,6 +1,7 @@
 """The norms of a cell: what may fill a slot, and how a slot is filled and applied."""
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,16 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 
 # Slots whose beta is the candidate's: a cell has it in the first of these that it has.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
+
+# Slots of W x alone. (Those of the joint form are of W x + U h.)
+INPUT_SLOTS = ("kernel_norm", "kernel_candidate_norm")
+ENOUGH_FEATURES = 4
+FEW_FEATURES = (
+    "A norm of W x removes the scale of x: where x has one feature, only its sign is left. "
+    "Received inputs whose last dimension is {features}, and {norm} in {slot}. Put a Dense layer "
+    "with more units before this layer, or leave that norm out by norm={others} in NormLSTM, "
+    "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' keeps the scale, too."
+)
 
 # What a loop computes in the place of.
 CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
@@ -75,6 +86,17 @@ class Slots:
             gate = initializer.gate if self.widths[slot] > units else -1
             config["beta_initializer"] = initializer.of(units, gate)
         return True
+
+    def warn_of_few_features(self, features: int) -> None:
+        """Warn where a norm of each sample leaves little of so few input features."""
+        for slot in INPUT_SLOTS:
+            cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
+            if features < ENOUGH_FEATURES and not issubclass(cls, StatisticsNormalization):
+                others = [f"'{other}': ..." for other in self.widths if other not in INPUT_SLOTS]
+                others = f"{{{', '.join(others)}}}"
+                given = {"features": features, "norm": cls.__name__, "slot": slot}
+                warnings.warn(FEW_FEATURES.format(**given, others=others), stacklevel=2)
+                return
 
     def fill(self, dtype: Any, trainable: bool) -> dict[str, Any]:
         """A copy of each slot's template, named after the slot and built for its width.

@@ -64,6 +64,11 @@ class NormRNN(keras.layers.RNN):
         self.state_size = self.cell.real_state_sizes
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Build a layer of a saved or copied model; see `NormCell.build_from_config`."""
+        self.cell.is_loaded = True
+        super().build_from_config(config)
+
     def get_initial_state(self, batch_size: Any) -> list[Any]:
         """Zeros for every state."""
         return self.cell.get_initial_state(batch_size)[: len(self.state_size)]

@@ -1,11 +1,14 @@
 """What may fill a slot of a cell, and how it is filled."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
 
 import keras_norm
 from keras_norm import BatchNormalization, LayerNormalization, TimestepBatchNormalization
+from keras_norm.clone import rebuilt
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, KINDS, UNITS
@@ -186,6 +189,90 @@ def test_a_layer_without_compute_output_shape_trains_in_a_sequential_model():
     x = np.random.default_rng(0).normal(size=(4, 3, FEATURES))
     history = model.fit(x, np.ones((4, 1)), epochs=2, verbose=0).history["loss"]
     assert history[1] < history[0]
+
+
+# Few input features -----------------------------------------------------------------------------
+
+
+def warnings_of(function):
+    """The messages of `function` that speak of few features, and its result."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = function()
+    messages = [str(warning.message) for warning in caught]
+    return [text for text in messages if text.startswith("A norm of W x removes")], result
+
+
+def model_of(layer, features):
+    return keras.Sequential([keras.Input((None, features)), layer])
+
+
+@every_kind
+@pytest.mark.parametrize("features", [1, 2, 3, 4])
+def test_a_layer_warns_once_when_it_is_built_for_few_features(kind, features):
+    layer = kind.preset("LayerNorm")(UNITS)
+    messages, _ = warnings_of(lambda: (model_of(layer, features), layer(np.ones((2, 3, features)))))
+    assert len(messages) == (features < 4)
+    for text in messages:
+        assert f"last dimension is {features}, and LayerNormalization in kernel_norm" in text
+        named = [slot for slot in kind.slots if f"'{slot}': ..." in text]
+        assert named == [slot for slot in kind.slots if not slot.startswith("kernel")]
+
+
+def test_one_feature_under_a_norm_of_w_x_is_its_sign():
+    """Else the warning is wrong."""
+    layer = kinds.LSTM.preset("LayerNorm")(UNITS, epsilon=1e-12, dtype="float64")
+    x = kinds.draw(2, 5, 1)
+    kinds.assert_close(layer(x), layer(np.sign(x)), 1e-6)
+    joint = kinds.LSTM.preset("LayerNorm")(UNITS, norm_form="joint", dtype="float64")
+    assert np.abs(joint(x) - joint(np.sign(x))).max() > 0.01
+
+
+@every_kind
+@pytest.mark.parametrize(
+    "norm",
+    [
+        None,
+        {"recurrent_norm": LayerNormalization()},
+        BatchNormalization(),
+        TimestepBatchNormalization(3),
+    ],
+    ids=["none", "left out", "batch", "timestep"],
+)
+def test_what_keeps_the_scale_of_a_feature_does_not_warn(kind, norm):
+    assert warnings_of(lambda: model_of(kind.layer(UNITS, norm=norm), 1))[0] == []
+
+
+def test_the_joint_form_does_not_warn():
+    layer = kinds.LSTM.layer(UNITS, norm=LayerNormalization(), norm_form="joint")
+    assert warnings_of(lambda: model_of(layer, 1))[0] == []
+
+
+@every_kind
+def test_cells_in_keras_rnn_warn_of_few_features(kind):
+    cell = kind.cell(UNITS, norm=keras_norm.RMSNormalization())
+    (text,), _ = warnings_of(lambda: model_of(keras.layers.RNN(cell), 2))
+    assert "RMSNormalization in kernel_norm" in text
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: kinds.LSTM.preset("LayerNorm")(UNITS),
+        lambda: keras.layers.Bidirectional(kinds.GRU.preset("LayerNorm")(UNITS)),
+        lambda: keras.layers.RNN(kinds.LSTM.preset("LayerNorm", "Cell")(UNITS)),
+    ],
+    ids=["layer", "bidirectional", "cell"],
+)
+def test_a_model_that_is_loaded_or_copied_warns_no_more(make, tmp_path):
+    model = model_of(make(), 1)
+    model.save(tmp_path / "model.keras")
+
+    def copies():
+        keras.models.load_model(tmp_path / "model.keras")
+        rebuilt(model)
+
+    assert warnings_of(copies)[0] == []
 
 
 # Refusals ---------------------------------------------------------------------------------------
