@@ -13,6 +13,7 @@ from keras import ops
 from keras_norm.export import signature
 from keras_norm.export.checking.artifacts import Artifact, Source, sources
 from keras_norm.export.checking.batches import batches
+from keras_norm.export.checking.excuse_rounding import excuse_rounding
 from keras_norm.export.checking.findings import findings
 from keras_norm.export.checking.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.checking.gap import judge_gap
@@ -142,6 +143,9 @@ def check(
         own = _own_result(model, judged, weights)
         checked = [judged.artifact(*pair) for pair in zip(found, answers, strict=True)]
         results, unread = _of_use(list(zip(found, checked, strict=True)))
+        excused: tuple[str, ...] = ()
+        if rtol is None and atol is None:
+            results, excused = excuse_rounding(model, results, plan)
         if not own.gives_nan:
             results = _explained(model, results, plan, sweep)
         unstreamed = _without_step(model, results)
@@ -152,7 +156,7 @@ def check(
         own,
         results,
         gap,
-        (*plan.notes, *unread, *unstreamed, *judged.unvarying(), *judged.unseen()),
+        (*plan.notes, *excused, *unread, *unstreamed, *judged.unvarying(), *judged.unseen()),
         tuple(versions().items()),
         findings(own, results, gap, measured.samples, plan.samples.length),
         plan.layers,
@@ -276,14 +280,16 @@ def _smallest_failed(result: ArtifactResult, plan: Plan) -> str | None:
         for name, comparison in zip(output.cases, output.comparisons, strict=True)
         if not comparison and comparison.max_abs is not None
     }
-    sizes = {case.name: sum(array.size for array in case.inputs.values()) for case in plan.cases}
+    cases = (*plan.cases, *plan.edges)
+    sizes = {case.name: sum(array.size for array in case.inputs.values()) for case in cases}
     return min(failed, key=lambda name: sizes.get(name, math.inf), default=None)
 
 
 def _why(
     model: Any, result: ArtifactResult, name: str, plan: Plan, sweep: Sweep
 ) -> FirstDifference:
-    asked = {case.name: (case, y) for case, y in zip(plan.cases, plan.expected, strict=True)}
+    calls = zip((*plan.cases, *plan.edges), (*plan.expected, *plan.edges_expected), strict=True)
+    asked = {case.name: (case, y) for case, y in calls}
     seen = asked.get(name) or sweep.worst.get(result.name)
     if seen is None:
         return FirstDifference(None, "the batch that differs was measured elsewhere")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from keras_norm.export.comparing.cases import is_edge
 from keras_norm.export.results.artifact import ArtifactResult, Finding
 from keras_norm.export.results.comparison import difference
 from keras_norm.export.results.gap import NOTABLE, LayerStatistics, TrainInferenceGap
@@ -98,7 +99,23 @@ def _of_values(result: ArtifactResult, own: ArtifactResult) -> Finding:
         advice = f"Look at what is exported: {first.layer!r} computes something else in the file."
     else:
         advice = f"Make the file again from this model and compare; or accept it{accept}."
+    if all(map(is_edge, _failed_cases(result))):
+        seen = f"no sample of the data differs, but {_failed_cases(result)[0]} does: {seen}"
+        advice += (
+            " A norm of equal values magnifies rounding: keras_norm.LayerNormalization does so "
+            "least, and a larger epsilon helps."
+        )
     return Finding(result.name, seen, advice)
+
+
+def _failed_cases(result: ArtifactResult) -> list[str]:
+    """The names of the cases in which an output differs."""
+    return [
+        name
+        for output in result.outputs
+        for name, comparison in zip(output.cases, output.comparisons, strict=True)
+        if not comparison
+    ]
 
 
 def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> Iterator[Finding]:

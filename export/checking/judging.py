@@ -14,7 +14,7 @@ from keras_norm.export.comparing import properties
 from keras_norm.export.comparing.compare import measure
 from keras_norm.export.comparing.difference_profile import merged
 from keras_norm.export.comparing.eight_bits import useful
-from keras_norm.export.comparing.elements import kind_of, wide
+from keras_norm.export.comparing.elements import Arrays, kind_of, magnitude, wide
 from keras_norm.export.comparing.tolerance import (
     TURNED,
     Tolerance,
@@ -78,6 +78,7 @@ class Judge:
         # What a file in eight bits gives is judged as its exporter does, what it repeats as any.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         rule = useful(self.measured.spreads) if by_rms else tolerance
+        share = self.share(precision)
         error = None if answers.unsafe else seen.error or answers.error
         done = answers.ops is not None
         return ArtifactResult(
@@ -86,10 +87,10 @@ class Judge:
             precision,
             tolerance.rtol,
             self.atol,
-            () if seen.error else self._values(seen, answers, tolerance, rule),
+            () if seen.error else self._values(seen, answers, tolerance, rule, share),
             self._properties(source, answers, tolerance, rule),
             error,
-            self.share(precision),
+            share,
             tuple(tally.metric for tally in seen.tallies) if done else (),
             cost=answers.cost if done else None,
         )
@@ -182,7 +183,12 @@ class Judge:
         return properties.streaming(expected, actual, length, rule)
 
     def _values(
-        self, seen: Measured, answers: Answers, tolerance: Tolerance, rule: Tolerance
+        self,
+        seen: Measured,
+        answers: Answers,
+        tolerance: Tolerance,
+        rule: Tolerance,
+        share: float,
     ) -> tuple[OutputResult, ...]:
         """Every case, and all data, against the Keras model's answers, output by output."""
         found: dict[str, list[tuple[str, Measurement]]] = {}
@@ -201,24 +207,64 @@ class Judge:
                 )
             name = f"all {self.measured.samples} samples"
             found.setdefault(result.output, []).append((name, result))
+        rules: dict[str, Tolerance] = {}
+        for case, expected, actual in zip(
+            self.plan.edges, self.plan.edges_expected, answers.edges, strict=False
+        ):
+            rules[case.name] = self._at_an_edge(rule, tolerance, expected, share)
+            for result in measure(expected, actual, tolerance.rtol, case.rows):
+                found.setdefault(result.output, []).append((case.name, result))
         return tuple(
             OutputResult(
                 name,
                 tuple(case for case, _ in results),
-                tuple(_judged_in_groups(rule, results, alike)),
+                tuple(_judged_in_groups(rule, results, alike, rules)),
                 functools.reduce(merged, (m.profile for _, m in results)),
             )
             for name, results in found.items()
         )
 
+    def _at_an_edge(
+        self, rule: Tolerance, tolerance: Tolerance, expected: Arrays, share: float
+    ) -> Tolerance:
+        """How far values may differ for a row of zeros, of one value or of extremes.
+
+        They have a size of their own. In eight bits they have to be finite, as one sample alone may
+        be far off; and whole numbers may be others, as an argmax of equal scores is any.
+
+        Args:
+            rule: how the data's samples are judged.
+            tolerance: how far the values of the file's precision may differ.
+            expected: what the Keras model gives.
+            share: the default absolute tolerance, as a share of an output's largest value.
+        """
+        if rule.limits is not None:
+            return dataclasses.replace(rule, turned=1.0, limits={})
+        atol = dict(tolerance.atol)
+        if self.atol is None:
+            atol = {n: max(a, share * magnitude(expected[n])) for n, a in atol.items()}
+        return dataclasses.replace(tolerance, turned=1.0, atol=atol)
+
 
 def _judged_in_groups(
-    rule: Tolerance, results: list[tuple[str, Measurement]], groups: Mapping[str, Any]
+    rule: Tolerance,
+    results: list[tuple[str, Measurement]],
+    groups: Mapping[str, Any],
+    rules: Mapping[str, Tolerance],
 ) -> Iterator[OutputComparison]:
-    """A comparison for each case, in eight bits of one verdict with those of its group."""
+    """A comparison for each case, in eight bits of one verdict with those of its group.
+
+    Args:
+        rule: how far values may differ.
+        results: a measurement for each case, by its name.
+        groups: the group of a case that is not judged alone.
+        rules: how far values of some of the cases may differ.
+    """
     names = [groups.get(case, case) for case, _ in results]
     found: dict[Any, list[Measurement]] = {}
     for name, (_, measured) in zip(names, results, strict=True):
         found.setdefault(name, []).append(measured)
-    judged = {name: iter(rule.judge_together(group)) for name, group in found.items()}
+    judged = {
+        name: iter(rules.get(name, rule).judge_together(group)) for name, group in found.items()
+    }
     return (next(judged[name]) for name in names)

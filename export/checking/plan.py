@@ -13,6 +13,7 @@ from keras_norm.export.comparing.cases import (
     Companion,
     Samples,
     companions,
+    edge_cases,
     make_cases,
     masked_cases,
 )
@@ -60,6 +61,8 @@ class Plan:
         samples: the first of the user's data.
         cases: the inputs of each call.
         expected: what the Keras model gives for each.
+        edges: inputs of further calls, with a row of zeros, of one value or of extremes.
+        edges_expected: what the Keras model gives for each of them.
         companions: the calls that show whether rows are independent.
         padding: the value that masks a timestep, by input name; or why none can be added.
         precision: the coarsest that the Keras model's values pass through.
@@ -74,6 +77,8 @@ class Plan:
     samples: Samples
     cases: tuple[Case, ...]
     expected: tuple[Arrays, ...]
+    edges: tuple[Case, ...]
+    edges_expected: tuple[Arrays, ...]
     companions: tuple[Companion, ...]
     padding: dict[str, float] | str
     precision: str
@@ -148,20 +153,45 @@ def make_plan(
             continue
         kept.append(case)
         answers.append(answer)
+    edges, edges_expected, left_out = _edges(run, samples)
     return Plan(
         run=run,
         samples=samples,
         cases=tuple(kept),
         expected=tuple(answers),
+        edges=edges,
+        edges_expected=edges_expected,
         companions=companions(samples, batch),
         padding=why_not_padded(fills, samples) or fills,
         precision=model_precision(model, answers[0]),
         stream=functools.cache(functools.partial(_stream, model, samples, run)),
         long_stream=functools.cache(functools.partial(_stream, model, samples, None)),
-        notes=tuple(notes),
+        notes=(*notes, *left_out),
         layers=layers_in_series(model),
         timesteps=max(map(timesteps_of(model), (case.inputs for case in kept))),
     )
+
+
+def _edges(
+    run: Run, samples: Samples
+) -> tuple[tuple[Case, ...], tuple[Arrays, ...], tuple[str, ...]]:
+    """The cases with a row of zeros and so on, the model's answers, and a note of those left out.
+
+    A logarithm of zero is infinite, and shows nothing of a file.
+    """
+    kept, answers, left_out = [], [], []
+    for case in edge_cases(samples):
+        try:
+            answer = run(case.inputs)
+        except Exception:  # whatever a layer raises: the user's data hold no such row
+            answer = {}
+        if answer and all(np.isfinite(array).all() for array in answer.values()):
+            kept.append(case)
+            answers.append(answer)
+        else:
+            left_out.append(case.name)
+    notes = [f"{'; '.join(left_out)}: left out, the Keras model gives NaN or infinity"]
+    return tuple(kept), tuple(answers), tuple(notes if left_out else ())
 
 
 def _stream(model: Any, samples: Samples, run: Run | None) -> Stream | str:

@@ -55,6 +55,7 @@ class Answers:
     Attributes:
         first: to the first case, before all other calls.
         cases: to each case.
+        edges: to each case of the plan's edges.
         companions: to each of the plan's companions.
         again: to the first case, and then to the last one, after all others.
         at_once: number of calls by many threads, and the lowest and the highest answers to the
@@ -71,6 +72,7 @@ class Answers:
 
     first: Arrays = dataclasses.field(default_factory=dict)
     cases: tuple[Arrays, ...] = ()
+    edges: tuple[Arrays, ...] = ()
     companions: tuple[Arrays, ...] = ()
     again: tuple[Arrays, ...] = ()
     at_once: Any = None
@@ -143,6 +145,7 @@ def answers_of(artifact: Opened, plan: Plan, size: int | None = None) -> Answers
 def _ask(artifact: Opened, plan: Plan, size: int | None, found: Answers) -> None:
     run, source = artifact.run, artifact.source
     found.cases = tuple(run(case.inputs) for case in plan.cases)
+    found.edges = tuple(run(case.inputs) for case in plan.edges)
     found.companions = tuple(run(asked.case.inputs) for asked in plan.companions)
     if hasattr(run, "run_at_once"):
         picked = {*np.linspace(0, len(plan.cases) - 1, AT_ONCE).astype(int).tolist()}

@@ -205,6 +205,34 @@ def masked_cases(
     return tuple(cases)
 
 
+def edge_cases(samples: Samples) -> tuple[Case, ...]:
+    """The first two samples, the first one replaced by a row as sensors and padding bring it.
+
+    Whole numbers are those of the data, as a model may know no others.
+
+    Args:
+        samples: the validated data.
+
+    Returns:
+        A case for each of `EDGES` that is none of the data's rows already.
+    """
+    plain = samples.case(range(samples.batch or 2))
+    cases: list[Case] = []
+    for name, edge in EDGES.items():
+        inputs = {n: array.copy() for n, array in plain.inputs.items()}
+        for input_name, array in samples.arrays.items():
+            inputs[input_name][0] = edge(array)
+        known = (case.inputs for case in (plain, *cases))
+        if not any(all(np.array_equal(a, inputs[n]) for n, a in one.items()) for one in known):
+            cases.append(Case(f"{plain.name}, row 0 {name}", plain.rows, plain.length, inputs))
+    return tuple(cases)
+
+
+def is_edge(name: str) -> bool:
+    """Whether a case of this name is one of `edge_cases`."""
+    return any(name.endswith(f", row 0 {edge}") for edge in EDGES)
+
+
 def companions(samples: Samples, batch: int) -> tuple[Companion, ...]:
     """A batch, and some of its rows among other rows and, where the model takes one, alone.
 
@@ -252,6 +280,28 @@ MASKS: dict[str, Callable[[int, int], np.ndarray]] = {
     "padded left": lambda rows, steps: np.arange(steps) < _ends(rows, steps),
     "with gaps": lambda rows, steps: (np.arange(steps) + np.arange(rows)[:, None]) % 3 == 1,
     "row 0 masked": lambda rows, steps: np.repeat(np.arange(rows) == 0, steps).reshape(rows, steps),
+}
+
+
+def _zeros(array: np.ndarray) -> Any:
+    """Zeros, or of whole numbers without a zero the first sample."""
+    return 0 if array.dtype.kind == "f" or (array == 0).any() else array[0]
+
+
+def _constant(array: np.ndarray) -> Any:
+    """One value: the mean, or of whole numbers the median."""
+    if array.dtype.kind == "f":
+        return array.mean(dtype="float64")
+    middle = array.size // 2
+    return np.partition(array, middle, axis=None)[middle]
+
+
+# A row as real data may bring it, of arrays (samples, ...): silence, a sensor that hangs, extremes.
+EDGES: dict[str, Callable[[np.ndarray], Any]] = {
+    "zeros": _zeros,
+    "constant": _constant,
+    "smallest values": lambda array: array.min(axis=0),
+    "largest values": lambda array: array.max(axis=0),
 }
 
 

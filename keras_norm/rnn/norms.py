@@ -92,8 +92,8 @@ class Slots:
         for slot in INPUT_SLOTS:
             cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
             if features < ENOUGH_FEATURES and not issubclass(cls, StatisticsNormalization):
-                others = [f"'{other}': ..." for other in self.widths if other not in INPUT_SLOTS]
-                others = f"{{{', '.join(others)}}}"
+                kept = [f"'{other}': ..." for other in self.widths if other not in INPUT_SLOTS]
+                others = f"{{{', '.join(kept)}}}"
                 given = {"features": features, "norm": cls.__name__, "slot": slot}
                 warnings.warn(FEW_FEATURES.format(**given, others=others), stacklevel=2)
                 return

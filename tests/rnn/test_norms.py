@@ -338,7 +338,7 @@ def test_an_activity_regularizer_of_a_norm_is_refused(kind, norm):
     """The gradient by hand and the loop would leave its loss out."""
     assert_refused(
         lambda: kind.layer(UNITS, norm={"recurrent_norm": norm}),
-        f"{type(norm).__name__} with an activity_regularizer for recurrent_norm",
+        f"Received one in {type(norm).__name__} for recurrent_norm",
         "to the recurrent layer",
     )
 

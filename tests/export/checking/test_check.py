@@ -5,6 +5,7 @@ from keras import ops
 
 import keras_norm
 from keras_norm.export import check
+from keras_norm.export.checking import excuse_rounding
 from keras_norm.export.comparing.cases import masked_cases, read_samples
 from keras_norm.export.runners import KerasRunner
 from keras_norm.export.signature import input_specs
@@ -225,6 +226,48 @@ def test_an_artefact_that_is_wrong_where_steps_are_masked_is_found(masked, where
     report = check(masked, [faulty(masked, fault)], DATA)
     assert failed(report) == {("faulty_run", "values")}
     assert report.failures[0].detail.startswith(f"batch 7, length 6, {where}: ")
+
+
+def off_at_zeros(by):
+    """A fault for rows of zeros alone."""
+
+    def fault(inputs, outputs):
+        silent = ~inputs["x"].any(axis=(1, 2), keepdims=True)
+        return {name: y + by * silent for name, y in outputs.items()}
+
+    return fault
+
+
+def test_an_artefact_that_is_wrong_for_zeros_is_found(model):
+    report = check(model, [faulty(model, off_at_zeros(0.01))], DATA)
+    (failure,) = report.failures
+    assert failure.detail.startswith("batch 2, length 6, row 0 zeros: output 'y' differs by up to")
+    assert report.findings[0].seen.startswith("no sample of the data differs, but batch 2, ")
+
+
+@pytest.mark.parametrize(
+    ("by", "options", "passes"),
+    [(0.01, {}, True), (1.0, {}, False), (0.01, {"atol": 1e-4}, False)],
+    ids=["rounding", "far more", "a tolerance of the user's"],
+)
+def test_rounding_that_the_model_magnifies_at_zeros_is_noted(
+    model, monkeypatch, by, options, passes
+):
+    monkeypatch.setattr(excuse_rounding, "rounding", lambda *_: {"y": 0.5 * by})
+    report = check(model, [faulty(model, off_at_zeros(by))], DATA, **options)
+    assert report.passed == passes
+    assert passes == any("rounding alone takes the Keras model" in n for n in report.notes)
+
+
+def test_an_argmax_of_equal_scores_may_be_any():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, {"y": ops.argmax(x, axis=-1)})
+
+    def other(inputs, outputs):
+        equal = np.ptp(inputs["x"], axis=-1) == 0
+        return {"y": np.where(equal, 2, outputs["y"]).astype(outputs["y"].dtype)}
+
+    assert check(model, [faulty(model, other)], DATA)
 
 
 def test_padding_that_changes_the_model_itself_is_the_model_s_failure():

@@ -59,6 +59,28 @@ def test_the_scale_of_an_output_is_the_largest_that_the_model_gives(masked):
     assert plan.scales == {"y": max(np.abs(answer["y"]).max() for answer in plan.expected)}
 
 
+def test_a_row_for_which_the_model_gives_no_numbers_is_left_out_and_noted():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, keras.ops.log(keras.ops.abs(x)))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert [case.name.partition("row 0 ")[2] for case in plan.edges] == [
+        "constant",
+        "smallest values",
+        "largest values",
+    ]
+    note = "batch 2, length 6, row 0 zeros: left out, the Keras model gives NaN or infinity"
+    assert note in plan.notes
+
+
+def test_extremes_widen_no_tolerance():
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, {"y": keras.ops.prod(x, axis=-1)})
+    data = np.concatenate([np.eye(3), 9.0 * np.eye(3)]).astype("float32") + 1.0
+    plan = make_plan(model, read_samples(input_specs(model), data))
+    assert plan.edges_expected[-1]["y"].max() == 1000.0
+    assert plan.scales == {"y": 10.0}
+
+
 def test_time_does_not_count_without_a_recurrence():
     assert plan_of(lengths=[100])[1].timesteps == 1
 

@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.comparing.cases import make_cases, masked_cases, read_samples
+from keras_norm.export.comparing.cases import (
+    edge_cases,
+    is_edge,
+    make_cases,
+    masked_cases,
+    read_samples,
+)
 from keras_norm.export.signature import TensorSpec
 
 
@@ -212,3 +218,41 @@ def test_a_model_without_masks_has_no_masked_case():
 def test_numbers_that_the_input_cannot_hold_are_refused():
     with pytest.raises(ValueError, match="what float16 cannot hold"):
         read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))
+
+
+def edges_of(shape, dtype, data):
+    samples = read_samples({"x": TensorSpec("x", shape, dtype)}, data)
+    plain = samples.case(range(samples.batch or 2)).inputs["x"]
+    found = {}
+    for case in edge_cases(samples):
+        assert is_edge(case.name)
+        np.testing.assert_array_equal(case.inputs["x"][1:], plain[1:])
+        found[case.name.partition("row 0 ")[2]] = case.inputs["x"][0]
+    return found
+
+
+def test_edges_are_zeros_one_value_and_the_extremes_of_the_data():
+    x = np.random.default_rng(0).normal(size=(9, 4, 3)).astype("float32")
+    found = edges_of((None, None, 3), "float32", x)
+    assert list(found) == ["zeros", "constant", "smallest values", "largest values"]
+    np.testing.assert_array_equal(found["zeros"], 0.0)
+    np.testing.assert_allclose(found["constant"], x.mean(), rtol=1e-6)
+    np.testing.assert_array_equal(found["smallest values"], x.min(axis=0))
+    np.testing.assert_array_equal(found["largest values"], x.max(axis=0))
+
+
+def test_edges_of_whole_numbers_are_numbers_of_the_data():
+    ids = np.random.default_rng(0).integers(3, 9, (9, 5)) * 10
+    for row in edges_of((None, None), "int32", ids).values():
+        assert set(row) <= set(ids.flat)
+    assert "zeros" in edges_of((None, None), "int32", np.minimum(ids - 30, 30))
+
+
+def test_what_the_data_hold_already_is_no_edge():
+    assert list(edges_of((None, 2), "float32", np.ones((4, 2)))) == ["zeros"]
+
+
+def test_a_model_of_one_batch_has_its_edges_in_that():
+    x = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
+    assert len(edges_of((3, 2), "float32", x)) == 4
+    assert len(edges_of((1, 2), "float32", x)) == 4
