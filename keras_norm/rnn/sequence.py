@@ -95,6 +95,9 @@ class NormRNN(keras.layers.RNN):
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
+        if mask is not None and not loops_are_exported():
+            # Of a NaN that the mask hides the gradient of the kernel would be NaN: 0 * NaN.
+            sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
         path, states, learned = self._run(sequences, initial_state, mask, training)
         for slot, batch in learned.items():
             self.cell.slot_layers()[slot].update_steps(*batch)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from tests.check_layer import assert_refused
+from tests.check_layer import assert_refused, layer_gradients
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
 
@@ -54,6 +54,23 @@ def test_what_is_masked_changes_nothing(kind, training):
     kinds.assert_close(
         layer(other, mask=MASK, training=training), layer(x, mask=MASK, training=training), 0
     )
+
+
+@every_kind
+@every_norm
+@pytest.mark.parametrize("garbage", [np.nan, np.inf, 1e38], ids=str)
+@pytest.mark.parametrize("training", [False, True])
+def test_garbage_at_masked_timesteps_reaches_no_gradient(kind, norm, garbage, training):
+    layer = build(kind, norm, return_state=False, dtype="float32")
+    x = kinds.draw(BATCH, TIME, FEATURES).astype("float32")
+    given = {"mask": MASK, "training": training}
+
+    def gradients(fill):
+        filled = np.where(MASK[..., None], x, np.float32(fill))
+        return layer_gradients(layer, filled, lambda y: tf.reduce_sum(y * y), **given)
+
+    for actual, expected in zip(gradients(garbage), gradients(0.0), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 @every_kind
