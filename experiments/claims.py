@@ -6,6 +6,7 @@ from experiments import click_through_rate as clicks
 from experiments import (
     convolutional,
     covariate_shift,
+    few_features,
     noise,
     order_embeddings,
     permutation_invariant,
@@ -133,6 +134,16 @@ CLAIMS = {
         "bleu",
         tuple((task, translation.LN) for task in (CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM)),
     ),
+    14: Cell(
+        "LayerNorm of the inputs of an LSTM costs accuracy where there are few features: with one "
+        "feature it keeps the sign alone.",
+        "few_features",
+        "accuracy",
+        tuple(
+            (few_features.name_of(few_features.WAVES, 1), model)
+            for model in ("LSTM", few_features.LN, *few_features.REMEDIES)
+        ),
+    ),
 }
 
 
@@ -210,6 +221,12 @@ IN_SHORT = {
         "12 yes, 1 no",
         "Subwords beat characters; words beat unigram subwords. All exported files read and write "
         "as Keras does.",
+    ),
+    14: Short(
+        "6 yes, 1 no",
+        "With one feature LayerNormLSTM has 65 waves of 100 right, an LSTM without a norm 99. With "
+        "a Dense layer before it, it has 99 right, and 11 gestures of 100 more. From three "
+        "features on no cost is shown.",
     ),
 }
 

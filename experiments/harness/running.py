@@ -36,7 +36,7 @@ def run_study(
     if isinstance(study.work, Training):
         training = study.work
         parts = functools.lru_cache(maxsize=8)(lambda task: training.load(task, size.samples, data))
-        trainer = functools.lru_cache(maxsize=32)(  # traced once for all seeds
+        trainer = functools.lru_cache(maxsize=64)(  # traced once for all seeds
             lambda arm: Trainer(
                 training,
                 size,

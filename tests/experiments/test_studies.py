@@ -13,6 +13,7 @@ from experiments import (
     convolutional,
     covariate_shift,
     draw,
+    few_features,
     first_batch,
     handwriting,
     lengths,
@@ -42,6 +43,7 @@ ARMS = {
     "rare_questions": ("1 in 50, batch 8", "GRU"),
     "online": ("TREC, batch 1, one pass", "GRU"),
     "noise": ("1,000 digits", "BN by 16"),
+    "few_features": ("gestures, 1 feature", "Dense, LN-LSTM"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "movielens": ("MovieLens", "LN; embeddings and hidden"),
     "online_ratings": ("MovieLens, batch 1, one pass", "LN; embeddings and hidden"),
@@ -211,3 +213,31 @@ def test_the_gap_is_what_the_test_costs_more_than_the_training():
     right = {"training": 0.9, "test": 0.5}
     parts = {k: (np.tile([p, 1 - p], (3, 1)), np.zeros(3, int)) for k, p in right.items()}
     assert noise.gap(model, parts) == {"gap": pytest.approx(np.log(0.9 / 0.5), rel=1e-6)}
+
+
+def test_waves_are_measured_by_sensors_of_different_gain_and_offset():
+    x, classes = few_features.waves(2000, RNG)
+    assert set(classes) == {0, 1, 2, 3}
+    np.testing.assert_allclose(
+        np.median(x[classes < 2], axis=(0, 1)), few_features.OFFSETS, atol=0.1
+    )
+    large, small = (x[classes == k].std(axis=(0, 1)) for k in (1, 0))
+    assert (large > small).all()
+
+
+def test_derived_features_are_the_axes_their_length_and_the_differences():
+    x = np.zeros((1, 3, 3))
+    x[0, :2] = [[3, 4, 0], [0, 0, 2]]  # one timestep is padding
+    np.testing.assert_allclose(
+        few_features.derived_features(x)[0],
+        [[3, 4, 0, 5, 0, 0, 0, 0], [0, 0, 2, 2, -3, -4, 2, -3], [0] * 8],
+    )
+
+
+def test_every_gesture_is_repeated_until_there_are_enough(folder, monkeypatch):
+    monkeypatch.setitem(few_features.COUNTS, "training", 30)
+    parts = few_features.load("gestures, 2 features", None, folder)
+    x, classes = parts["training"]
+    assert x.shape == (30, few_features.STEPS, 2)
+    np.testing.assert_array_equal(classes[:12], classes[12:24])
+    assert len(parts["test"][1]) == 24
