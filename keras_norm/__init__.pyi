@@ -26,6 +26,174 @@ class RMSNormalization(keras.layers.Layer):
         name: Any = None,
     ) -> None: ...
 
+class NormGRU(keras.layers.RNN):
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    compiled: bool | str
+    dropout: float
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    norm: Any
+    recurrent_activation: Any
+    recurrent_constraint: Any
+    recurrent_dropout: float
+    recurrent_initializer: Any
+    recurrent_regularizer: Any
+    reset_after: bool
+    seed: Any
+    units: int
+    use_bias: bool
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        reset_after: bool = True,
+        use_cudnn: bool | str = "auto",
+        *,
+        compiled: bool | str = "auto",
+        zero_output_for_mask: bool = False,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class NormLSTM(keras.layers.RNN):
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    compiled: bool | str
+    dropout: float
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    norm: Any
+    norm_form: str
+    normalize_carry: bool
+    recurrent_activation: Any
+    recurrent_constraint: Any
+    recurrent_dropout: float
+    recurrent_initializer: Any
+    recurrent_regularizer: Any
+    seed: Any
+    unit_forget_bias: bool
+    units: int
+    use_bias: bool
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        use_cudnn: bool | str = "auto",
+        *,
+        norm_form: str = "separate",
+        normalize_carry: bool = False,
+        compiled: bool | str = "auto",
+        zero_output_for_mask: bool = False,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class NormSimpleRNN(keras.layers.RNN):
+    activation: Any
+    bias_constraint: Any
+    bias_initializer: Any
+    bias_regularizer: Any
+    compiled: bool | str
+    dropout: float
+    kernel_constraint: Any
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    norm: Any
+    recurrent_constraint: Any
+    recurrent_dropout: float
+    recurrent_initializer: Any
+    recurrent_regularizer: Any
+    seed: Any
+    units: int
+    use_bias: bool
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        seed: Any = None,
+        *,
+        compiled: bool | str = "auto",
+        use_cudnn: bool | str = "auto",
+        zero_output_for_mask: bool = False,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
 class BatchNormalization(keras.layers.Layer):
     axis: int
     beta: Any
@@ -193,266 +361,6 @@ class VarianceNormalization(keras.layers.Layer):
         gamma_regularizer: Any = None,
         beta_constraint: Any = None,
         gamma_constraint: Any = None,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormGRU(keras.layers.RNN):
-    activation: Any
-    bias_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
-    compiled: bool | str
-    dropout: float
-    kernel_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    norm: Any
-    recurrent_activation: Any
-    recurrent_constraint: Any
-    recurrent_dropout: float
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
-    reset_after: bool
-    seed: Any
-    units: int
-    use_bias: bool
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        seed: Any = None,
-        return_sequences: bool = False,
-        return_state: bool = False,
-        go_backwards: bool = False,
-        stateful: bool = False,
-        unroll: bool = False,
-        reset_after: bool = True,
-        use_cudnn: bool | str = "auto",
-        *,
-        compiled: bool | str = "auto",
-        zero_output_for_mask: bool = False,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormGRUCell(keras.layers.GRUCell):
-    norm: Any
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        reset_after: bool = True,
-        seed: Any = None,
-        *,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormLSTM(keras.layers.RNN):
-    activation: Any
-    bias_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
-    compiled: bool | str
-    dropout: float
-    kernel_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    norm: Any
-    norm_form: str
-    normalize_carry: bool
-    recurrent_activation: Any
-    recurrent_constraint: Any
-    recurrent_dropout: float
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
-    seed: Any
-    unit_forget_bias: bool
-    units: int
-    use_bias: bool
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        seed: Any = None,
-        return_sequences: bool = False,
-        return_state: bool = False,
-        go_backwards: bool = False,
-        stateful: bool = False,
-        unroll: bool = False,
-        use_cudnn: bool | str = "auto",
-        *,
-        norm_form: str = "separate",
-        normalize_carry: bool = False,
-        compiled: bool | str = "auto",
-        zero_output_for_mask: bool = False,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormLSTMCell(keras.layers.LSTMCell):
-    norm: Any
-    norm_form: str
-    normalize_carry: bool
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        seed: Any = None,
-        *,
-        norm_form: str = "separate",
-        normalize_carry: bool = False,
-        activity_regularizer: Any = None,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormSimpleRNN(keras.layers.RNN):
-    activation: Any
-    bias_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
-    compiled: bool | str
-    dropout: float
-    kernel_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    norm: Any
-    recurrent_constraint: Any
-    recurrent_dropout: float
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
-    seed: Any
-    units: int
-    use_bias: bool
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        return_sequences: bool = False,
-        return_state: bool = False,
-        go_backwards: bool = False,
-        stateful: bool = False,
-        unroll: bool = False,
-        seed: Any = None,
-        *,
-        compiled: bool | str = "auto",
-        use_cudnn: bool | str = "auto",
-        zero_output_for_mask: bool = False,
-        trainable: bool = True,
-        dtype: Any = None,
-        autocast: bool = True,
-        name: Any = None,
-    ) -> None: ...
-
-class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
-    norm: Any
-    def __init__(
-        self,
-        units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        recurrent_dropout: float = 0.0,
-        seed: Any = None,
-        *,
         activity_regularizer: Any = None,
         trainable: bool = True,
         dtype: Any = None,
@@ -700,6 +608,98 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class NormGRUCell(keras.layers.GRUCell):
+    norm: Any
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        reset_after: bool = True,
+        seed: Any = None,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class NormLSTMCell(keras.layers.LSTMCell):
+    norm: Any
+    norm_form: str
+    normalize_carry: bool
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        *,
+        norm_form: str = "separate",
+        normalize_carry: bool = False,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: Any = None,
+    ) -> None: ...
+
+class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
+    norm: Any
+    def __init__(
+        self,
+        units: int,
+        norm: Any = None,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        *,
+        activity_regularizer: Any = None,
         trainable: bool = True,
         dtype: Any = None,
         autocast: bool = True,
