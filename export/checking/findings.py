@@ -99,8 +99,9 @@ def _of_values(result: ArtifactResult, own: ArtifactResult) -> Finding:
         advice = f"Look at what is exported: {first.layer!r} computes something else in the file."
     else:
         advice = f"Make the file again from this model and compare; or accept it{accept}."
-    if all(map(is_edge, _failed_cases(result))):
-        seen = f"no sample of the data differs, but {_failed_cases(result)[0]} does: {seen}"
+    failed = _failed_cases(result)
+    if failed and all(map(is_edge, failed)):
+        seen = f"no sample of the data differs, but {failed[0]} does: {seen}"
         advice += (
             " A norm of equal values magnifies rounding: keras_norm.LayerNormalization does so "
             "least, and a larger epsilon helps."
