@@ -97,7 +97,7 @@ def test_a_wrong_sample_is_named_by_its_number_or_in_its_file(model, folder):
     for data, where in ((dataset, "sample"), (files(folder, "rows"), "rows-2.npz: sample")):
         report = check(model, artefact, data, batch_sizes=[2], lengths=[6])
         (output,) = report.artifacts[0].outputs
-        assert [c.passed for c in output.comparisons] == [True, False]
+        assert [c.passed for c in output.comparisons[:2]] == [True, False]
         assert output.comparisons[1].where[0] == (where, 77 if where == "sample" else 17)
         assert report.artifacts[0].first_difference is not None
 

@@ -31,7 +31,8 @@ def test_values_are_compared_over_whole_sequences_in_every_runtime(report):
     assert tuple(result.name for result in report.artifacts) == RUNNERS
     for result in report.artifacts:
         assert [output.output for output in result.outputs] == ["hidden", "y"]
-        *cases, everything = result.outputs[0].cases
+        plain = (case for case in result.outputs[0].cases if "row 0" not in case)
+        *cases, everything = plain
         assert {case.rpartition(" ")[2] for case in cases} == {"1", "3", "6", "9"}
         assert everything == "all 5 samples"
 
