@@ -23,6 +23,9 @@ EIGHT_BITS = ("dynamic", "int8", "int16x8")
 # Largest error, as a share of how much an output varies: classifiers of digits and of questions
 # lost up to 3 points of accuracy below it, and from 11 to 26 beyond.
 USEFUL = 0.25
+# Error that deserves a warning, as such a share: 1% of the variance, or 20 dB below the output.
+# Classifiers lost no more than 1 point of accuracy below it; in sound such noise is heard.
+COSTLY = 0.1
 
 
 def useful(spreads: Iterable[Spread]) -> Tolerance:

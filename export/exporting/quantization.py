@@ -1,6 +1,9 @@
 """Eight bits: the data that the scales come from, and whether what is left is of use."""
 
+import logging
+import math
 import pathlib
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -8,16 +11,27 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export.comparing.cases import Samples, read_samples
-from keras_norm.export.comparing.eight_bits import EIGHT_BITS, USEFUL, spreads, useful
+from keras_norm.export.comparing.compare import measure
+from keras_norm.export.comparing.eight_bits import (
+    COSTLY,
+    EIGHT_BITS,
+    USEFUL,
+    spreads,
+    useful,
+)
 from keras_norm.export.errors import VerificationError, one_line
+from keras_norm.export.exporting.converter import layers_of
 from keras_norm.export.exporting.find_step import traced
 from keras_norm.export.exporting.streaming import Step
+from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.runners import KerasRunner, TFLiteRunner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, input_specs
 
+logger = logging.getLogger("keras_norm.export")
+
 QUANTIZE = (None, "float16", *EIGHT_BITS)
-# Those that compute in integers, whose scales come from data.
-INTEGERS = ("int8", "int16x8")
+# Those that compute in integers, whose scales come from data: the bits of an activation.
+INTEGERS = {"int8": 8, "int16x8": 16}
 BATCH = 32
 
 
@@ -93,55 +107,122 @@ def _without_zeros(arrays: dict[str, np.ndarray], batch: int) -> dict[str, np.nd
     return {name: array[kept] for name, array in arrays.items()} if len(kept) else arrays
 
 
-def verify_useful(
-    model: keras.Model, file: pathlib.Path, samples: Samples, step: Step | None = None
-) -> None:
-    """Run a quantised file on the samples, and compare it with the model.
+def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> None:
+    """Log which layers compute in float32 in a file of integers.
 
-    What it is held to is the rule of `keras_norm.export.comparing.eight_bits`.
+    Args:
+        model: the model that was converted.
+        operations: the kind of each such operation, and the name of what it writes.
+    """
+    kinds: dict[str, set[str]] = {}
+    for kind, tensor in operations:
+        kinds.setdefault(layers_of(model, [tensor]), set()).add(kind)
+    for layer, found in kinds.items():
+        logger.info(
+            "%s computes %s in float32, as LiteRT does not in integers. Where all has to be "
+            "integers, write it with sums, products, means, maxima, rsqrt, exp, log, tanh, "
+            "sigmoid, relu, gelu and softmax, or take a layer of keras_norm",
+            layer,
+            ", ".join(sorted(found)),
+        )
+
+
+def verify_useful(
+    model: keras.Model,
+    file: pathlib.Path,
+    quantize: str,
+    samples: Samples,
+    step: Step | None = None,
+    products: pathlib.Path | None = None,
+) -> None:
+    """Run a quantized file on the samples, compare it with the model, and warn of a large error.
+
+    The rule is that of `keras_norm.export.comparing.eight_bits`.
 
     Args:
         model: the Keras model.
         file: its TFLite file.
+        quantize: one of `EIGHT_BITS`.
         samples: of `read_representative`.
         step: as for `calibration_data`: the samples are run through the file as streams.
+        products: the same file with products of matrices alone in integers. It replaces `file`
+            where that has a large error, and this has a smaller one.
 
     Raises:
         VerificationError: an output of the file is further off.
         ValueError: no output differs between samples.
         RunnerError: the file does not run.
     """
-    run_model = KerasRunner(model)
-    expected: list[dict[str, np.ndarray]] = []
-    actual: list[dict[str, np.ndarray]] = []
-    with TFLiteRunner(file, SERVING_DEFAULT if step is None else STEP) as run:
-        for _, case in samples.batches(BATCH):
-            inputs = case.inputs
-            expected.append(run_model(inputs))
-            actual.append(run(inputs) if step is None else step.over_time(run, inputs))
-    wanted, received = (_joined(parts, samples.count) for parts in (expected, actual))
+    wanted = _run_all(KerasRunner(model), samples)
     if all(np.all(y == y[:1]) for y in wanted.values()):
         raise ValueError(
             "The model gives the same for all samples, by which nothing can be compared: give "
             "samples as they will come"
         )
-    result = useful(spreads(wanted)).failed(wanted, received)
-    if result is not None and result.rms is None:
-        raise VerificationError(f'output "{result.output}" of the file: {result.problem}')
-    if result is not None:
+    rule = useful(spreads(wanted))
+
+    def compare(path: pathlib.Path) -> OutputComparison:
+        """The output with the largest error."""
+        with TFLiteRunner(path, SERVING_DEFAULT if step is None else STEP) as run:
+            received = _run_all(run, samples, step)
+        return max((rule.judge(found) for found in measure(wanted, received, 0.0)), key=_error)
+
+    worst = compare(file)
+    if products is not None and _error(worst) > COSTLY:
+        better = compare(products)
+        if _error(better) < _error(worst):
+            products.replace(file)
+            logger.warning(
+                "in integers throughout, %s. So products of matrices, convolutions and lookups "
+                "alone are computed in integers, and all else in float32",
+                _described(worst),
+            )
+            worst = better
+    finer = f'quantize="{"int16x8" if quantize == "int8" else "float16"}"'
+    if not worst:
         raise VerificationError(
-            f'output "{result.output}" of the quantised file is off by {result.rms:.3g} (root '
-            f"mean square) on the samples, over which it varies by "
-            f"{result.atol / USEFUL:.3g}: a file so far off is of no use. Scale the inputs "
-            'alike, give data as they will come, or take quantize="float16"'
+            f"{_described(worst)}: a file so far off is of no use. Scale the inputs alike, give "
+            f"data as they will come, or take {finer}"
         )
+    if _error(worst) > COSTLY:
+        logger.warning(
+            "%s, so by %.0f%% of that. Measure what it costs on labels, or take %s",
+            _described(worst),
+            100 * _error(worst),
+            finer,
+        )
+
+
+def _run_all(run: Any, samples: Samples, step: Step | None = None) -> dict[str, np.ndarray]:
+    """The outputs for all samples, which stream through a `step`."""
+    parts = []
+    for _, case in samples.batches(BATCH):
+        inputs = case.inputs
+        parts.append(run(inputs) if step is None else step.over_time(run, inputs))
+    return {
+        name: np.concatenate([part[name] for part in parts])[: samples.count] for name in parts[0]
+    }
+
+
+def _error(result: OutputComparison) -> float:
+    """The error of an output, as a share of how much it varies."""
+    if result.rms is None:
+        return 0.0 if result else math.inf
+    return USEFUL * (result.used or 0.0)
+
+
+def _described(result: OutputComparison) -> str:
+    """What was measured of an output."""
+    if result.rms is None:
+        problem = result.problem or "more than a quarter of its integers are others"
+        return f'output "{result.output}" of the quantized file: {problem}'
+    return (
+        f'output "{result.output}" of the quantized file is off by {result.rms:.3g} (root mean '
+        f"square) on the samples, over which it varies by {result.atol / USEFUL:.3g}"
+    )
 
 
 def whole_batches(samples: Samples, size: int) -> dict[str, np.ndarray]:
     """The samples by input name, the first ones once more at the end, to fill the last batch."""
     rows = -(-samples.count // size) * size
     return samples.take(range(rows))
-
-
-def _joined(parts: list[dict[str, np.ndarray]], count: int) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts])[:count] for name in parts[0]}

@@ -15,12 +15,14 @@ from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOp
 from keras_norm.export.exporting import fusion
 from keras_norm.export.exporting.converter import layers_of, start_converter
 from keras_norm.export.exporting.find_step import find_step
+from keras_norm.export.exporting.integer_ops import rewrite_for_integers
 from keras_norm.export.exporting.portable_layers import portable_layers
 from keras_norm.export.exporting.proof import make_proof, write_proof
 from keras_norm.export.exporting.quantization import (
     INTEGERS,
     QUANTIZE,
     calibration_data,
+    log_float32,
     read_representative,
     verify_useful,
 )
@@ -168,6 +170,7 @@ def export_tflite(
                 write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
             if quantize in INTEGERS:
                 _refuse_loops(model, saved_model, quantize)
+                rewrite_for_integers(saved_model, INTEGERS[quantize])
             signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
             streamed = stepper if alone else None
             request: dict[str, Any] = {
@@ -177,21 +180,24 @@ def export_tflite(
                 "signatures": signatures,
                 "fused": fused,
             }
+            products = None
             if quantize in INTEGERS and representative is not None:
                 arrays, batch = calibration_data(representative, streamed, quantize)
                 calibration = pathlib.Path(folder, "calibration")
                 calibration.write_bytes(protocol.pack_arrays(arrays))
                 request["calibration"] = {"path": str(calibration), "batch": batch}
+                products = file.with_name("products.tflite")
+                request["products"] = str(products)
             _convert(model, converter, request)
         shutil.copyfile(converted, file)
+        if quantize is not None and representative is not None:
+            verify_useful(model, file, quantize, representative, streamed, products)
         answers = {}
         if not alone:
             answers[SERVING_DEFAULT] = verify_file(file, reference, quantize, lstms)
         if stepper is not None:
             over_time = stepper.over_time
             answers[STEP] = verify_file(file, reference, quantize, over_time=over_time)
-        if representative is not None:
-            verify_useful(model, file, representative, streamed)
         if proof:
             known = make_proof(reference, stepper, alone=alone, quantize=quantize, answers=answers)
             write_proof(file, known, inside=proof == "inside")
@@ -248,21 +254,15 @@ def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str |
 
 def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, Any]) -> None:
     try:
-        converter.load(request)
+        log_float32(model, converter.load(request)["float32"])
     except RunnerError as error:
-        quantize = request["quantize"]
         saved_model = SavedModelFile(pathlib.Path(request["saved_model"]))
         places = _unsupported(error.detail, saved_model.ops)
-        if unquantized := sorted({*re.findall(r"not yet supported for op: '(\w+)'", error.detail)}):
-            raise UnsupportedOpError(
-                f"TensorFlow's quantizer has no 16 bits for {', '.join(unquantized)}: take "
-                'quantize="int8", or replace the layer that computes it',
-                {op: [] for op in unquantized},
-            ) from error
-        if quantize == "int16x8" and "during calibration" in error.detail:
+        if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
             raise ConversionError(
-                "TensorFlow's quantizer has no 16 bits beside what the model computes of integers, "
-                'such as the mask of an Embedding: take quantize="int8", or mask_zero=False'
+                "TensorFlow's quantizer takes integers for real numbers in "
+                f"{layers_of(model, unmeasured)}, at {unmeasured[0]}: it does so where an argmax, "
+                'or a comparison of booleans, reads them. Take quantize="int8", or compute without'
             ) from error
         if not places:
             _refuse_quantized(model)

@@ -4,19 +4,29 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
+import float_ops
 import fused_lstm
 import protocol
 import tensorflow as tf
 
-# What computes in integers, with scales that are measured.
+# What computes in integers, with scales that are measured. With 16 bits the second set lets
+# operations without such a kernel compute in float32; with 8 bits they do so without it.
 INTEGERS = {
-    "int8": tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
-    "int16x8": tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
+    "int8": [tf.lite.OpsSet.TFLITE_BUILTINS_INT8],
+    "int16x8": [
+        tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
+        tf.lite.OpsSet.TFLITE_BUILTINS,
+    ],
 }
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
-    """Convert `request["saved_model"]` to `request["path"]`; report the size in bytes."""
+    """Convert `request["saved_model"]` to `request["path"]`.
+
+    Where `request["products"]` names a second file, products of matrices alone compute in integers
+    in that. What is reported are the operations that compute in float32 though the file is in
+    integers.
+    """
     converter = tf.lite.TFLiteConverter.from_saved_model(
         request["saved_model"], signature_keys=request["signatures"], tags={"serve"}
     )
@@ -26,15 +36,21 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     if request["quantize"] == "float16":
         converter.target_spec.supported_types = [tf.float16]
     if request["quantize"] in INTEGERS:
-        converter.target_spec.supported_ops = [INTEGERS[request["quantize"]]]
+        converter.target_spec.supported_ops = INTEGERS[request["quantize"]]
         converter.representative_dataset = lambda: calibration(**request["calibration"])
     # The placeholders of a model with fused LSTMs; `fuse` refuses what else is no builtin.
     converter.allow_custom_ops = request["fused"]
     content = converter.convert()
     if request["fused"]:
         content = fused_lstm.fuse(content, eight_bits=request["quantize"] == "dynamic")
+    if request.get("products"):
+        products = float_ops.compute_in_float32(content, all_but_products=True)
+        pathlib.Path(request["products"]).write_bytes(products)
+    if request["quantize"] == "int16x8":
+        content = float_ops.compute_in_float32(content, all_but_products=False)
     pathlib.Path(request["path"]).write_bytes(content)
-    return {"bytes": len(content)}, None
+    in_integers = request["quantize"] in INTEGERS
+    return {"float32": float_ops.operations_in_float32(content) if in_integers else []}, None
 
 
 def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:

@@ -23,7 +23,13 @@ def read(counter: Any) -> Any:
 
 
 def advance(counter: Any) -> Any:
-    """The counter, one further."""
-    low = counter[:, 1] + 1
-    carry = ops.cast(low >= BASE, counter.dtype)
-    return ops.stack([counter[:, 0] + carry, low - carry * BASE], axis=1)
+    """The counter, one further.
+
+    The digits are whole numbers on the way: a file that computes in 8 or 16 bits would round real
+    ones, more at every timestep.
+    """
+    digits = ops.cast(counter, "int32")
+    low = digits[:, 1] + 1
+    carry = ops.cast(low >= BASE, "int32")
+    after = ops.stack([digits[:, 0] + carry, low - carry * BASE], axis=1)
+    return ops.cast(after, counter.dtype)
