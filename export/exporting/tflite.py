@@ -267,7 +267,10 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
         if not places:
             _refuse_quantized(model)
             raise ConversionError(str(error)) from error
-        listed = "; ".join(f"{op} in {layers_of(model, nodes)}" for op, nodes in places.items())
+        listed = "; ".join(
+            f"{_origin(op, nodes, saved_model.ops)} in {layers_of(model, nodes)}"
+            for op, nodes in places.items()
+        )
         advice = "Replace the layer, or the operation of keras.ops, that computes it"
         if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
             advice = (
@@ -295,11 +298,19 @@ def _refuse_quantized(model: keras.Model) -> None:
             )
 
 
+def _origin(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
+    """An operation, and those of the model that the converter made it of."""
+    sources = [source for source, own in ops.items() if {*own} & {*nodes}]
+    return op if op in ops or not sources else f"{op} (made of {' and '.join(sorted(sources))})"
+
+
 def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
     """Operation -> nodes that the converter's report complains of."""
-    found = {}
-    for op in re.findall(r"(?:error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
-        nodes = ops.get(op, [])
+    found: dict[str, list[str]] = {}
+    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
+        # The converter makes some operations of others: their nodes are in the report alone.
+        made = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
+        nodes = ops.get(op, made)
         # The report gives a node as "name@function", and an op can be wrong in one place only;
         # but with the first op of a loop the converter stops looking.
         blamed = [node for node in nodes if f'"{node}@' in report]

@@ -178,6 +178,16 @@ def test_an_op_that_tflite_lacks_is_refused_with_its_layer(tmp_path):
         export_tflite(model, tmp_path / "model.tflite")
 
 
+def test_an_op_that_the_converter_makes_of_others_is_refused_with_its_origin_and_layer(tmp_path):
+    """It makes Relu6 of integers clipped to 0 and 6, which TFLite computes for real numbers."""
+    model = models.with_function(
+        lambda x: tf.cast(tf.clip_by_value(tf.cast(x, "int32"), 0, 6), "float32") - x
+    )
+    message = r'Relu6 \(made of Maximum and Minimum\) in layer "odd" \(Lambda\)'
+    with pytest.raises(UnsupportedOpError, match=message):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
 def test_a_layer_that_needs_more_steps_than_the_shortest_trial_is_exported(tmp_path):
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, keras.layers.Conv1D(2, 20)(inputs))
