@@ -51,6 +51,22 @@ def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
             models.assert_same(run(data), keras_run(data), atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(None, 257), (257,)], ids=["sequences", "rows"])
+def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
+    """The logarithms of digital silence, of which a norm leaves 0 in exact numbers."""
+    x = keras.Input(shape, name="x")
+    centred = x - keras.ops.mean(x, axis=-1, keepdims=True)
+    variance = keras.ops.mean(keras.ops.square(centred), axis=-1, keepdims=True)
+    y = centred / keras.ops.sqrt(variance + 1e-7)
+    model = keras.Model(x, {"y": y, "keras": keras.layers.LayerNormalization()(x)})
+    values = np.log(np.float32([1e-7, 1e-12, 1.1, 2e3]))
+    data = np.ones((4, *([6] * (len(shape) - 1)), 257), "float32")
+    data *= values.reshape(4, *[1] * len(shape))
+    with ONNXRunner(export_onnx(model, tmp_path / "model.onnx")) as run:
+        for name, value in run({"x": data}).items():
+            np.testing.assert_allclose(value, 0.0, rtol=0, atol=1e-6, err_msg=name)
+
+
 def test_nothing_stands_beside_the_file(path):
     assert list(path.parent.iterdir()) == [path]
 
