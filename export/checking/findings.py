@@ -69,13 +69,20 @@ def _of_result(result: ArtifactResult, own: ArtifactResult) -> Iterator[Finding]
         yield _of_values(result, own)
     elif wrong and not own.gives_nan:  # nothing of them can be compared
         yield Finding(result.name, difference(wrong[0]), ADVICE["values"])
+    sides = {tested.name: tested.status for tested in result.properties}
     for tested in result.properties:
         if tested.name == "streaming" and wrong:  # of the same cause
             continue
         if tested.status == "fail":
-            yield Finding(result.name, tested.detail, ADVICE[tested.name])
-        if tested.name == "left padding" and tested.status == "differs":
-            advice = "Pad on the right: the model counts its timesteps from the padded start."
+            advice = ADVICE[tested.name]
+            if tested.name == "padding" and sides.get("left padding") == "pass":
+                advice = "Pad on the left: the model counts its timesteps from the end."
+            yield Finding(result.name, tested.detail, advice)
+        # Where padding on the right fails as well, its advice is that of both sides.
+        if (tested.name, tested.status) == ("left padding", "differs") and (
+            sides.get("padding") != "fail"
+        ):
+            advice = "Pad on the right: the model counts its timesteps from the start."
             yield Finding(result.name, tested.detail, advice)
 
 

@@ -276,6 +276,7 @@ def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
     model(DATA, training=True)
     report = check(model, [KerasRunner(model)], DATA)
     assert failed(report) == {("Keras model", "padding")}
+    assert any(f.advice.startswith("Pad on the left") for f in report.findings)
 
 
 def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing():
@@ -285,6 +286,7 @@ def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing()
     report = check(model, [KerasRunner(model)], DATA)
     assert report
     assert report.keras.property("left padding").status == "differs"
+    assert any(f.advice.startswith("Pad on the right") for f in report.findings)
 
 
 def test_sequences_are_compared_on_the_steps_that_are_no_padding():

@@ -178,9 +178,18 @@ def test_an_artefact_that_does_not_run_has_advice():
     assert found(dataclasses.replace(FILE, error="gone"))[0].seen == "gone"
 
 
-def test_left_padding_that_differs_asks_for_right_padding():
-    own = dataclasses.replace(OWN, properties=(Property("left padding", "differs", "3 steps"),))
-    assert "Pad on the right" in found(own=own)[0].advice
+@pytest.mark.parametrize(
+    ("right", "left", "advice"),
+    [
+        ("pass", "differs", "Pad on the right"),
+        ("fail", "pass", "Pad on the left"),
+        ("fail", "differs", "Pad all batches to one length"),
+    ],
+)
+def test_padding_has_one_advice(right, left, advice):
+    properties = (Property("padding", right, "right"), Property("left padding", left, "left"))
+    (finding,) = found(own=dataclasses.replace(OWN, properties=properties))
+    assert finding.advice.startswith(advice)
 
 
 def test_a_file_that_fails_in_two_runners_is_one_finding():

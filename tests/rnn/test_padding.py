@@ -1,0 +1,63 @@
+"""On which side each layer takes padding: the table of docs/training.md."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from tests.rnn import kinds
+from tests.rnn.kinds import FEATURES, KINDS, TIME, UNITS
+
+PADDING = 3
+SIDES = {"right": (0, PADDING), "left": (PADDING, 0)}
+NORMS = {
+    "none": None,
+    "layer": keras_norm.LayerNormalization(),
+    "one row": keras_norm.TimestepBatchNormalization(1),
+}
+PER_TIMESTEP = keras_norm.TimestepBatchNormalization(TIME + PADDING)
+
+
+def forward(kind, norm):
+    return kind.layer(UNITS, norm=norm, dtype="float64")
+
+
+def backward(kind, norm):
+    return kind.layer(UNITS, norm=norm, dtype="float64", go_backwards=True)
+
+
+def bidirectional(kind, norm):
+    return keras.layers.Bidirectional(forward(kind, norm), dtype="float64")
+
+
+def sides_that_change_nothing(layer):
+    """Sides on which masked timesteps leave the last output as it is without padding."""
+    kinds.built(layer)
+    kinds.randomize_statistics(layer)
+    x = kinds.draw(2, TIME, FEATURES)
+    mask, expected = np.ones((2, TIME), bool), layer(kinds.cast(x))
+    found = set()
+    for side, width in SIDES.items():
+        padded = np.pad(x, ((0, 0), width, (0, 0)), constant_values=9.0)
+        y = layer(kinds.cast(padded), mask=np.pad(mask, ((0, 0), width)))
+        if np.allclose(y, expected, rtol=0, atol=1e-12):
+            found.add(side)
+    return found
+
+
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+@every_kind
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+@pytest.mark.parametrize("make", [forward, backward, bidirectional])
+def test_without_statistics_per_timestep_padding_on_either_side_changes_nothing(kind, norm, make):
+    assert sides_that_change_nothing(make(kind, norm)) == {"right", "left"}
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("make", "sides"), [(forward, {"right"}), (backward, {"left"}), (bidirectional, set())]
+)
+def test_with_statistics_per_timestep_padding_has_to_be_last_in_the_loop(kind, make, sides):
+    assert sides_that_change_nothing(make(kind, PER_TIMESTEP)) == sides
