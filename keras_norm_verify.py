@@ -153,7 +153,7 @@ class Proof:
             text = arrays.pop("proof")
             _require(text.dtype.kind == "U" and text.shape == (), "they hold no text")
             _require(text.nbytes <= 4 * MOST_CHARACTERS, "their text is too long")
-            fields = json.loads(str(text))
+            fields = json.loads(str(text), object_pairs_hook=_without_repeats)
             _require(isinstance(fields, dict), "the text is not a dict")
             version = fields.pop("version", None)
             _require(
@@ -251,6 +251,8 @@ def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
         )
     for name in (*fields["sequences"], *fields["states"]):
         _require(name in inputs, f"case {k}: '{printable(name)}' is not an input")
+    for name in fields["sequence_outputs"]:
+        _require(name in fields["expected"], f"case {k}: '{printable(name)}' is not an output")
     streams = fields["sequences"] or not fields["states"]
     _require(bool(streams), f"case {k} has states, and no input with timesteps")
     steps = {inputs[name].shape[1:2] for name in fields["sequences"]}
@@ -300,6 +302,15 @@ def _damaged(problem: str) -> ProofError:
 def _require(fits: bool, problem: str) -> None:
     if not fits:
         raise _damaged(problem)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A dict of JSON, in which no key stands twice: readers differ in which value they take."""
+    fields: dict[str, Any] = {}
+    for key, value in pairs:
+        _require(key not in fields, f"the text has the key '{printable(key)}' twice")
+        fields[key] = value
+    return fields
 
 
 def _require_fields(fields: Any, kind: type, where: str) -> None:

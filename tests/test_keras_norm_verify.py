@@ -256,6 +256,7 @@ def test_a_tolerance_is_a_finite_number(tolerance):
         (["cases", 0, "states"], ["z"], "'z' is not an input"),
         (["cases", 0, "states"], ["x"], "case 0 has states, and no input with timesteps"),
         (["cases", 0, "sequence_outputs"], 5, "sequence_outputs is not a list of names"),
+        (["cases", 0, "sequence_outputs"], ["z"], "'z' is not an output"),
         (["cases", 0, "atol"], [1e-3], "atol is not a dict"),
         (["cases", 0, "atol"], {}, "the tolerance of output 'y' is None"),
     ],
@@ -401,6 +402,16 @@ def test_golden_cases_with_an_array_twice_are_damaged():
     with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("0/expected/y.npy", array.getvalue())
     with pytest.raises(ProofError, match="damaged: the array '0/expected/y' is there twice"):
+        Proof.from_bytes(content.getvalue())
+
+
+def test_golden_cases_with_a_key_twice_are_damaged():
+    with np.load(io.BytesIO(proof().to_bytes())) as file:
+        arrays = dict(file)
+    text = str(arrays["proof"]).replace('"atol": {"y": 0.001}', '"atol": {"y": 0.001, "y": 9.0}')
+    content = io.BytesIO()
+    np.savez(content, **arrays | {"proof": np.array(text)})
+    with pytest.raises(ProofError, match="damaged: the text has the key 'y' twice"):
         Proof.from_bytes(content.getvalue())
 
 
