@@ -1,6 +1,9 @@
 """What is not exported, and what runtimes for devices do not take, told before the conversion."""
 
 import logging
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,8 +11,13 @@ import numpy as np
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.walk import named_layers
+from keras_norm_verify import printable
 
 logger = logging.getLogger("keras_norm.export")
+
+# The names that TensorFlow takes for scopes of a graph, and for the first scope of a path.
+SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
+FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def warn_of_fixed_batch(model: keras.Model) -> None:
@@ -27,6 +35,7 @@ def warn_of_fixed_batch(model: keras.Model) -> None:
 def refuse_unfit(model: keras.Model) -> None:
     """Raise ValueError for a model that no file can be right of, whatever its format."""
     layers = list(named_layers(model))
+    _refuse_names(model, layers)
     for path, layer in layers:
         if getattr(layer, "stateful", False):
             raise ValueError(
@@ -44,6 +53,27 @@ def refuse_unfit(model: keras.Model) -> None:
                     "wrong. Load weights from before that, or train again, with a smaller learning "
                     "rate or gradients clipped"
                 )
+
+
+def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, Any]]) -> None:
+    """Raise ValueError for a name that TensorFlow refuses when it writes a graph."""
+    if not FIRST_SCOPE.fullmatch(model.name):
+        _refuse_name("model", model.name)
+    for path, layer in layers:
+        # The names of inputs are adapted (`signature.unique`).
+        if not isinstance(layer, keras.layers.InputLayer) and not SCOPE.fullmatch(layer.name):
+            _refuse_name("layer", path)
+        for weight in layer.weights:
+            if not FIRST_SCOPE.fullmatch(weight.path):
+                _refuse_name("weight", weight.path)
+
+
+def _refuse_name(kind: str, name: str) -> None:
+    raise ValueError(
+        f'TensorFlow cannot save the {kind} "{printable(name)}" under this name. Build the model '
+        "with a name of the letters a to z, digits and underscores that begins with a letter, and "
+        "copy the weights (set_weights)"
+    )
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:
