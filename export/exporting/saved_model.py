@@ -101,6 +101,8 @@ def export_saved_model(
     warn_of_fixed_batch(model)
     if not isinstance(proof, bool):
         raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
+    if not isinstance(warmup, bool):
+        raise ValueError(f"warmup must be True or False; received {warmup!r}")
     signatures = {} if signatures is None else signatures
     _require_functions(signatures)
     taken = {SERVING_DEFAULT, STEP} & set(signatures)

@@ -38,7 +38,10 @@ def staged(
             a link, a folder where a file is made, or a file where a folder is. Or `beside` is a
             folder.
         NotADirectoryError: a parent of `target` is a file.
+        ValueError: `overwrite` is neither True nor False.
     """
+    if not isinstance(overwrite, bool):
+        raise ValueError(f"overwrite must be True or False; received {overwrite!r}")
     _require_free(target, overwrite, is_folder)
     other = None if beside is None else target.with_name(beside)
     if other is not None and other.is_dir():

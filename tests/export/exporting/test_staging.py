@@ -18,6 +18,18 @@ def test_the_target_appears_only_at_the_end(tmp_path):
     assert [p.name for p in target.parent.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("overwrite", ["no", 1, None])
+def test_only_true_overwrites(tmp_path, overwrite):
+    def build():
+        with staged(tmp_path / "file", overwrite):
+            pytest.fail("it was built")
+
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ValueError, match="overwrite must be True or False; received"):
+        build()
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_a_failure_leaves_nothing(tmp_path, error):
     def build():
