@@ -3,7 +3,7 @@
 import contextlib
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,10 +12,10 @@ import numpy as np
 from keras_norm.export.checking.artifacts import Artifact
 from keras_norm.export.checking.batches import Batch, batches
 from keras_norm.export.checking.running import left_as_it_was
-from keras_norm.export.comparing.cases import LARGE_BATCH
+from keras_norm.export.comparing.cases import LARGE_BATCH, is_whole
 from keras_norm.export.comparing.changes import changes, threshold
 from keras_norm.export.comparing.data import Data
-from keras_norm.export.comparing.elements import Arrays
+from keras_norm.export.comparing.elements import Arrays, kind_of
 from keras_norm.export.comparing.merging import merged
 from keras_norm.export.report.versions import VersionReport
 from keras_norm.export.results.changes import OutputChange
@@ -64,6 +64,19 @@ def compare_versions(
     several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
     if not several:
         raise ValueError("There is nothing to compare with. Give at least one new version.")
+    if not is_whole(batch_size) or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number from 1 on. Received: {batch_size!r}.")
+    for version in (old, *several):
+        if not isinstance(version, str | os.PathLike) and not callable(version):
+            raise ValueError(
+                "A version is a Keras model, or the path of an exported file. "
+                f"Received: {version!r}."
+            )
+    if callable(old) and not hasattr(old, "inputs"):
+        raise ValueError(
+            "The old version must be a Keras model or an exported file, whose inputs are known. "
+            f"Received: {type(old).__name__}."
+        )
     samples = 0
     with contextlib.ExitStack() as stack:
         (old_name, before), *others = (_opened(version, stack) for version in (old, *several))
@@ -127,6 +140,11 @@ def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
     if len(taken) == len(inputs) == 1:
         inputs = dict(zip(taken, inputs.values(), strict=True))
     actual = run(inputs)
+    if not isinstance(actual, Mapping):
+        raise ValueError(
+            f"A version returns a dict of arrays by output name. {name} returned "
+            f"{type(actual).__name__}."
+        )
     if len(actual) == len(expected) == 1:
         actual = dict(zip(expected, actual.values(), strict=True))
     for output, y in expected.items():
@@ -136,4 +154,10 @@ def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
                 f"Versions are compared by outputs of the same names and shapes: {name} gives for "
                 f"{output!r} {'nothing' if shape is None else shape}, the old version {y.shape}."
             )
-    return {output: np.asarray(actual[output]) for output in expected}
+    arrays = {output: np.asarray(actual[output]) for output in expected}
+    for output, array in arrays.items():
+        if kind_of(array) is None:
+            raise ValueError(
+                f"Versions are compared by numbers: {name} gives {array.dtype} for {output!r}."
+            )
+    return arrays

@@ -15,6 +15,8 @@ from keras_norm.export.signature import in_range
 BATCH_SIZES = (1, 2, 7)
 LARGE_BATCH = 32  # where there are as many samples
 MASKED_BATCH = 7
+# Larger ones are typing errors, and would fill the memory.
+MOST_ROWS, MOST_TIMESTEPS = 2**20, 2**24
 ROWS_ALONE = 3
 # Timesteps that padding adds, and rows that are padded.
 PADDING, ROWS_PADDED = 3, 7
@@ -377,6 +379,8 @@ def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ...]:
+    if sizes is not None:
+        _require_positive("batch_sizes", sizes, MOST_ROWS)
     if samples.batch is not None:
         if sizes is not None and set(sizes) != {samples.batch}:
             raise ValueError(
@@ -386,7 +390,6 @@ def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ..
         sizes = (samples.batch,)
     if sizes is None:
         return BATCH_SIZES + (LARGE_BATCH,) * (samples.count >= LARGE_BATCH)
-    _require_positive("batch_sizes", sizes)
     return tuple(sizes)
 
 
@@ -396,7 +399,7 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         half = (own + 1) // 2
         lengths = sorted({1, half, own, own + half}) if samples.timed else [own]
     elif samples.timed:
-        _require_positive("lengths", lengths)
+        _require_positive("lengths", lengths, MOST_TIMESTEPS)
     else:
         raise ValueError(
             f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."
@@ -405,7 +408,14 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
     return tuple(samples.length if length == own else length for length in lengths)
 
 
-def _require_positive(name: str, given: Any) -> None:
+def _require_positive(name: str, given: Any, most: int) -> None:
     values = list(given) if isinstance(given, Iterable) else []
-    if not values or not all(isinstance(n, numbers.Integral) and int(n) > 0 for n in values):
+    if not values or not all(is_whole(n) and int(n) > 0 for n in values):
         raise ValueError(f"{name} takes a list of whole numbers from 1 on. Received: {given!r}.")
+    if max(values) > most:
+        raise ValueError(f"{name} takes numbers up to {most}. Received: {max(values)}.")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, and not True or False."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)

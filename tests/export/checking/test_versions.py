@@ -123,11 +123,26 @@ def test_a_report_is_shown_written_and_read(old, tmp_path):
         ([], "nothing to compare with"),
         (lambda inputs: {"y": OLD[:2]}, r"gives for 'y' \(2, 3\), the old version \(32, 3\)"),
         (lambda inputs: {"a": OLD[:1], "b": OLD[:1]}, "gives for 'y' nothing"),
+        (None, "A version is a Keras model, or the path of an exported file. Received: None"),
+        ([3], "A version is a Keras model, or the path of an exported file. Received: 3"),
+        (lambda inputs: None, "A version returns a dict of arrays .* returned NoneType"),
+        (lambda inputs: {"y": OLD[:32].astype(str)}, "compared by numbers: <lambda> gives <U32"),
     ],
 )
 def test_versions_that_cannot_be_compared_are_refused(old, new, message):
     with pytest.raises(ValueError, match=message):
         compare_versions(old, new, X)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, "a", True])
+def test_a_batch_size_of_no_rows_is_refused(old, batch_size):
+    with pytest.raises(ValueError, match="batch_size must be a whole number from 1 on"):
+        compare_versions(old, gives(OLD), X, batch_size=batch_size)
+
+
+def test_a_function_is_no_old_version():
+    with pytest.raises(ValueError, match="The old version must be a Keras model or an exported"):
+        compare_versions(gives(OLD), gives(OLD), X)
 
 
 def test_files_and_models_are_versions(tmp_path):

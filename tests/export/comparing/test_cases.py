@@ -150,6 +150,9 @@ def test_a_static_length_runs_at_its_own_length_only():
         ((0,), None, "batch_sizes takes a list of whole numbers from 1 on"),
         ((), None, "batch_sizes takes a list of whole numbers from 1 on"),
         (None, (0,), "lengths takes a list of whole numbers from 1 on"),
+        ((True,), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        ((2, 10**12), None, "batch_sizes takes numbers up to 1048576. Received: 1000000000000"),
+        (None, (10**12,), "lengths takes numbers up to 16777216. Received: 1000000000000"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(sizes, lengths, message):
