@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -110,8 +110,9 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         ImportError: a .tflite file, and LiteRT is not installed; an .onnx file, and ONNX Runtime is
             not.
     """
-    if isinstance(artifacts, str | os.PathLike) or callable(artifacts):
-        artifacts = [artifacts]
+    listed = isinstance(artifacts, Iterable) and not isinstance(artifacts, str | bytes)
+    if artifacts is not None:
+        artifacts = list(artifacts) if listed and not callable(artifacts) else [artifacts]
     if not artifacts:
         raise ValueError(
             "There is nothing to check. Give at least one SavedModel, .tflite or .onnx file."
@@ -121,6 +122,12 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
             "A Keras model is no artefact: export it, and check the files. Two models are compared "
             "by compare_versions(old, new, data)."
         )
+    for artifact in artifacts:
+        if not (callable(artifact) or isinstance(artifact, str | os.PathLike)):
+            raise ValueError(
+                "An artifact is the path of a SavedModel, .tflite or .onnx file, or a function "
+                f"from arrays to arrays. Received: {artifact!r}."
+            )
     names = [_short(pathlib.Path(a)) for a in artifacts if not callable(a)]
     found: list[Source] = []
     for artifact in artifacts:

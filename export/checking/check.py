@@ -116,11 +116,18 @@ def check(
     ```
     """
     for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
-        valid = isinstance(value, numbers.Real) and value >= 0 and math.isfinite(value)
-        if value is not None and not valid:
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if value is not None and not (number and value >= 0 and math.isfinite(value)):
             raise ValueError(
                 f"{name} must be a number, finite, and 0 or more. Received: {name}={value!r}."
             )
+    if rtol is not None and rtol >= 1:
+        raise ValueError(f"rtol must be below 1, else zeros pass. Received: rtol={rtol!r}.")
+    if measured is not None and not isinstance(measured, Partial):
+        raise ValueError(
+            "measured takes the result of keras_norm.export.merge. "
+            f"Received: {type(measured).__name__}."
+        )
     parts = Data(signature.input_specs(model), data, labels)
     samples, first = parts.first()
     if samples.count < 2:
@@ -140,6 +147,7 @@ def check(
                 measured = merge(map(sweep, parts))
             answers = [answers_of(artifact, plan) for artifact in runs]
         judged = Judge(plan, measured, rtol, atol)
+        judged.require_comparison()
         own = _own_result(model, judged, weights)
         checked = [judged.artifact(*pair) for pair in zip(found, answers, strict=True)]
         results, unread = _of_use(list(zip(found, checked, strict=True)))

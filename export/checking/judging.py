@@ -58,14 +58,27 @@ class Judge:
         By default rtol is the precision's own, and atol a share of an output's largest value in all
         data and cases, whatever that value is.
         """
-        measured = dict(self.measured.scales)
-        scales = {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
-        default = default_tolerance(precision, self.plan.layers, self.timesteps, scales)
+        default = default_tolerance(precision, self.plan.layers, self.timesteps, self._scales())
         return dataclasses.replace(
             default,
             rtol=default.rtol if self.rtol is None else self.rtol,
             atol=default.atol if self.atol is None else dict.fromkeys(default.atol, self.atol),
         )
+
+    def require_comparison(self) -> None:
+        """Raise ValueError for an atol with which outputs of zeros pass."""
+        floats = [n for n, y in self.plan.expected[0].items() if kind_of(y) == "float"]
+        largest = max((self._scales()[name] for name in floats), default=0.0)
+        if self.atol is not None and 0.0 < largest <= self.atol:
+            raise ValueError(
+                f"With atol={self.atol:.6g} outputs of zeros pass, as the largest output of the "
+                f"Keras model is {largest:.6g}. Give a smaller atol."
+            )
+
+    def _scales(self) -> dict[str, float]:
+        """The largest absolute value of every output, in all data and cases."""
+        measured = dict(self.measured.scales)
+        return {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
 
     def artifact(self, source: Source, answers: Answers) -> ArtifactResult:
         """All that is to be said of one artefact, but why its values differ."""

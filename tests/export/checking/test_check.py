@@ -469,7 +469,13 @@ def test_a_unit_that_a_far_larger_one_hides_is_noted():
         ({"data": {"z": DATA}}, "must be the model's inputs"),
         ({"data": DATA[:1]}, "check needs at least 2 samples"),
         ({"artifacts": sequence_model()}, "Keras model is no artefact"),
+        ({"artifacts": 3}, "An artifact is the path of a SavedModel.* Received: 3"),
+        ({"artifacts": [None]}, "An artifact is the path of a SavedModel.* Received: None"),
+        ({"artifacts": b"folder"}, "An artifact is the path of a SavedModel.* Received: b'folder'"),
+        ({"measured": 3}, "measured takes the result of keras_norm.export.merge. Received: int"),
         ({"rtol": -1.0}, "rtol must be a number, finite"),
+        ({"rtol": 1.0}, "rtol must be below 1, else zeros pass"),
+        ({"atol": True}, "atol must be a number, finite"),
         ({"rtol": "1e-3"}, "Received: rtol='1e-3'"),
         ({"atol": float("nan")}, "atol must be a number, finite"),
         ({"max_gap": float("inf")}, "max_gap must be a number, finite"),
@@ -485,6 +491,11 @@ def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, mess
 
     with pytest.raises(ValueError, match=message):
         check(model, **{"artifacts": [never], "data": DATA, **arguments})
+
+
+def test_a_tolerance_with_which_zeros_pass_is_refused(model):
+    with pytest.raises(ValueError, match=r"With atol=1e\+09 outputs of zeros pass, as the largest"):
+        check(model, [faulty(model, lambda _, outputs: {"y": 0 * outputs["y"]})], DATA, atol=1e9)
 
 
 def test_a_path_that_does_not_exist_is_refused(model, tmp_path):
