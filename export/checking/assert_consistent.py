@@ -3,7 +3,7 @@
 import io
 import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import rich.console
@@ -57,11 +57,19 @@ def assert_consistent(
         assert_consistent(build_model(), x_test, formats={"tflite": {"quantize": "float16"}})
     ```
     """
-    formats = (formats,) if isinstance(formats, str) else formats
+    formats = (
+        (formats,) if isinstance(formats, str) or not isinstance(formats, Iterable) else formats
+    )
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
         raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")
     chosen = formats if isinstance(formats, Mapping) else {name: {} for name in formats}
+    for name, of_format in chosen.items():
+        if not isinstance(of_format, Mapping) or "path" in of_format:
+            raise ValueError(
+                f"formats takes a dict of options for {name}, without its path: the files go to a "
+                f"temporary folder. Received: {of_format!r}."
+            )
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, of_format in chosen.items():

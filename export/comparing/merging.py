@@ -28,9 +28,24 @@ def merge(parts: Iterable[Partial]) -> Partial:
         parts: of `keras_norm.export.Measure`, of the same model and artefacts.
 
     Raises:
-        ValueError: they are of different rtol.
+        ValueError: they are of different rtol, or are none that `Measure` gave.
     """
-    return functools.reduce(merged, parts, Partial())
+    if not isinstance(parts, Iterable):
+        raise _not_measured(parts)
+    return functools.reduce(merged, map(_require_partial, parts), Partial())
+
+
+def _require_partial(part: Any) -> Partial:
+    if not isinstance(part, Partial):
+        raise _not_measured(part)
+    return part
+
+
+def _not_measured(given: Any) -> ValueError:
+    return ValueError(
+        "merge takes a list of the results of keras_norm.export.Measure. "
+        f"Received: {type(given).__name__}."
+    )
 
 
 def merged(one: Any, other: Any) -> Any:

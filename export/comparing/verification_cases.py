@@ -235,6 +235,8 @@ def _draw(
         raise TextError(f'input "{spec.name}" takes text, of which none can be made up')
     batch, *sizes = spec.shape
     shape = [batch or BATCH + 1, *(length if size is None else size for size in sizes)]
+    if spec.dtype.startswith("complex"):
+        raise ValueError(f'input "{spec.name}" takes {spec.dtype}, and only real ones are drawn')
     if spec.dtype == "bool":
         return rng.random(shape) < 0.5
     if spec.dtype.startswith(("float", "bfloat")):

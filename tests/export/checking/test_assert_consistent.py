@@ -34,7 +34,7 @@ def test_what_fails_is_an_assertion_with_the_report(model):
     assert "bn: the moving statistics are still those it started with" in text
 
 
-@pytest.mark.parametrize("formats", [["onnx"], []])
+@pytest.mark.parametrize("formats", [["onnx"], [], None, 3])
 def test_formats_that_are_unknown_are_refused(model, formats):
     with pytest.raises(ValueError, match="formats takes saved_model, tflite"):
         assert_consistent(model, DATA, formats=formats)
@@ -45,6 +45,8 @@ def test_formats_that_are_unknown_are_refused(model, formats):
     [
         ({"tflite": {"quantize": "int8"}}, "give samples="),
         ({"tflite": {"fused": True}}, "no LSTM to fuse"),
+        ({"tflite": None}, "formats takes a dict of options for tflite.* Received: None"),
+        ({"saved_model": {"path": "x"}}, "a dict of options for saved_model, without its path"),
         ({"saved_model": {"version": 0}}, "version must be an integer"),
     ],
 )

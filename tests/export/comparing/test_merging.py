@@ -162,6 +162,12 @@ def test_partial_results_merge_in_any_order(seed):
         assert_same(in_any_tree(parts, lambda *two: merge(two), rng), in_order)
 
 
+@pytest.mark.parametrize(("parts", "received"), [(None, "NoneType"), ([1], "int"), ("a", "str")])
+def test_what_was_not_measured_does_not_merge(parts, received):
+    with pytest.raises(ValueError, match=f"merge takes a list of .* Received: {received}"):
+        merge(parts)
+
+
 def test_nothing_merges_with_anything():
     expected, actual = arrays(0)
     one = partial(expected, actual, np.arange(9), np.random.default_rng(0))

@@ -192,3 +192,12 @@ def test_a_long_sequence_gives_finite_outputs_too():
     ((case, answer),) = long_case(pointwise(keras.ops.log))
     assert case.length == 300
     assert np.isfinite(answer["y"]).all()
+
+
+def test_complex_inputs_need_samples():
+    inputs = keras.Input((3,), dtype="complex64", name="spectrum")
+    model = keras.Model(inputs, keras.ops.real(inputs))
+    with pytest.raises(
+        ValueError, match=r'"spectrum" takes complex64, .* are drawn\. Give real data: sam'
+    ):
+        verification_cases(model)
