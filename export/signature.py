@@ -147,8 +147,13 @@ def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> 
         who: what wants it, for the message.
 
     Raises:
-        ValueError: an input is missing or unknown.
+        ValueError: an input is missing or unknown, or `inputs` is not a dict.
     """
+    if not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"{who} takes a dict of arrays by name, {', '.join(names)}; "
+            f"received {type(inputs).__name__}"
+        )
     if set(inputs) != set(names):
         wanted, given = (", ".join(sorted(n)) for n in (names, inputs))
         raise ValueError(f"{who} takes the inputs {wanted}; received {given or 'nothing'}")

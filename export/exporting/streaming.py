@@ -15,6 +15,7 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export import signature
+from keras_norm.export.comparing.cases import is_whole
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.exporting.portable_layers import (
     at_inference,
@@ -120,7 +121,12 @@ class Step:
 
         Args:
             batch: number of sequences.
+
+        Raises:
+            ValueError: it is no number of sequences.
         """
+        if not is_whole(batch) or batch < 0:
+            raise ValueError(f"batch is a number of sequences; received {batch!r}")
         return {
             # NumPy has no bfloat16.
             name: np.zeros(
@@ -141,8 +147,18 @@ class Step:
 
         Returns:
             The outputs by name, and the states after the timestep.
+
+        Raises:
+            ValueError: an input or a state is missing or unknown, or their batch sizes differ.
         """
-        signature.require_names({**inputs, **states}, [*self.inputs, *self.states], "the step")
+        signature.require_names(inputs, list(self.inputs), "the step")
+        signature.require_names(states, list(self.states), "the step, as its states,")
+        sizes = {np.shape(tensor)[0] for tensor in (*inputs.values(), *states.values())} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                "the inputs and states of a step have one batch size; received "
+                f"{', '.join(map(str, sorted(sizes)))}"
+            )
         now = {
             name: ops.expand_dims(tensor, 1) if name in self.sequences else tensor
             for name, tensor in inputs.items()

@@ -31,7 +31,12 @@ def open_runner(
 
     Raises:
         RunnerError: it is none of these, is damaged, or takes other inputs than `model`.
+        ValueError: `artifact` is no path, or `signature_name` no text.
     """
+    if not isinstance(artifact, str | os.PathLike):
+        raise ValueError(f"artifact is the path of an exported file; received {artifact!r}")
+    if not isinstance(signature_name, str):
+        raise ValueError(f"signature_name is the name of a signature; received {signature_name!r}")
     path = pathlib.Path(artifact)
     runner: WorkerRunner
     if not path.exists():

@@ -80,11 +80,17 @@ def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str)
         ValueError: an array is missing, unknown, or has the wrong shape or type.
     """
     signature.require_names(inputs, list(specs), who)
-    return {name: _fitted(np.asarray(inputs[name]), spec) for name, spec in specs.items()}
+    return {name: _fitted(inputs[name], spec) for name, spec in specs.items()}
 
 
-def _fitted(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
+def _fitted(data: Any, spec: TensorSpec) -> np.ndarray:
     """Check an array's shape, and convert its type where that loses no meaning."""
+    try:
+        array = np.asarray(data)
+    except ValueError:  # nested lists of different lengths
+        raise ValueError(
+            f'input "{spec.name}" takes an array; received a {type(data).__name__} that is none'
+        ) from None
     if spec.dtype == "string":
         raise TextError(f'input "{spec.name}" takes text; the runners pass numbers only')
     wanted = spec.shape

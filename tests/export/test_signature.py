@@ -79,6 +79,9 @@ def test_an_unnamed_sequential_input_gets_the_same_name_every_time():
 
 
 def test_call_refuses_wrong_names():
+    for inputs in (None, np.ones((2, 3))):
+        with pytest.raises(ValueError, match="takes a dict of arrays by name, x; received"):
+            signature.require_names(inputs, ["x"], "the file")
     with pytest.raises(ValueError, match=r'model ".*" takes the inputs x; received z'):
         signature.call(models.dense(), {"z": np.zeros((1, 3))})
 

@@ -147,6 +147,28 @@ def test_states_have_names():
     assert list(step.states) == ["two_state_0", "two_state_1", "two_state_2"]
 
 
+@pytest.mark.parametrize(
+    ("inputs", "states", "message"),
+    [
+        (2, None, "the step, as its states, takes a dict of arrays by name, rnn_h; received None"),
+        (None, 2, "the step takes a dict of arrays by name, x; received NoneType"),
+        (2, 3, "the inputs and states of a step have one batch size; received 2, 3"),
+    ],
+)
+def test_arguments_of_a_step_that_do_not_fit_are_refused(inputs, states, message):
+    step = Step(one_layer(keras_norm.LayerNormGRU(4, name="rnn")))
+    x = inputs and {"x": np.zeros((inputs, 3), "float32")}
+    with pytest.raises(ValueError, match=message):
+        step(x, states and step.initial_states(states))
+
+
+@pytest.mark.parametrize("batch", [-1, None, "a", 1.5])
+def test_initial_states_are_for_a_number_of_sequences(batch):
+    step = Step(one_layer(keras_norm.LayerNormGRU(4)))
+    with pytest.raises(ValueError, match="batch is a number of sequences; received"):
+        step.initial_states(batch)
+
+
 def test_the_model_is_left_as_it_was():
     model = one_layer(keras_norm.LayerNormSimpleRNN(4, name="rnn"))
     data = {"x": np.ones((BATCH, TIME, 3), "float32")}

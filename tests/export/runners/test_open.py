@@ -30,6 +30,19 @@ def test_open_runner_takes_the_highest_version(exported, tmp_path):
         assert run.path == tmp_path / "10"
 
 
+@pytest.mark.parametrize("artifact", [None, 3, b"folder"])
+def test_open_runner_takes_a_path(artifact):
+    with pytest.raises(ValueError, match="artifact is the path of an exported file; received"):
+        open_runner(artifact)
+
+
+def test_open_runner_takes_the_name_of_a_signature(exported):
+    with pytest.raises(
+        ValueError, match="signature_name is the name of a signature; received None"
+    ):
+        open_runner(exported["tflite"], signature_name=None)
+
+
 def test_open_runner_refuses_an_export_of_another_model(exported):
     with pytest.raises(RunnerError, match=r"is no export of this model: .* x; received features"):
         open_runner(exported["saved_model"], models.dense())

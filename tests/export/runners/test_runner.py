@@ -52,6 +52,7 @@ def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
     [
         ({"file": np.ones((2, 3))}, r'input "file" has the type int32; received float64'),
         ({"file": np.full((2, 3), 2**40)}, r'input "file" has the type int32; received int64'),
+        ({"file": [[1, 2], [3]]}, r'input "file" takes an array; received a list that is none'),
         ({"file": np.array([["a"]])}, r'input "file" has the type int32; received <U1'),
         (
             {"features_of_it": np.ones((2, 3, 4))},
@@ -60,7 +61,7 @@ def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
         ({"file": np.ones(2, "int32")}, r"has the shape \(any, any\); received \(2,\)"),
         ({"other": np.ones(2)}, "takes the inputs features_of_it, file; received .*other"),
     ],
-    ids=["float", "too large", "text", "features", "rank", "name"],
+    ids=["float", "too large", "ragged", "text", "features", "rank", "name"],
 )
 def test_wrong_data_is_refused(in_keras, runners, kind, change, message):
     run = in_keras if kind == "keras" else runners[kind]
