@@ -110,9 +110,9 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         ImportError: a .tflite file, and LiteRT is not installed; an .onnx file, and ONNX Runtime is
             not.
     """
-    listed = isinstance(artifacts, Iterable) and not isinstance(artifacts, str | bytes)
-    if artifacts is not None:
-        artifacts = list(artifacts) if listed and not callable(artifacts) else [artifacts]
+    given: Any = artifacts
+    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike)
+    artifacts = list(given) if several and not callable(given) else [given]
     if not artifacts:
         raise ValueError(
             "There is nothing to check. Give at least one SavedModel, .tflite or .onnx file."
