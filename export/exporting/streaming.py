@@ -152,7 +152,7 @@ class Step:
             ValueError: an input or a state is missing or unknown, or their batch sizes differ.
         """
         signature.require_names(inputs, list(self.inputs), "the step")
-        signature.require_names(states, list(self.states), "the step, as its states,")
+        signature.require_names(states, list(self.states), "the step")
         sizes = {np.shape(tensor)[0] for tensor in (*inputs.values(), *states.values())} - {None}
         if len(sizes) > 1:
             raise ValueError(

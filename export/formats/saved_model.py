@@ -244,6 +244,8 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
         raise ValueError(
             f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
             "and no TFLite file"
+            + ". Load it: keras.saving.load_model(path)"
+            * (folder.suffix == ".keras")
         )
     return folder
 

@@ -150,7 +150,7 @@ def test_states_have_names():
 @pytest.mark.parametrize(
     ("inputs", "states", "message"),
     [
-        (2, None, "the step, as its states, takes a dict of arrays by name, rnn_h; received None"),
+        (2, None, "the step takes a dict of arrays by name, rnn_h; received NoneType"),
         (None, 2, "the step takes a dict of arrays by name, x; received NoneType"),
         (2, 3, "the inputs and states of a step have one batch size; received 2, 3"),
     ],

@@ -55,6 +55,7 @@ def test_open_runner_refuses_an_export_of_another_model(exported):
         ("missing.tflite", "no such file"),
         ("model.txt", "is no SavedModel .* and no TFLite file"),
         ("folder", "is no SavedModel .* and no TFLite file"),
+        ("model.keras", r"no TFLite file\. Load it: keras.saving.load_model\(path\)"),
         ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
         ("damaged.tflite", "damaged.tflite is no SavedModel .* and no TFLite file"),
         ("cut.tflite", "TFLite .*cut.tflite: "),
@@ -62,6 +63,7 @@ def test_open_runner_refuses_an_export_of_another_model(exported):
 )
 def test_foreign_and_damaged_files_give_one_clear_line(tmp_path, name, message):
     (tmp_path / "model.txt").write_text("no model")
+    (tmp_path / "model.keras").write_text("an archive")
     (tmp_path / "folder").mkdir()
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"\xff" * 30)
