@@ -30,7 +30,7 @@ PATIENCE = 5.0  # seconds that an exception may be handled before it is raised t
 OPTIONS = {
     r"""\b(quantize|signature)=["'](\w+)["']""": r"--\1 \2",
     r"\bsamples=(\{[^}]*\}|\w+)": "--samples FILE.npz",
-    r"\b(fused|step|warmup)=True": r"--\1",
+    r"\b(step|warmup)=True": r"--\1",
     r"\b(step|proof)=False": r"--no-\1",
     r"\boverwrite=True": "--force",
 }
@@ -336,7 +336,6 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--signature", choices=("step",), help="the TFLite file as one timestep alone, for streams"
     )
-    export.add_argument("--fused", action="store_true", help="each LSTM as one TFLite operation")
     export.add_argument("--force", action="store_true", help="replace files that exist")
 
     check = command("check", "compare exported files with the model, on real data")

@@ -224,7 +224,6 @@ def measure_tensorflow(task: Task, model: keras.Model, folder: pathlib.Path) -> 
             "path": str(path),
             "quantize": quantize,
             "signatures": ["serving_default"],
-            "fused": False,
             "calibration": {"path": str(calibration), "batch": 1},
         }
         try:

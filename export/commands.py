@@ -45,7 +45,7 @@ def export(args: argparse.Namespace) -> None:
 
     Args:
         args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `signature`,
-            `quantize`, `fused` and `force` of the command line.
+            `quantize` and `force` of the command line.
 
     Raises:
         UsageError: a target exists, `to` is a file, or the options do not fit.
@@ -58,7 +58,7 @@ def export(args: argparse.Namespace) -> None:
         target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; --to takes a folder.")
-    for option in ("signature", "quantize", "fused"):
+    for option in ("signature", "quantize"):
         if getattr(args, option) and not args.tflite:
             raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
     if args.version is not None and target.exists():
@@ -85,7 +85,6 @@ def export(args: argparse.Namespace) -> None:
                 samples=samples,
                 # A file of the step alone has it, whatever the SavedModel has.
                 step=None if args.signature else args.step,
-                fused=args.fused,
                 proof=args.proof,
                 overwrite=args.force,
             )

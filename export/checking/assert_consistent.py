@@ -34,7 +34,7 @@ def assert_consistent(
         model: a functional or built Sequential model.
         data: real samples, as `keras_norm.export.check`.
         formats: which of "saved_model" and "tflite"; or options of `export_saved_model` and
-            `export_tflite`, such as `step`, `quantize`, `samples` and `fused`, by format.
+            `export_tflite`, such as `step`, `quantize` and `samples`, by format.
         **options: of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,
             `max_gap`, `labels`.
 

@@ -18,7 +18,7 @@ from keras_norm.export.errors import ConversionError, RunnerError, VerificationE
 from keras_norm.export.exporting.onnx import export_onnx
 from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.formats.tflite import FUSED_LSTM, is_tflite, read_tflite
+from keras_norm.export.formats.tflite import is_tflite, read_tflite
 from keras_norm.export.results.artifact import FirstDifference
 from keras_norm.export.results.comparison import OutputComparison
 from keras_norm.export.runners import Arrays, KerasRunner
@@ -212,10 +212,7 @@ def _options(path: pathlib.Path) -> dict[str, Any]:
     file = read_tflite(path)
     if file.computes_in_integers:
         raise ValueError("it computes in 8 bits, with scales of samples that are not known here")
-    return {
-        "quantize": QUANTIZE.get(coarsest(file.numbers)),
-        "fused": FUSED_LSTM in file.ops,
-    }
+    return {"quantize": QUANTIZE.get(coarsest(file.numbers))}
 
 
 def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:

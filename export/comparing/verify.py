@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from keras_norm.export.comparing.reference import Reference
 from keras_norm.export.errors import VerificationError, one_line
-from keras_norm.export.formats.tflite import FUSED_LSTM
 from keras_norm.export.runners import Arrays, open_runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm_verify import open_run
@@ -18,7 +17,6 @@ def verify_file(
     file: pathlib.Path,
     reference: Reference,
     quantize: str | None = None,
-    lstms: int = 0,
     over_time: OverTime | None = None,
 ) -> list[Arrays]:
     """Run the file on all cases and on the first again, in a worker process.
@@ -30,7 +28,6 @@ def verify_file(
         file: a TFLite or an ONNX file.
         reference: what the model that it was made from gives.
         quantize: how the file is quantised.
-        lstms: how many fused LSTMs the file has at least.
         over_time: `Step.over_time` of the model, for the signature `step` in place of the whole.
 
     Returns:
@@ -41,9 +38,6 @@ def verify_file(
         RunnerError: the file does not run.
     """
     with open_runner(file, signature_name=SERVING_DEFAULT if over_time is None else STEP) as run:
-        found = len(run.ops().get(FUSED_LSTM, []))
-        if found < lstms:
-            raise VerificationError(f"the file has {found} of {lstms} fused LSTMs ({FUSED_LSTM})")
         who = run.name if over_time is None else f"{run.name}'s step"
         answer = run if over_time is None else functools.partial(over_time, run)
         numbers = [*range(len(reference.cases)), 0]

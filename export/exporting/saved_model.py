@@ -145,7 +145,6 @@ def write_saved_model(
     folder: pathlib.Path,
     step: Step | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
-    call: Callable[..., dict[str, Any]] = signature.call,
     alone: bool = False,
 ) -> None:
     """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
@@ -155,7 +154,6 @@ def write_saved_model(
         folder: where to.
         step: the model timestep by timestep, for the signature `step`.
         signatures: further ones, as for `export_saved_model`.
-        call: how `serving_default` calls the model.
         alone: whether `step` is all that there is, of one stream at a time where the model's batch
             is open: a microcontroller has no open sizes.
     """
@@ -163,7 +161,7 @@ def write_saved_model(
     traced = {}
     if not alone:
         traced[SERVING_DEFAULT] = signature.named_function(
-            lambda inputs: call(model, inputs), specs
+            lambda inputs: signature.call(model, inputs), specs
         )
     if step is not None:
         ends = step.inputs | step.states

@@ -12,7 +12,6 @@ import keras
 from keras_norm.export.comparing.reference import make_reference
 from keras_norm.export.comparing.verify import verify_file
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
-from keras_norm.export.exporting import fusion
 from keras_norm.export.exporting.converter import layers_of, start_converter
 from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.exporting.integer_ops import rewrite_for_integers
@@ -37,7 +36,7 @@ from keras_norm.export.exporting.staging import staged
 from keras_norm.export.extras import require
 from keras_norm.export.formats.saved_model import SavedModelFile
 from keras_norm.export.runners.worker_process import WorkerProcess
-from keras_norm.export.signature import SERVING_DEFAULT, STEP, call
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.export.workers import protocol
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.scan import exported_loops
@@ -55,7 +54,6 @@ def export_tflite(
     quantize: str | None = None,
     samples: Any = None,
     step: bool | None = None,
-    fused: bool = False,
     proof: bool | str = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
@@ -90,11 +88,8 @@ def export_tflite(
             step from the inputs and the states that occur while they stream through the model.
             "dynamic" is tested on them where they are given.
         step: whether there is a signature `step` beside the whole, as for `export_saved_model`.
-            None leaves it out of fused files, as it needs the weights a second time there; "int8"
-            and "int16x8" have none, as samples of the whole have no states.
-        fused: whether every LSTM becomes one operation, UNIDIRECTIONAL_SEQUENCE_LSTM, in place of a
-            loop: plain ones, and those with LayerNormalization in the joint form. With "dynamic"
-            their kernels have 8 bits, whatever their size.
+            None decides by the model. "int8" and "int16x8" have no such signature, as samples of
+            whole sequences have no states.
         proof: whether the cases that it was run on go along for `keras-norm verify`, in a file
             beside it of the same name and ".proof.npz"; or "inside" it, at its end, where readers
             of the format pass over them.
@@ -114,10 +109,9 @@ def export_tflite(
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, a weight that is NaN, an input of text, a
             stateful layer, or one that computes in float16 or bfloat16; "dynamic" comes without
-            `samples` for a model with statistics of every timestep; `fused` is True, and a
-            recurrent layer is none that TFLite can fuse; "int8" or "int16x8" meets a loop, or has
-            no `samples`; `signature`, `quantize` or `proof` is unknown; two of `signature`,
-            `quantize`, `fused` and `step` do not go together; `path` does not end in ".tflite".
+            `samples` for a model with statistics of every timestep; "int8" or "int16x8" meets a
+            loop, or has no `samples`; `signature`, `quantize` or `proof` is unknown; two of
+            `signature`, `quantize` and `step` do not go together; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -146,15 +140,14 @@ def export_tflite(
     warn_of_fixed_batch(model)
     # Its kernels compute in float32: most have no float16 form and none has bfloat16.
     refuse_half_precision(model, "TFLite", '; quantize="float16" stores them in half the size')
-    _refuse_combination(signature, quantize, step, fused)
+    _refuse_combination(signature, quantize, step)
     representative = read_representative(model, quantize, samples)
     if quantize == "dynamic" and representative is None:
         _refuse_untested_statistics(model)
     alone = signature == STEP
     wanted = step
-    if step is None and (fused or quantize in INTEGERS):
+    if step is None and quantize in INTEGERS:
         wanted = False
-    lstms = len(fusion.fusible_layers(model)) if fused else 0
     # TensorFlow reads some characters of a path as a pattern, so it gets a path without any.
     with (
         staged(target, overwrite, beside=target.name + BESIDE) as file,
@@ -166,8 +159,7 @@ def export_tflite(
             converted = pathlib.Path(folder, "model.tflite")
             with portable_layers(model, one_lookup=alone), exported_loops("tflite"):
                 stepper = find_step(model, alone or wanted, reference)
-                whole = fusion.call if fused else call
-                write_saved_model(model, saved_model, stepper, call=whole, alone=alone)
+                write_saved_model(model, saved_model, stepper, alone=alone)
             if quantize in INTEGERS:
                 _refuse_loops(model, saved_model, quantize)
                 rewrite_for_integers(saved_model, INTEGERS[quantize])
@@ -178,7 +170,6 @@ def export_tflite(
                 "path": str(converted),
                 "quantize": quantize,
                 "signatures": signatures,
-                "fused": fused,
             }
             products = None
             if quantize in INTEGERS and representative is not None:
@@ -194,7 +185,7 @@ def export_tflite(
             verify_useful(model, file, quantize, representative, streamed, products)
         answers = {}
         if not alone:
-            answers[SERVING_DEFAULT] = verify_file(file, reference, quantize, lstms)
+            answers[SERVING_DEFAULT] = verify_file(file, reference, quantize)
         if stepper is not None:
             over_time = stepper.over_time
             answers[STEP] = verify_file(file, reference, quantize, over_time=over_time)
@@ -204,23 +195,11 @@ def export_tflite(
     return target
 
 
-def _refuse_combination(
-    signature: str | None, quantize: str | None, step: bool | None, fused: bool
-) -> None:
+def _refuse_combination(signature: str | None, quantize: str | None, step: bool | None) -> None:
     if signature == STEP and step is not None:
         raise ValueError(
             f'signature="step" writes a file of the step alone: received step={step} with it, '
             "which says whether files of whole sequences have one. Leave step out"
-        )
-    if signature == STEP and fused:
-        raise ValueError(
-            'fused LSTMs run over whole sequences: received signature="step" with fused=True. '
-            "Give one of the two"
-        )
-    if fused and quantize not in (None, "dynamic"):
-        raise ValueError(
-            'fused LSTMs keep their weights in float32, or in 8 bits by quantize="dynamic": '
-            f"received quantize={quantize!r} with fused=True"
         )
     if step and quantize in INTEGERS:
         raise ValueError(

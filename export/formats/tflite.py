@@ -13,9 +13,6 @@ from typing import Any
 
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 
-# The operation that is a whole LSTM.
-FUSED_LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
-
 
 @dataclasses.dataclass(frozen=True)
 class TFLiteFile:

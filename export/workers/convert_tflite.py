@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import float_ops
-import fused_lstm
 import protocol
 import tensorflow as tf
 
@@ -38,11 +37,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     if request["quantize"] in INTEGERS:
         converter.target_spec.supported_ops = INTEGERS[request["quantize"]]
         converter.representative_dataset = lambda: calibration(**request["calibration"])
-    # The placeholders of a model with fused LSTMs; `fuse` refuses what else is no builtin.
-    converter.allow_custom_ops = request["fused"]
     content = converter.convert()
-    if request["fused"]:
-        content = fused_lstm.fuse(content, eight_bits=request["quantize"] == "dynamic")
     if request.get("products"):
         products = float_ops.compute_in_float32(content, all_but_products=True)
         pathlib.Path(request["products"]).write_bytes(products)

@@ -232,7 +232,6 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("inspect", "{}/right/saved_model.pb"), "is no Keras model"),
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
         (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
-        (("export", "{}/model.keras", "--to", "{}/q", "--fused"), "--fused needs --tflite"),
         (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--signature", "step"),
@@ -242,7 +241,6 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
             ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
             "--quantize int8 takes the scale of every activation from data: give --samples FILE",
         ),
-        (("export", "{}/digits.keras", "--to", "{}/q", "--tflite", "--fused"), "cannot be fused"),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
         (
             ("export", "{}/model.keras", "--to", "{}/q", "--version", str(2**63)),

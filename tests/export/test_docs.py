@@ -22,7 +22,7 @@ RUNS = {"export_tflite": 1, "check": 2, "export_onnx": 0, "assert_consistent": 0
 
 
 def build(timesteps=None, unroll=False):
-    """The page's model: rows of a digit to its class, by an LSTM that can be fused."""
+    """The page's model: rows of a digit to its class."""
     rows = keras.Input((timesteps, 8), name="rows")
     lstm = keras_norm.NormLSTM(2, norm=None, unroll=unroll, name="lstm")
     return keras.Model(rows, keras.layers.Dense(10, name="digit")(lstm(rows)))

@@ -84,14 +84,6 @@ def test_a_loop_in_a_loop_is_a_note_and_no_failure(model, tmp_path):
     assert "OpenVINO cannot read it: a loop stands in a loop" in note
 
 
-def test_a_fused_lstm_is_a_note_and_no_failure(tmp_path):
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, keras.layers.LSTM(4)(x))
-    report = check_quickly(model, export_tflite(model, tmp_path / "model.tflite", fused=True))
-    assert report
-    assert "No translator found for UNIDIRECTIONAL_SEQUENCE_LSTM" in report.notes[0]
-
-
 def test_an_unknown_op_is_named(tmp_path):
     inputs = keras.Input((None, 3), name="x")
     text = keras.layers.Lambda(lambda x: tf.strings.length(tf.strings.as_string(x)), name="y")

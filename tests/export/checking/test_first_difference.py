@@ -62,22 +62,6 @@ def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tflite_file):
     assert (found.layer, found.stale) == ("dense", True)
 
 
-def plain():
-    """An LSTM of Keras' own, which can be exported at any batch size when it is fused."""
-    keras.utils.set_random_seed(0)
-    layers = (keras.layers.LSTM(4, name="lstm"), keras.layers.Dense(2, name="y"))
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
-
-
-def test_a_file_with_fused_lstms_is_compared_with_another(tmp_path):
-    model = plain()
-    file = export_tflite(model, tmp_path / "model.tflite", fused=True)
-    layer = model.get_layer("lstm")
-    layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
-    found = first_difference(model, str(file), DATA, SHARE)
-    assert (found.layer, found.stale) == ("lstm", True)
-
-
 def dense():
     """Layers large enough for the converter to quantize."""
     keras.utils.set_random_seed(0)

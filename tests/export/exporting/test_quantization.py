@@ -174,12 +174,10 @@ def test_a_loop_in_8_bits_is_refused_with_the_layer_and_the_remedy(tmp_path, lay
         ({"quantize": "int8", "samples": np.ones((4, 2))}, r"Received shape \(4, 2\)"),
         ({"quantize": "int8", "samples": np.ones((1, 3))}, "a few hundred. Received 1"),
         ({"quantize": "int16x8"}, "give samples="),
-        ({"quantize": "int8", "fused": True}, "keep their weights in float32"),
         ({"quantize": "int8", "step": True}, 'the step alone by signature="step"'),
         ({"signature": "serving_default"}, "None for whole sequences"),
         ({"signature": "step", "step": True}, "Leave step out"),
         ({"signature": "step", "step": False}, "Leave step out"),
-        ({"signature": "step", "fused": True}, "run over whole sequences"),
     ],
 )
 def test_a_combination_that_cannot_be_is_refused(tmp_path, arguments, message):
