@@ -2,9 +2,7 @@
 
 from keras_norm.export.checking.assert_consistent import assert_consistent
 from keras_norm.export.checking.check import check
-from keras_norm.export.checking.measure import Measure
 from keras_norm.export.checking.versions import compare_versions
-from keras_norm.export.comparing.merging import merge
 from keras_norm.export.errors import (
     ConversionError,
     RunnerError,
@@ -17,13 +15,10 @@ from keras_norm.export.exporting.saved_model import export_saved_model
 from keras_norm.export.exporting.streaming import Step
 from keras_norm.export.exporting.tflite import export_tflite
 from keras_norm.export.report.report import Report
-from keras_norm.export.results.partial import Partial
 from keras_norm.export.runners import open_runner
 
 __all__ = [
     "ConversionError",
-    "Measure",
-    "Partial",
     "Report",
     "RunnerError",
     "Step",
@@ -36,6 +31,5 @@ __all__ = [
     "export_onnx",
     "export_saved_model",
     "export_tflite",
-    "merge",
     "open_runner",
 ]

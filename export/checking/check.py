@@ -35,7 +35,6 @@ from keras_norm.export.exporting.find_step import find_step
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.terminal import shared
 from keras_norm.export.results.artifact import ArtifactResult, FirstDifference
-from keras_norm.export.results.partial import Partial
 from keras_norm.export.versions import versions
 
 
@@ -50,7 +49,6 @@ def check(
     lengths: Sequence[int] | None = None,
     max_gap: float | None = None,
     labels: Any = None,
-    measured: Partial | None = None,
 ) -> Report:
     """Run a Keras model in inference mode and its exported files on real data, and compare.
 
@@ -96,8 +94,6 @@ def check(
             accuracy, floats the mean squared error, of the model in both modes and of every
             artefact; see `keras_norm.export.comparing.metrics.read_labels`. For files as many .npz
             files, of arrays by output name; none for a dataset, which brings its own.
-        measured: what all data gave, where other processes measured them (`Measure`, `merge`):
-            `data` are then some of the samples only.
 
     Returns:
         A report, falsy when any check failed.
@@ -123,11 +119,6 @@ def check(
             )
     if rtol is not None and rtol >= 1:
         raise ValueError(f"rtol must be below 1, else zeros pass. Received: rtol={rtol!r}.")
-    if measured is not None and not isinstance(measured, Partial):
-        raise ValueError(
-            "measured takes the result of keras_norm.export.merge. "
-            f"Received: {type(measured).__name__}."
-        )
     parts = Data(signature.input_specs(model), data, labels)
     samples, first = parts.first()
     if samples.count < 2:
@@ -135,7 +126,7 @@ def check(
             "The check needs at least 2 samples, so that a row can be seen with other companions: "
             "in the first batch, if those after it have another length. Received 1."
         )
-    found = _measured_sources(sources(artifacts, model), measured)
+    found = sources(artifacts, model)
     with left_as_it_was(model):
         weights = [ops.convert_to_numpy(weight) for weight in model.weights]
         plan = make_plan(model, samples, batch_sizes, lengths)
@@ -143,8 +134,7 @@ def check(
             next(batches(first, plan.run, plan.batch))  # refuses labels that do not fit
         with opened(found, plan.cases[0].inputs) as runs:
             sweep = Sweep(model, plan.run, runs, rtol, plan.batch)
-            if measured is None:
-                measured = merge(map(sweep, parts))
+            measured = merge(map(sweep, parts))
             answers = [answers_of(artifact, plan) for artifact in runs]
         judged = Judge(plan, measured, rtol, atol)
         judged.require_comparison()
@@ -170,18 +160,6 @@ def check(
         plan.layers,
         judged.timesteps,
     )
-
-
-def _measured_sources(found: Sequence[Source], measured: Partial | None) -> tuple[Source, ...]:
-    """Those that were measured elsewhere; a runtime that need not be there need not have been."""
-    if measured is None:
-        return tuple(found)
-    known = {artifact.name for artifact in measured.artifacts}
-    for source in found:
-        if source.name not in known and not source.optional:
-            names = ", ".join(map(repr, sorted(known))) or "none"
-            raise ValueError(f"The data were measured for {names}, and not for {source.name!r}.")
-    return tuple(source for source in found if source.name in known)
 
 
 def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> ArtifactResult:
@@ -298,10 +276,7 @@ def _why(
 ) -> FirstDifference:
     calls = zip((*plan.cases, *plan.edges), (*plan.expected, *plan.edges_expected), strict=True)
     asked = {case.name: (case, y) for case, y in calls}
-    seen = asked.get(name) or sweep.worst.get(result.name)
-    if seen is None:
-        return FirstDifference(None, "the batch that differs was measured elsewhere")
-    case, expected = seen
+    case, expected = asked.get(name) or sweep.worst[result.name]
     comparisons = [
         output.comparisons[output.cases.index(name)]
         for output in result.outputs

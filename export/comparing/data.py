@@ -49,7 +49,6 @@ class Data:
             `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights): the labels are y, and
             no weights are used.
         labels: of arrays: arrays by output name, or one for one output. Of files: as many files.
-        by_file: whether samples are counted in their file where there is only one too.
         ordered: whether inputs and outputs have an order, as a Keras model's have; else several are
             given by name only.
 
@@ -64,11 +63,10 @@ class Data:
         data: Any,
         labels: Any = None,
         *,
-        by_file: bool = False,
         ordered: bool = True,
     ) -> None:
         self.specs, self.data, self.labels = specs, data, labels
-        self.by_file, self.ordered = by_file, ordered
+        self.ordered = ordered
         self.files = _files(data)
         if self.files is not None:
             self.of_files = None if labels is None else _files(labels)
@@ -119,7 +117,7 @@ class Data:
 
     def _read(self) -> Iterator[tuple[str, Any, Any]]:
         if self.files is not None:
-            several = self.by_file or len(self.files) > 1
+            several = len(self.files) > 1
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
                 y = None if self.of_files is None else read_arrays(self.of_files[k])

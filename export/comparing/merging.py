@@ -25,27 +25,12 @@ def merge(parts: Iterable[Partial]) -> Partial:
     the last digits of float64, and is reported in float32.
 
     Args:
-        parts: of `keras_norm.export.Measure`, of the same model and artefacts.
+        parts: results of the same model and artifacts.
 
     Raises:
-        ValueError: they are of different rtol, or are none that `Measure` gave.
+        ValueError: the parts have different relative tolerances.
     """
-    if not isinstance(parts, Iterable):
-        raise _not_measured(parts)
-    return functools.reduce(merged, map(_require_partial, parts), Partial())
-
-
-def _require_partial(part: Any) -> Partial:
-    if not isinstance(part, Partial):
-        raise _not_measured(part)
-    return part
-
-
-def _not_measured(given: Any) -> ValueError:
-    return ValueError(
-        "merge takes a list of the results of keras_norm.export.Measure. "
-        f"Received: {type(given).__name__}."
-    )
+    return functools.reduce(merged, parts, Partial())
 
 
 def merged(one: Any, other: Any) -> Any:

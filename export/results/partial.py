@@ -1,13 +1,11 @@
 """What was measured on a part of the data: parts merge, in any order, to what the whole gives."""
 
 import dataclasses
-import json
 
 import numpy as np
 
 from keras_norm.export.results.artifact import Tally
 from keras_norm.export.results.comparison import Measurement
-from keras_norm.export.results.plain import InJson, to_plain
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +101,8 @@ class PartialGap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Partial(InJson):
-    """All that `keras_norm.export.Measure` finds on a part of the data.
+class Partial:
+    """All that a check measures on a part of the data.
 
     Attributes:
         samples: number of samples.
@@ -117,8 +115,6 @@ class Partial(InJson):
         gap: training mode against inference mode.
     """
 
-    CALLED = "partial result"
-
     samples: int = 0
     timesteps: int = 0
     scales: tuple[tuple[str, float], ...] = ()
@@ -127,7 +123,3 @@ class Partial(InJson):
     tallies: tuple[Tally, ...] = ()
     artifacts: tuple[Measured, ...] = ()
     gap: PartialGap = PartialGap()
-
-    def to_json(self) -> str:
-        """All of it as one line of JSON."""
-        return json.dumps(to_plain(self), allow_nan=False)

@@ -12,7 +12,6 @@ import keras_norm
 from keras_norm import export
 
 pytest.importorskip("ai_edge_litert")
-pytest.importorskip("apache_beam")
 pytest.importorskip("openvino")
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "export.md"
@@ -60,5 +59,4 @@ def test_every_block_runs(tmp_path, monkeypatch):
     names["test_the_exports_compute_what_the_model_does"]()
     assert set(names["states"]) == {"lstm_h", "lstm_c"}
     assert (tmp_path / "report.html").is_file()
-    assert names["measured"].samples == 15
     assert {name for name, _ in names["report"].versions} == {model.name}

@@ -162,33 +162,8 @@ def test_partial_results_merge_in_any_order(seed):
         assert_same(in_any_tree(parts, lambda *two: merge(two), rng), in_order)
 
 
-@pytest.mark.parametrize(("parts", "received"), [(None, "NoneType"), ([1], "int"), ("a", "str")])
-def test_what_was_not_measured_does_not_merge(parts, received):
-    with pytest.raises(ValueError, match=f"merge takes a list of .* Received: {received}"):
-        merge(parts)
-
-
 def test_nothing_merges_with_anything():
     expected, actual = arrays(0)
     one = partial(expected, actual, np.arange(9), np.random.default_rng(0))
     for parts in itertools.permutations((one, Partial(), merge([]))):
         assert_same(merge(parts), one)
-
-
-def test_partial_results_come_back_from_their_json():
-    expected, actual = arrays(0, "not finite")
-    one = partial(expected, actual, np.arange(60), np.random.default_rng(0))
-    again = Partial.from_json(one.to_json())
-    assert to_plain(again) == to_plain(one)
-    np.testing.assert_array_equal(again.gap.layers[0].mean, one.gap.layers[0].mean)
-
-
-def test_an_output_without_axes_comes_back_too():
-    one = Partial(spreads=spreads({"y": np.arange(4.0)}))
-    assert Partial.from_json(one.to_json()).spreads[0].total == 6.0
-
-
-@pytest.mark.parametrize("text", ["", "{}", '{"samples": "nine"}'])
-def test_text_of_something_else_is_no_partial_result(text):
-    with pytest.raises(ValueError, match="is no partial result of check"):
-        Partial.from_json(text)

@@ -1,14 +1,11 @@
-"""A check over data that come in parts: batches, files, and processes that share them."""
-
-import gc
-import pickle
+"""A check over data that come in parts: batches and files."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import Measure, Partial, check, export_tflite, merge
+from keras_norm.export import check, export_tflite
 from keras_norm.export.checking.artifacts import Source
 from keras_norm.export.checking.running import Opened
 from keras_norm.export.checking.sweep import Sweep
@@ -125,17 +122,6 @@ def test_an_artefact_may_answer_in_lists_as_a_server_does(model):
     assert check(model, [lists], X, labels=Y, batch_sizes=[32], lengths=[6])
 
 
-def test_a_model_that_is_trained_while_it_is_measured_stays_trained(model):
-    copy = keras.models.clone_model(model)
-    measure = Measure(copy, [KerasRunner(copy)])
-    measure(X[:30])
-    trained = [weight + 1 for weight in copy.get_weights()]
-    copy.set_weights(trained)
-    measure.close()
-    for weight, wanted in zip(copy.get_weights(), trained, strict=True):
-        np.testing.assert_array_equal(weight, wanted)
-
-
 def test_an_artefact_that_fails_in_the_middle_of_the_data_is_a_finding(model):
     run = KerasRunner(model)
 
@@ -158,44 +144,6 @@ def test_labels_that_do_not_fit_in_a_later_batch_are_refused(model):
         check(model, [KerasRunner(model)], dataset)
 
 
-def test_parts_measured_apart_make_the_report_of_the_whole(model, folder):
-    artefacts = [folder / "model.tflite"]
-    rows, labels = files(folder, "rows"), files(folder, "labels")
-    parts = []
-    for k in (2, 0, 1):
-        with pickle.loads(pickle.dumps(Measure(folder / "model.keras", artefacts))) as measure:
-            parts.append(Partial.from_json(measure(rows[k], labels[k]).to_json()))
-    apart = check(model, artefacts, rows[0], measured=merge(parts))
-    whole = check(model, artefacts, rows, labels=labels)
-    assert apart
-    assert figures(apart) == pytest.approx(figures(whole))
-    assert apart.gap.outputs == whole.gap.outputs
-
-
-def test_what_was_measured_with_another_tolerance_is_refused(model):
-    run = KerasRunner(model)
-    with Measure(model, run, rtol=0.5) as measure:
-        found = measure(X)
-    with pytest.raises(ValueError, match=r"measured with rtol=0\.5: give the same to check"):
-        check(model, run, X, measured=found)
-    assert check(model, run, X, measured=found, rtol=0.5)
-
-
-def test_what_was_measured_of_other_artefacts_is_refused(model, folder):
-    other = Partial(samples=9)
-    with pytest.raises(ValueError, match=r"measured for none, and not for 'model\.tflite'"):
-        check(model, folder / "model.tflite", X, measured=other)
-
-
-def test_where_the_batch_that_differs_was_elsewhere_its_first_layer_is_not_known(model):
-    wrong = off_at(model, 77)
-    with Measure(model, wrong) as measure:
-        found = measure(X)
-    report = check(model, wrong, X[:30], measured=found, lengths=[6])
-    assert [failure.check for failure in report.failures] == ["values"]
-    assert "measured elsewhere" in report.artifacts[0].first_difference.reason
-
-
 def test_the_furthest_batch_is_known_where_every_value_is_within_its_tolerance(model):
     own = KerasRunner(model)
     sweep = Sweep(model, own, [Opened(Source("run", "", "float32", None), own)], None, 32)
@@ -203,13 +151,3 @@ def test_the_furthest_batch_is_known_where_every_value_is_within_its_tolerance(m
         sweep(part)
     case, expected = sweep.worst["run"]
     np.testing.assert_array_equal(own(case.inputs)["y"], expected["y"])
-
-
-def test_what_is_dropped_closes_what_it_opened(folder):
-    measure = Measure(folder / "model.keras", folder / "model.tflite")
-    measure(X[:4])
-    closed = []
-    measure._stack.callback(closed.append, True)
-    del measure
-    gc.collect()
-    assert closed
