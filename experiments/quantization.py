@@ -28,15 +28,9 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
     import tensorflow as tf
 
     import keras_norm
-    from keras_norm.export import (
-        RunnerError,
-        Step,
-        VerificationError,
-        export_tflite,
-        open_runner,
-    )
-    from keras_norm.export.runners.worker_process import WorkerProcess
-    from keras_norm.export.workers import protocol
+    from keras_norm.export import RunnerError, Step, VerificationError, export_tflite, open_runner
+    from keras_norm.export.runtimes import worker_protocol as protocol
+    from keras_norm.export.runtimes.worker_process import WorkerProcess
 
 QUANTIZE = ("float16", "dynamic", "int8")
 REPRESENTATIVE = 200
@@ -227,7 +221,7 @@ def measure_tensorflow(task: Task, model: keras.Model, folder: pathlib.Path) -> 
             "calibration": {"path": str(calibration), "batch": 1},
         }
         try:
-            with WorkerProcess("convert_tflite.py", subject="", timeout=600) as converter:
+            with WorkerProcess("tflite/convert_tflite.py", subject="", timeout=600) as converter:
                 converter.load(request)
         except RunnerError:
             accuracies.append("crashes")

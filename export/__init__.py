@@ -1,8 +1,8 @@
 """Write a Keras model as SavedModel, TFLite or ONNX, and prove that the file computes the same."""
 
-from keras_norm.export.checking.assert_consistent import assert_consistent
-from keras_norm.export.checking.check import check
-from keras_norm.export.checking.versions import compare_versions
+from keras_norm.export.check.assert_consistent import assert_consistent
+from keras_norm.export.check.check import check
+from keras_norm.export.check.compare_versions import compare_versions
 from keras_norm.export.errors import (
     ConversionError,
     RunnerError,
@@ -10,12 +10,12 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
-from keras_norm.export.exporting.onnx import export_onnx
-from keras_norm.export.exporting.saved_model import export_saved_model
-from keras_norm.export.exporting.streaming import Step
-from keras_norm.export.exporting.tflite import export_tflite
+from keras_norm.export.formats.onnx.export_onnx import export_onnx
+from keras_norm.export.formats.open_runner import open_runner
+from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
+from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.model.single_step import Step
 from keras_norm.export.report.report import Report
-from keras_norm.export.runners import open_runner
 
 __all__ = [
     "ConversionError",

@@ -10,22 +10,26 @@ from typing import Any
 import keras
 import rich.console
 
-from keras_norm.export.checking.check import check as check_model
-from keras_norm.export.checking.versions import compare_versions
-from keras_norm.export.comparing.cases import read_samples
-from keras_norm.export.comparing.cost import file_size, readable_size
-from keras_norm.export.comparing.data import read_inputs
+from keras_norm.export.check.check import check as check_model
+from keras_norm.export.check.compare_versions import compare_versions
+from keras_norm.export.check.cost import file_size
+from keras_norm.export.check.data_reader import read_inputs
+from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
-from keras_norm.export.exporting.saved_model import export_saved_model, require_replaceable
-from keras_norm.export.exporting.staging import missing_folders, remove_empty, replace_text, staged
-from keras_norm.export.exporting.tflite import export_tflite
-from keras_norm.export.extras import require
-from keras_norm.export.formats.saved_model import SavedModelFile
-from keras_norm.export.formats.tflite import read_tflite
+from keras_norm.export.formats.saved_model.export_saved_model import (
+    export_saved_model,
+    require_replaceable,
+)
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
+from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.tflite.tflite_file import read_tflite
+from keras_norm.export.model.normalization_table import summary_tables
+from keras_norm.export.optional_packages import require
 from keras_norm.export.report.report import Report
-from keras_norm.export.report.versions import VersionReport
+from keras_norm.export.report.version_report import VersionReport
+from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.signature import input_specs, pack_inputs
-from keras_norm.export.summary import summary_tables
 from keras_norm.keras_internals import reason
 from keras_norm.recalibrate import recalibrate as recalibrate_model
 from keras_norm_verify import BESIDE, MOST_PRINTED, printable

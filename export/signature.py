@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 # The signatures that an export has: the model on whole sequences, and timestep by timestep.
@@ -157,14 +156,6 @@ def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> 
     if set(inputs) != set(names):
         wanted, given = (", ".join(sorted(n)) for n in (names, inputs))
         raise ValueError(f"{who} takes the inputs {wanted}; received {given or 'nothing'}")
-
-
-def in_range(array: np.ndarray, dtype: np.dtype) -> bool:
-    """Whether every value of an array lies within an integer type; True for any other type."""
-    if dtype.kind not in "iu" or not array.size:
-        return True
-    limits = np.iinfo(dtype)
-    return bool(limits.min <= array.min() and array.max() <= limits.max)
 
 
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:

@@ -24,7 +24,7 @@ OVERRIDDEN = {
 
 # Workers of `export.workers` that need a private name, and may import nothing of ours.
 WORKERS = dict.fromkeys(
-    ("convert_onnx.py", "run_saved_model.py"),
+    ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (
         "tensorflow.python.framework.convert_to_constants",
         "convert_variables_to_constants_v2",

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.pooled_moments import pooled
 
 
 class Measured:
@@ -80,25 +81,6 @@ class Measured:
         self.count.assign(count[..., 0])
         self.mean.assign(mean)
         self.variance.assign(variance)
-
-
-def pooled(there: tuple[Any, Any, Any], new: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    """Number, mean and variance of the positions of both (Chan, Golub and LeVeque 1983).
-
-    ::
-
-        share = n / (N + n)        d = m - mean
-        mean += share * d          variance += share * (v - variance + (1 - share) * d^2)
-
-    Args:
-        there: N, mean and variance.
-        new: n, m and v, of shapes that broadcast to these.
-    """
-    (count, mean, variance), (n, m, v) = there, new
-    share = n / (count + n + 1e-30)  # which no count feels, but where both are 0
-    d = m - mean
-    spread = v - variance + (1.0 - share) * d * d
-    return count + n, mean + share * d, variance + share * spread
 
 
 def _positions(norm: Any, given: Mapping[str, Any]) -> Any:

@@ -16,7 +16,8 @@ from keras import ops
 from keras_norm.clone import measuring_clone
 from keras_norm.keras_internals import reason
 from keras_norm.layers.inputs import is_int
-from keras_norm.measured import Measured, pooled
+from keras_norm.measured import Measured
+from keras_norm.ops.pooled_moments import pooled
 from keras_norm.walk import batch_norms, named_layers
 
 BATCH = 32

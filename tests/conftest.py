@@ -9,17 +9,18 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from keras_norm.export.checking import artifacts, running
-from keras_norm.export.runners import worker_process
+from keras_norm.export.check import artifacts
+from keras_norm.export.check import run_artifacts as running
+from keras_norm.export.runtimes import worker_process
 from tests import forked_workers, without_xla
 
 # What is trained and compared there is what users have.
 AS_USERS = (
     "tests.benchmarks",
     "tests.examples.test_digits",
-    "tests.export.checking.test_training_form",
-    "tests.export.comparing.test_reference",
-    "tests.export.exporting.test_saved_model",
+    "tests.export.check.test_training_recurrence",
+    "tests.export.model.test_reference",
+    "tests.export.formats.saved_model.test_export_saved_model",
     "tests.fuzz",
     "tests.test_docs",
     "tests.test_keras_internals",

@@ -42,7 +42,7 @@ def listen(listener: socket.socket) -> None:
 def serve(script: pathlib.Path) -> None:
     """Be the process of a script: for each message a fork, which watches over a worker."""
     requests = socket.socket(fileno=0)
-    sys.path.insert(0, str(script.parent))
+    sys.path[:0] = [str(script.parent), str(script.parents[2] / "runtimes")]
     load = runpy.run_path(str(script))["load"]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # of those that watch, nobody asks how they ended
     while True:
@@ -57,7 +57,7 @@ def serve(script: pathlib.Path) -> None:
 
 def watch(load: Any, folder: bytes, files: list[int]) -> None:
     """Fork a worker; report its number and how it ended."""
-    import protocol
+    import worker_protocol as protocol
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *streams, ended = files

@@ -2,7 +2,7 @@
 
 Importing TensorFlow takes 4 s, and the tests start hundreds of workers. All processes of a run
 share what forks. From `load` on, a forked worker does what one does that is started by itself
-(`tests/export/runners/test_worker_process.py`).
+(`tests/export/runtimes/test_worker_process.py`).
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from keras_norm.export.runners import worker_process
+from keras_norm.export.runtimes import worker_process
 
 SERVER = pathlib.Path(__file__).with_name("fork_server.py")
-WORKERS = worker_process.FOLDER
+FORMATS = worker_process.FORMATS
 start_process = worker_process.start
 ADDRESS = "KERAS_NORM_FORK_SERVER"
 
 
 def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
     """As `worker_process.start`, by a fork for the scripts of the package."""
-    if script.parent != WORKERS or ADDRESS not in os.environ:
+    if script.parent.parent != FORMATS or ADDRESS not in os.environ:
         return start_process(script, stderr, temporary)
     return Fork(script, stderr)
 

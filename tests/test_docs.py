@@ -20,7 +20,7 @@ DOCUMENTED = [
     for name in sorted(MODULES)
     if name.startswith(("keras_norm.", "experiments.harness"))
     and not name.endswith("__main__")
-    and ".workers" not in name
+    and not re.search(r"\.formats\.\w+\.(run|convert)_", name)  # worker scripts
 ]
 
 

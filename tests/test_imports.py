@@ -3,26 +3,26 @@
 import ast
 import graphlib
 import pathlib
+import re
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# The floors of export, the lowest first; what stands in none of these folders is under or above.
-FLOORS = ["formats", "runners", "comparing", "exporting", "report", "checking"]
-UNDER = {"errors", "extras", "signature", "results", "versions"}
+# The packages of export, the lowest first.
+PACKAGES = ["compare", "runtimes", "model", "formats", "report", "check"]
+BELOW_PACKAGES = {"errors", "optional_packages", "package_versions", "results", "signature"}
 
 # What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
-ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *FLOORS, "commands", "cli"]
+ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *PACKAGES, "commands", "cli"]
 ORDER += ["examples and benchmarks", "experiments"]
 
 BESIDE_RECALIBRATE = {"recalibrate", "measured", "compat", "clone", "walk"}
 BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
 
-# What compares, without what runs.
-ANSWERS_ALONE = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
-ANSWERS_ALONE += ["properties"]
+# Packages without Keras and TensorFlow, transitively.
+NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
 
 # Modules below export that need TensorFlow itself, whatever the backend.
 TENSORFLOW = {
@@ -77,10 +77,9 @@ def rank(module):
         return ORDER.index("recalibrate and compat")
     if rest[0] != "export":
         return ORDER.index(rest[0]) if rest[0] in ORDER else None
-    if rest[1] in FLOORS:
+    if rest[1] in PACKAGES:
         return ORDER.index(rest[1])
-    # The scripts of `workers` import nothing of ours: a process of its own runs each.
-    return ORDER.index("export" if rest[1] in {*UNDER, "workers"} else "commands")
+    return ORDER.index("export" if rest[1] in BELOW_PACKAGES else "commands")
 
 
 def imported(module):
@@ -151,11 +150,29 @@ def test_tensorflow_is_imported_where_it_is_named(module):
     assert uses == (module in TENSORFLOW)
 
 
-@pytest.mark.parametrize("name", ANSWERS_ALONE)
-def test_answers_are_judged_without_a_model(name):
-    """Comparing is functions of arrays and of plain data: neither a model nor a runner is there."""
-    found = imported(f"keras_norm.export.comparing.{name}")
-    assert not [n for n in found if within(n, "keras", "tensorflow", "keras_norm.export.runners")]
+def reached(module):
+    """All that a module imports, directly or through our other modules, as full names."""
+    found, pending = set(), [module]
+    while pending:
+        new = imported(pending.pop()) - found
+        found |= new
+        # Python runs the packages' own files too; they are not what a module depends on.
+        pending += [n for n in new & set(MODULES) if MODULES[n].name != "__init__.py"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if within(m, *NUMPY_ALONE) and MODULES[m].name != "__init__.py"]
+)
+def test_comparing_needs_numpy_alone(module):
+    assert not [n for n in reached(module) if within(n, "keras", "tensorflow")]
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if re.search(r"\.formats\.\w+\.(run|convert)_", m)]
+)
+def test_a_worker_script_imports_nothing_of_the_package(module):
+    assert not [n for n in imported(module) if within(n, "keras", "keras_norm")]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])

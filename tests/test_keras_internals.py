@@ -61,8 +61,9 @@ def layers_of_ours():
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_private_names_stand_in_one_module(path):
     found = {name for name in private_names(path) if is_private(name)}
-    if path.name in keras_internals.WORKERS:
-        assert found == {keras_internals.WORKERS[path.name][0]}
+    script = f"{path.parent.name}/{path.name}"
+    if script in keras_internals.WORKERS:
+        assert found == {keras_internals.WORKERS[script][0]}
     else:
         assert not found or path == pathlib.Path(keras_internals.__file__)
 
@@ -118,7 +119,7 @@ def test_tensorflow_has_what_workers_take(worker):
     module, name = keras_internals.WORKERS[worker]
     function = getattr(importlib.import_module(module), name)
     assert {"func", "lower_control_flow"} <= set(inspect.signature(function).parameters)
-    assert name in (ROOT / "export" / "workers" / worker).read_text()
+    assert name in (ROOT / "export" / "formats" / worker).read_text()
 
 
 @keras.saving.register_keras_serializable("keras_norm_tests")

@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 from experiments.harness.study import Run, Size, Study
-from keras_norm.export.exporting.staging import replace_text
+from keras_norm.export.formats.staging import replace_text
 
 Entry = dict[str, Any]
 

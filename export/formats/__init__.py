@@ -1,1 +1,1 @@
-"""What the files of an export hold, read without the runtimes."""
+"""Write, read and run the exported formats."""

@@ -9,9 +9,9 @@ import math
 import numpy as np
 from PIL import Image
 
-from keras_norm.export.comparing.difference_profile import DECADES
-from keras_norm.export.results.comparison import DifferenceProfile, OutputComparison
-from keras_norm.export.results.gap import LARGE_DISTANCE, LayerStatistics
+from keras_norm.export.compare.difference_profile import DECADES
+from keras_norm.export.results.gap_result import LARGE_DISTANCE, LayerStatistics
+from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
 # Blue up to the limit, the fainter the less of it is used, which shows on white and on black; from
 # the limit on orange, then red. The page's legend has the same colours.

@@ -11,10 +11,10 @@ from typing import Any
 
 import rich.console
 
-from keras_norm.export.exporting.staging import replace_text
-from keras_norm.export.report.page import render
+from keras_norm.export.formats.staging import replace_text
+from keras_norm.export.report.html_page import render
 from keras_norm.export.report.terminal import report_tables
-from keras_norm.export.results.outcome import Outcome
+from keras_norm.export.results.check_outcome import Outcome
 
 
 class Printed(abc.ABC):

@@ -10,12 +10,11 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from keras_norm.export.comparing.cost import readable_size
-from keras_norm.export.comparing.eight_bits import USEFUL
-from keras_norm.export.results.artifact import ArtifactResult
-from keras_norm.export.results.comparison import OutputComparison
-from keras_norm.export.results.gap import LayerStatistics
-from keras_norm.export.results.outcome import Outcome
+from keras_norm.export.compare.quantization_tolerance import USEFUL
+from keras_norm.export.results.artifact_result import ArtifactResult, readable_size
+from keras_norm.export.results.check_outcome import Outcome
+from keras_norm.export.results.gap_result import LayerStatistics
+from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm_verify import MOST_PRINTED, printable
 
 # What a property that applies can be.

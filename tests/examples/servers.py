@@ -21,7 +21,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2 as metadata_pb2
 from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.apis import prediction_service_pb2_grpc as service
 
-from keras_norm.export.runners import CApiRunner
+from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 
 # gRPC's codes as the HTTP server of Serving translates them.
 HTTP = {

@@ -14,7 +14,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from examples import serving
 from keras_norm.export import Step, export_saved_model
-from keras_norm.export.runners import KerasRunner
+from keras_norm.export.model.keras_runner import KerasRunner
 from tests.examples import servers
 from tests.export import models
 

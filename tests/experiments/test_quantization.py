@@ -1,4 +1,4 @@
-"""The example's parts; its exports are those of tests/export/exporting/test_quantization.py."""
+"""The parts of the script; tests/export/formats/tflite/test_quantization.py tests its exports."""
 
 import numpy as np
 import pytest

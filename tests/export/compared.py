@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_norm.export.comparing.compare import judge, measure
-from keras_norm.export.results.comparison import OutputComparison
+from keras_norm.export.compare.output_differences import judge, measure
+from keras_norm.export.results.output_comparison import OutputComparison
 
 
 def compare(

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from keras_norm.export import export_tflite
-from keras_norm.export.results.artifact import FirstDifference
+from keras_norm.export.results.artifact_result import FirstDifference
 from tests.export import models
 
 
@@ -20,5 +20,5 @@ def step_alone(tmp_path_factory):
 @pytest.fixture
 def unexplained(monkeypatch):
     """A check that fails does not look for the first layer that differs: it exports for that."""
-    module = importlib.import_module("keras_norm.export.checking.check")
+    module = importlib.import_module("keras_norm.export.check.check")
     monkeypatch.setattr(module, "_why", lambda *_: FirstDifference(None, "not asked"))

@@ -6,8 +6,8 @@ import pytest
 
 import keras_norm
 from keras_norm.export import check, export_onnx, export_saved_model, export_tflite
-from keras_norm.export.checking import artifacts
-from keras_norm.export.runners import KerasRunner
+from keras_norm.export.check import artifacts
+from keras_norm.export.model.keras_runner import KerasRunner
 
 for package in ("ai_edge_litert", "openvino", "tf2onnx", "onnxruntime"):
     pytest.importorskip(package)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export import RunnerError, check, export_saved_model, export_tflite
-from keras_norm.export.runners import CApiRunner, SavedModelRunner
+from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
 from keras_norm_cli import main
 from tests.export import models
 

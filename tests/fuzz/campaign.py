@@ -92,7 +92,7 @@ def run_here(seeds: Sequence[int]) -> None:
     os.dup2(2, 1)  # TensorFlow prints
     with (
         forked_workers.forking(),
-        mock.patch("keras_norm.export.runners.worker_process.start", forked_workers.start),
+        mock.patch("keras_norm.export.runtimes.worker_process.start", forked_workers.start),
     ):
         for seed in seeds:
             signal.alarm(SECONDS_A_TRIAL)  # and one that hangs is ended

@@ -12,11 +12,12 @@ import keras
 import numpy as np
 
 from keras_norm.export import Report, UnsupportedOpError, check, export_saved_model, export_tflite
-from keras_norm.export.checking.plan import make_plan
-from keras_norm.export.comparing.cases import read_samples
-from keras_norm.export.comparing.rounding import MOVES, half_unit, moved
-from keras_norm.export.results.artifact import Failure
-from keras_norm.export.runners import Arrays, KerasRunner
+from keras_norm.export.check.plan import make_plan
+from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.rounding import MOVES, half_unit, moved
+from keras_norm.export.results.artifact_result import Failure
+from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import input_specs
 from tests.fuzz.models import RandomModel, random_model
 from tests.fuzz.padding import reads_padding

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_norm.export.comparing.difference_profile import profile
+from keras_norm.export.compare.difference_profile import profile
 from keras_norm.export.report.plots import BLUE, RED, colours, difference_map, strip, used
-from keras_norm.export.results.gap import LayerStatistics
+from keras_norm.export.results.gap_result import LayerStatistics
 from tests.export.compared import compare
 
 

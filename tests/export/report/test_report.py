@@ -11,13 +11,24 @@ import pytest
 import rich.console
 
 from keras_norm.export import check, export_saved_model
-from keras_norm.export.comparing.difference_profile import CELLS, profile
-from keras_norm.export.report.page import percent, render, value_rows
+from keras_norm.export.compare.difference_profile import CELLS, profile
+from keras_norm.export.report.html_page import percent, render, value_rows
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.terminal import breakable
-from keras_norm.export.results.artifact import ArtifactResult, Cost, Finding, Metric, Property
-from keras_norm.export.results.comparison import OutputResult
-from keras_norm.export.results.gap import LayerStatistics, MetricGap, OutputGap, TrainInferenceGap
+from keras_norm.export.results.artifact_result import (
+    ArtifactResult,
+    Cost,
+    Finding,
+    Metric,
+    Property,
+)
+from keras_norm.export.results.gap_result import (
+    LayerStatistics,
+    MetricGap,
+    OutputGap,
+    TrainInferenceGap,
+)
+from keras_norm.export.results.output_comparison import OutputResult
 from tests.export.compared import compare
 
 RNG = np.random.default_rng(0)

@@ -1,0 +1,83 @@
+"""A check of both exports in one call, for tests."""
+
+import io
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import rich.console
+
+from keras_norm.export.check.check import check
+from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
+from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.report.report import Report
+
+# Format -> its exporter, and the name of the file.
+FORMATS: dict[str, tuple[Callable[..., pathlib.Path], str]] = {
+    "saved_model": (export_saved_model, "saved_model"),
+    "tflite": (export_tflite, "model.tflite"),
+}
+WIDTH = 100
+
+
+def assert_consistent(
+    model: Any,
+    data: Any,
+    *,
+    formats: Sequence[str] | Mapping[str, Mapping[str, Any]] = tuple(FORMATS),
+    **options: Any,
+) -> Report:
+    """Export a model to a temporary folder and fail unless every file computes the same.
+
+    Args:
+        model: a functional or built Sequential model.
+        data: real samples, as `keras_norm.export.check`.
+        formats: which of "saved_model" and "tflite"; or options of `export_saved_model` and
+            `export_tflite`, such as `step`, `quantize` and `samples`, by format.
+        **options: of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,
+            `max_gap`, `labels`.
+
+    Returns:
+        The report.
+
+    Raises:
+        AssertionError: a check failed; the message is the report, with what to do.
+        ValueError: an unknown format, or data that do not fit; and what `export_saved_model` and
+            `export_tflite` raise for a model or for options that they refuse.
+        TypeError: an option that they do not have.
+
+    Example:
+    ```python
+    def test_exports():
+        assert_consistent(build_model(), x_test, labels=y_test)
+
+
+    def test_the_small_file():
+        assert_consistent(build_model(), x_test, formats={"tflite": {"quantize": "float16"}})
+    ```
+    """
+    formats = (
+        (formats,) if isinstance(formats, str) or not isinstance(formats, Iterable) else formats
+    )
+    unknown = set(formats) - set(FORMATS)
+    if unknown or not formats:
+        raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")
+    chosen = formats if isinstance(formats, Mapping) else {name: {} for name in formats}
+    for name, of_format in chosen.items():
+        if not isinstance(of_format, Mapping) or "path" in of_format:
+            raise ValueError(
+                f"formats takes a dict of options for {name}, without its path: the files go to a "
+                f"temporary folder. Received: {of_format!r}."
+            )
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name, of_format in chosen.items():
+            export, file = FORMATS[name]
+            files.append(export(model, pathlib.Path(folder, file), **of_format))
+        report = check(model, files, data, **options)
+    if not report:
+        text = io.StringIO()
+        report.print(rich.console.Console(file=text, width=WIDTH))
+        raise AssertionError(text.getvalue())
+    return report

@@ -1,0 +1,287 @@
+"""Which comparisons prove that exported files compute what was trained."""
+
+import contextlib
+import dataclasses
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_norm.export import signature
+from keras_norm.export.check import properties
+from keras_norm.export.check.artifacts import Artifact, Source, sources
+from keras_norm.export.check.batches import batches
+from keras_norm.export.check.data_reader import Data
+from keras_norm.export.check.excuse_rounding import excuse_rounding
+from keras_norm.export.check.findings import findings
+from keras_norm.export.check.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.check.judge import Judge
+from keras_norm.export.check.plan import Plan, make_plan
+from keras_norm.export.check.run_artifacts import (
+    Opened,
+    answers_of,
+    answers_to_padding,
+    left_as_it_was,
+    opened,
+)
+from keras_norm.export.check.sweep import Sweep
+from keras_norm.export.check.train_inference_gap import judge_gap
+from keras_norm.export.check.training_recurrence import training_form
+from keras_norm.export.compare.merge import merge
+from keras_norm.export.model.step_signature import find_step
+from keras_norm.export.package_versions import versions
+from keras_norm.export.report.report import Report
+from keras_norm.export.report.terminal import shared
+from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
+
+
+def check(
+    model: Any,
+    artifacts: Sequence[Artifact],
+    data: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    batch_sizes: Sequence[int] | None = None,
+    lengths: Sequence[int] | None = None,
+    max_gap: float | None = None,
+    labels: Any = None,
+) -> Report:
+    """Run a Keras model in inference mode and its exported files on real data, and compare.
+
+    For every artefact: the values at several batch sizes and lengths, and where the model masks an
+    input, padded on the right, on the left, with gaps, and with a row that is masked everywhere;
+    whether a row's output depends on that row only; whether a call gives the same again after
+    another; whether its signature `step`, where it has one, gives timestep by timestep what the
+    model gives for the whole; whether running changed a weight; and whether it holds ops that its
+    runtime may lack. The Keras model itself is tested for the same properties, and for whether
+    padding changes what is not padding. On a clone, training mode is compared with inference mode,
+    dropout off, and the moving statistics of every batch normalization with those of the data.
+
+    The inputs are made once and kept. SavedModels run in TensorFlow without Keras, and through the
+    C API, which loads as TensorFlow Serving does, TFLite files in LiteRT, ONNX files in ONNX
+    Runtime. Where they are installed, OpenVINO, which shares no code with TensorFlow, runs all but
+    files that compute in integers, and TensorFlow Lite Micro files of the step alone: what these
+    two cannot run is noted and is no failure. Into a file of the step alone every sequence goes
+    timestep by timestep. Values in eight bits are judged by their root mean square
+    (`keras_norm.export.compare.quantization_tolerance`). The model is left as it was found.
+
+    Args:
+        model: a functional or Sequential model.
+        artifacts: SavedModel folders, .tflite and .onnx files; or functions from arrays by input
+            name to arrays by output name.
+        data: real samples: arrays (samples, ...) by input name, or one array for one input; a .npz
+            file of arrays by input name, or several, read one at a time; or a `tf.data.Dataset` or
+            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights), whose y are the labels
+            and whose weights are not used.
+        rtol: relative tolerance; None for that of the coarsest precision that the values pass
+            through: see `keras_norm.export.compare.tolerance.TOLERANCES`.
+        atol: absolute tolerance; None for a share of each output's largest value, which follows
+            the precision, the layers in a row and the timesteps: see
+            `keras_norm.export.compare.tolerance.default_share`.
+        batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
+            7, and for 32 where there are as many samples. All samples are run at the largest at
+            most.
+        lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
+            data's, and half as many again (by repeating the sequences). Where the inputs differ,
+            the longest has so many, the others in proportion.
+        max_gap: fail when the outputs of training and inference mode differ by more than this;
+            None reports the difference only.
+        labels: of all samples: arrays by output name, or one array for one output. Integers give an
+            accuracy, floats the mean squared error, of the model in both modes and of every
+            artefact; see `keras_norm.export.compare.metrics.read_labels`. For files as many .npz
+            files, of arrays by output name; none for a dataset, which brings its own.
+
+    Returns:
+        A report, falsy when any check failed.
+
+    Raises:
+        ValueError: data, sizes, lengths or tolerances that do not fit, or a file that is no model;
+            all of it before the first comparison, but for batches and files after the first.
+        FileNotFoundError: an artefact that does not exist.
+        ImportError: a .tflite or .onnx file, and LiteRT or ONNX Runtime is not installed.
+
+    Example:
+    ```python
+    report = check(model, ["digits/saved_model", "digits/model.tflite"], x_test)
+    report.print()
+    assert report
+    ```
+    """
+    for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
+        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if value is not None and not (number and value >= 0 and math.isfinite(value)):
+            raise ValueError(
+                f"{name} must be a number, finite, and 0 or more. Received: {name}={value!r}."
+            )
+    if rtol is not None and rtol >= 1:
+        raise ValueError(f"rtol must be below 1, else zeros pass. Received: rtol={rtol!r}.")
+    parts = Data(signature.input_specs(model), data, labels)
+    samples, first = parts.first()
+    if samples.count < 2:
+        raise ValueError(
+            "The check needs at least 2 samples, so that a row can be seen with other companions: "
+            "in the first batch, if those after it have another length. Received 1."
+        )
+    found = sources(artifacts, model)
+    with left_as_it_was(model):
+        weights = [ops.convert_to_numpy(weight) for weight in model.weights]
+        plan = make_plan(model, samples, batch_sizes, lengths)
+        if first.labels is not None:
+            next(batches(first, plan.run, plan.batch))  # refuses labels that do not fit
+        with opened(found, plan.cases[0].inputs) as runs:
+            sweep = Sweep(model, plan.run, runs, rtol, plan.batch)
+            measured = merge(map(sweep, parts))
+            answers = [answers_of(artifact, plan) for artifact in runs]
+        judged = Judge(plan, measured, rtol, atol)
+        judged.require_comparison()
+        own = _own_result(model, judged, weights)
+        checked = [judged.artifact(*pair) for pair in zip(found, answers, strict=True)]
+        results, unread = _of_use(list(zip(found, checked, strict=True)))
+        excused: tuple[str, ...] = ()
+        if rtol is None and atol is None:
+            results, excused = excuse_rounding(model, results, plan)
+        if not own.gives_nan:
+            results = _explained(model, results, plan, sweep)
+        unstreamed = _without_step(model, results)
+    gap = judge_gap(model, measured.gap, max_gap)
+    return Report(
+        model.name,
+        measured.samples,
+        own,
+        results,
+        gap,
+        (*plan.notes, *excused, *unread, *unstreamed, *judged.unvarying(), *judged.unseen()),
+        tuple(versions().items()),
+        findings(own, results, gap, measured.samples, plan.samples.length),
+        plan.layers,
+        judged.timesteps,
+    )
+
+
+def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> ArtifactResult:
+    """The Keras model's own properties, of which what padding does is its affair alone."""
+    plan, run = judged.plan, judged.plan.run
+    keras_source = Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(run))
+    size = sum(weight.nbytes for weight in weights)
+    answers = answers_of(Opened(keras_source, run), plan, size)
+    if answers.error is not None:
+        raise ValueError(f"The Keras model cannot run: {answers.error}")
+    tolerance = judged.tolerance(plan.precision)
+    padded = answers_to_padding(run, plan)
+    forms = training_form(model, plan, tolerance.rtol, judged.atol)
+    changed = [
+        variable.path
+        for old, variable in zip(weights, model.weights, strict=True)
+        if not np.array_equal(old, ops.convert_to_numpy(variable))
+    ]
+    rows, repeat = judged.calls(answers, tolerance)
+    whole = str(plan.padding) if not padded else padded[""]
+    sides = (
+        properties.padding(side, whole, padded.get(side), tolerance) for side in ("right", "left")
+    )
+    return ArtifactResult(
+        keras_source.name,
+        "",
+        plan.precision,
+        tolerance.rtol,
+        judged.atol,
+        properties=(
+            judged.no_nan(),
+            rows,
+            *sides,
+            repeat,
+            forms,
+            properties.unchanged(changed, len(weights)),
+        ),
+        share=judged.share(plan.precision),
+        metrics=tuple(tally.metric for tally in judged.measured.tallies),
+        cost=answers.cost,
+    )
+
+
+def _of_use(
+    checked: Sequence[tuple[Source, ArtifactResult]],
+) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
+    """The results to be reported, and notes of what runtimes that need not run it did not run."""
+    results = []
+    unread: list[tuple[str, str]] = []
+    for source, result in checked:
+        if source.optional and result.error is not None:
+            reason = result.error.partition(f"{source.path}: ")[2] or result.error
+            unread.append((source.name, reason))
+            result = dataclasses.replace(result, error=None)
+        if result.outputs or result.properties or result.error is not None:
+            results.append(result)
+    notes = (
+        f"{', '.join(names)}: not all was compared, and that is no failure: {reason}"
+        for names, reason in shared(unread)
+    )
+    return tuple(results), tuple(notes)
+
+
+def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
+    """Notes of the files whose streaming was not compared, where the model can have a step."""
+    ran = [result for result in results if result.path and result.outputs]
+    # A runner may see less of a file than another.
+    streamed = {result.path for result in ran if result.property("streaming") is not None}
+    names: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for result in ran:
+        streaming = result.property("streaming")
+        if result.path not in streamed:
+            names.setdefault(result.path, result.name)
+        elif streaming is not None and streaming.status == "differs":
+            note = f"{result.name}: streaming was not compared: {streaming.detail}"
+            others.setdefault(result.path, note)
+    if not names or find_step(model) is None:
+        return tuple(others.values())
+    without = f"{', '.join(names.values())}: no signature step, so streaming was not compared"
+    return without, *others.values()
+
+
+def _explained(
+    model: Any, results: tuple[ArtifactResult, ...], plan: Plan, sweep: Sweep
+) -> tuple[ArtifactResult, ...]:
+    """Name the first layer that differs in each artefact whose values fail, once for each file."""
+    known: dict[str, FirstDifference] = {}
+    explained = []
+    for result in results:
+        if (name := _smallest_failed(result, plan)) is not None:
+            key = result.path or result.name
+            known[key] = known.get(key) or _why(model, result, name, plan, sweep)
+            result = dataclasses.replace(result, first_difference=known[key])
+        explained.append(result)
+    return tuple(explained)
+
+
+def _smallest_failed(result: ArtifactResult, plan: Plan) -> str | None:
+    """The case with the fewest values in which numbers differ, all samples last; or None."""
+    failed = {
+        name
+        for output in result.outputs
+        for name, comparison in zip(output.cases, output.comparisons, strict=True)
+        if not comparison and comparison.max_abs is not None
+    }
+    cases = (*plan.cases, *plan.edges)
+    sizes = {case.name: sum(array.size for array in case.inputs.values()) for case in cases}
+    return min(failed, key=lambda name: sizes.get(name, math.inf), default=None)
+
+
+def _why(
+    model: Any, result: ArtifactResult, name: str, plan: Plan, sweep: Sweep
+) -> FirstDifference:
+    calls = zip((*plan.cases, *plan.edges), (*plan.expected, *plan.edges_expected), strict=True)
+    asked = {case.name: (case, y) for case, y in calls}
+    case, expected = asked.get(name) or sweep.worst[result.name]
+    comparisons = [
+        output.comparisons[output.cases.index(name)]
+        for output in result.outputs
+        if name in output.cases
+    ]
+    share = max(result.share, result.rtol)
+    explained = explained_by_rounding(model, case, expected, comparisons)
+    return explained or first_difference(model, result.path, case.inputs, share)

@@ -1,0 +1,278 @@
+"""The train/inference gap: how far training mode is from inference mode on the same data."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_norm.clone import measuring_clone
+from keras_norm.export import signature
+from keras_norm.export.compare.element_differences import Arrays, absolute_difference, kind_of
+from keras_norm.export.compare.metrics import tally
+from keras_norm.export.compare.tolerance import TOLERANCES
+from keras_norm.export.errors import one_line
+from keras_norm.export.model.precision import model_precision
+from keras_norm.export.results.gap_result import (
+    LayerStatistics,
+    MetricGap,
+    OutputGap,
+    TrainInferenceGap,
+)
+from keras_norm.export.results.measurements import BatchStatistics, ModeDifference, PartialGap
+from keras_norm.export.results.output_comparison import largest_known
+from keras_norm.measured import Measured
+from keras_norm.walk import batch_norms, named_layers
+
+FROZEN = "frozen: training uses the moving statistics too"
+
+
+class GapMeter:
+    """Runs batches in training mode, dropout off, on a clone; the model is not touched.
+
+    Args:
+        model: a built Keras model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        # A clone may name its inputs and outputs anew; their order stays.
+        self.inputs = list(signature.input_specs(model))
+        self.outputs = signature.output_names(model)
+        self.error: str | None = None
+        try:
+            self.clone = measuring_clone(model)
+            self.measured = [Measured(copy) for _, copy in batch_norms(self.clone)]
+            self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
+        # Whatever a layer's own code raises in a copy, the files can be compared.
+        except Exception as error:
+            self.error = one_line(error)
+
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], labels: Arrays | None = None
+    ) -> PartialGap:
+        """Run one batch with training=True and training=False, and compare.
+
+        Args:
+            inputs: arrays (batch, ...) by input name.
+            labels: by output name (`keras_norm.export.compare.metrics.read_labels`), or None; of
+                a batch that was filled to the one size that a model takes, those of its first rows.
+
+        Returns:
+            What was measured. Of a model that cannot be rebuilt from its config, or that raises in
+            training mode, `error` says why there is nothing.
+        """
+        if self.error is not None:
+            return PartialGap(error=self.error)
+        ordered = [inputs[name] for name in self.inputs]
+        try:
+            # The batch before left its own statistics.
+            for variable, value in self.state:
+                variable.assign(value)
+            for measured in self.measured:
+                measured.reset()
+            both = [call_clone(self.clone, ordered, training) for training in (False, True)]
+        except Exception as error:
+            self.error = one_line(error)
+            return PartialGap(error=self.error)
+        inference, training = (dict(zip(self.outputs, values, strict=True)) for values in both)
+        rows, labels = len(ordered[0]), labels or {}
+        known, trained = (
+            {name: values[name][: len(y)] for name, y in labels.items()}
+            for values in (inference, training)
+        )
+        return PartialGap(
+            tuple(_mode_difference(n, rows, inference[n], training[n]) for n in self.outputs),
+            tuple(_statistics(place, found) for place, found in enumerate(self.measured)),
+            tally(labels, known, known),
+            tally(labels, trained, known),
+        )
+
+
+def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> TrainInferenceGap:
+    """The train/inference gap: how far the modes are from each other on the same data, dropout off.
+
+    Every batch is run in training mode as it comes, as training would run it: an output's gap is
+    the largest, and the mean, over all elements of all batches. A batch of fewer than half as many
+    rows as the largest, as a last one may be, is left out of that: its statistics are noise. Moving
+    statistics are held against those of all data together,
+
+    ::
+
+        mean = sum of n_b mean_b / N        variance = sum of n_b (var_b + (mean_b - mean)^2) / N
+
+    where batch b has n_b of the N positions: of what does not depend on other batch statistics,
+    those of one batch of all samples.
+
+    Args:
+        model: the Keras model.
+        found: of `GapMeter`, on all parts of the data.
+        max_gap: largest difference of any output that passes, or None.
+
+    Returns:
+        The gap; "not measured", and why, where a part of it could not be.
+    """
+    if found.error is not None:
+        return TrainInferenceGap("not measured", found.error, max_gap=max_gap)
+    most = max(seen.rows for seen in found.outputs)
+    outputs: dict[str, list[ModeDifference]] = {}
+    for seen in found.outputs:
+        if 2 * seen.rows >= most:
+            outputs.setdefault(seen.output, []).append(seen)
+    gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
+    norms = batch_norms(model)
+    layers = tuple(_layer_statistics(*norms[seen.place], seen) for seen in found.layers)
+    verdict, reason = _verdict(gaps, layers, TOLERANCES[model_precision(model, {})])
+    metrics = tuple(
+        MetricGap(own.output, own.name, own.metric.value, trained.metric.value)
+        for own, trained in zip(found.inference, found.training, strict=True)
+    )
+    return TrainInferenceGap(verdict, reason, gaps, layers, max_gap, metrics)
+
+
+def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Moving mean and variance (rows, features), and which rows training reached (rows,).
+
+    A layer that counts no updates has been reached when its statistics are not those that every
+    BatchNorm starts with.
+
+    Args:
+        layer: a batch normalization; statistics of shape (features,) are one row.
+    """
+    mean, variance = (
+        np.atleast_2d(as_array(v)) for v in (layer.moving_mean, layer.moving_variance)
+    )
+    count = getattr(layer, "update_count", None)
+    if count is None:
+        reached = np.array([not (np.all(mean == 0.0) and np.all(variance == 1.0))])
+    else:
+        reached = np.atleast_1d(as_array(count)) > 0
+    return mean, variance, reached
+
+
+def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
+    """Compare the moving statistics of a layer, as trained, with those of all batches."""
+    mean, variance, trained = moving_statistics(layer)
+    reached = seen.positions[:, 0] > 0
+    note = _note(layer, trained, reached)
+    compared = reached if len(reached) == 1 else trained & reached
+    updates, started = _updates(layer)
+    known = (int(trained.sum()), int(reached.sum()), note, updates, started)
+    if not compared.any():
+        return LayerStatistics(path, None, None, (None,) * len(mean), *known)
+    distance = (np.abs(seen.mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
+    ratio = np.abs(np.log((seen.variance + layer.epsilon) / (variance + layer.epsilon)))
+    return LayerStatistics(
+        path,
+        _rounded(distance[compared].mean()),
+        _rounded(ratio[compared].mean()),
+        tuple(_rounded(d) if c else None for d, c in zip(distance, compared, strict=True)),
+        *known,
+    )
+
+
+def _statistics(place: int, found: Measured) -> BatchStatistics:
+    """What one batch shows of a norm of the clone."""
+    mean, variance = (np.atleast_2d(as_array(s)) for s in (found.mean, found.variance))
+    return BatchStatistics(place, as_array(found.count).reshape(-1, 1), mean, variance)
+
+
+def _rounded(value: Any) -> float:
+    """In float32, in which the order of adding does not show."""
+    return float(np.float32(value))
+
+
+def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
+    """The updates of each row, and the largest share that the starting values still have."""
+    count = getattr(layer, "update_count", None)
+    if count is None:
+        return None, None
+    updates = tuple(int(n) for n in np.atleast_1d(as_array(count)))
+    fewest = min((n for n in updates if n), default=0)
+    averaged = layer.momentum is None or layer.debias
+    return updates, 0.0 if averaged and fewest else float((layer.momentum or 0.0) ** fewest)
+
+
+def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
+    if not layer.trainable:
+        return FROZEN
+    if not trained.any():
+        return "the moving statistics are still those it started with"
+    beyond = int((seen & ~trained).sum())
+    if beyond:
+        return f"the data reach {beyond} timesteps that training never reached"
+    return ""
+
+
+def _verdict(
+    outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
+) -> tuple[str, str]:
+    """The verdict and its reason; two modes that compute the same differ by `rounding` at most."""
+    large = [layer for layer in layers if layer.large]
+    if large:
+        far = max(large, key=lambda layer: layer.distance or 0.0)
+        return "large", (
+            f"{len(large)} of {len(layers)} batch normalizations; {far.path}: the means are "
+            f"{far.distance:.2g} standard deviations away, the variances differ by a factor of "
+            f"{far.factor:.2g}"
+        )
+    undefined = [gap.output for gap in outputs if not math.isfinite(gap.worst)]
+    undefined += [
+        n.path for n in layers if n.distance is not None and not math.isfinite(n.distance)
+    ]
+    if undefined:
+        return "not measured", f"{undefined[0]}: NaN or infinity, in training mode or at inference"
+    worst = max(outputs, key=lambda gap: gap.worst)
+    if not layers and worst.worst > rounding * max(worst.scale, 1.0):
+        return "large", (
+            f"output {worst.output!r} differs by {worst.worst:.2g}, and the model has no batch "
+            "normalization: another layer acts differently in training"
+        )
+    if not layers:
+        return "ok", "no batch normalization: training and inference compute the same"
+    unmeasured = [layer for layer in layers if layer.distance is None and layer.note != FROZEN]
+    if unmeasured:
+        return "not measured", f"{unmeasured[0].path}: {unmeasured[0].note or 'no row to compare'}"
+    far = max(layers, key=lambda layer: layer.distance or 0.0)
+    if far.distance is None:
+        return "ok", f"{far.path} and all others: {FROZEN}"
+    reason = (
+        f"the moving statistics are those of the data, to {far.distance:.2g} standard deviations "
+        f"(in {far.path})"
+    )
+    if worst.notable:
+        reason += "; outputs differ, as each batch has statistics of its own in training mode"
+    return "ok", reason
+
+
+def _mode_difference(
+    name: str, rows: int, inference: np.ndarray, training: np.ndarray
+) -> ModeDifference:
+    inference, training = as_array(inference), as_array(training)
+    difference = absolute_difference(inference, training)
+    sums = float(difference.max()), float(difference.sum()), difference.size
+    return ModeDifference(name, rows, *sums, float(np.abs(inference).max()))
+
+
+def _output_gap(name: str, parts: Sequence[ModeDifference]) -> OutputGap:
+    return OutputGap(
+        name,
+        largest_known(part.worst for part in parts) or 0.0,
+        _rounded(sum(part.total for part in parts) / sum(part.count for part in parts)),
+        max(part.scale for part in parts),
+    )
+
+
+def call_clone(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list[np.ndarray]:
+    """The outputs of a clone, whose inputs may have new names: they are given in order."""
+    for _, layer in named_layers(clone):
+        if getattr(layer, "stateful", False):
+            layer.reset_state()
+    named = dict(zip(signature.input_specs(clone), inputs, strict=True))
+    outputs = map(ops.convert_to_numpy, signature.call(clone, named, training=training).values())
+    return [value if kind_of(value) != "float" else as_array(value) for value in outputs]
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """A tensor of any dtype in float64."""
+    return ops.convert_to_numpy(tensor).astype(np.float64)

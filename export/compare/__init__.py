@@ -1,0 +1,1 @@
+"""Compare arrays: differences, tolerances, metrics and test inputs, in NumPy."""

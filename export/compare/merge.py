@@ -1,0 +1,137 @@
+"""Results of parts of the data, merged: the same whatever the order."""
+
+import collections
+import dataclasses
+import functools
+import heapq
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from keras_norm.export.compare import difference_profile
+from keras_norm.export.results.measurements import BatchStatistics, Partial
+from keras_norm.export.results.output_comparison import Element, Measurement, largest_known
+from keras_norm.export.results.version_changes import LISTED, Change, Flip
+from keras_norm.ops.pooled_moments import pooled
+
+
+def merge(parts: Iterable[Partial]) -> Partial:
+    """What some parts of the data gave, as if they had been one.
+
+    Merging is associative and commutative: counts add up, of the largest differences the larger
+    one stays, and of equal ones the one at the earlier sample. What are sums of floats differs in
+    the last digits of float64, and is reported in float32.
+
+    Args:
+        parts: results of the same model and artifacts.
+
+    Raises:
+        ValueError: the parts have different relative tolerances.
+    """
+    return functools.reduce(merged, parts, Partial())
+
+
+def merged(one: Any, other: Any) -> Any:
+    """Two results of one kind as one, field by field; what has no rule is the same in both.
+
+    Args:
+        one: a `Partial` or what stands in one, or an `OutputChange`.
+        other: of the same output, artefact or layer.
+
+    Raises:
+        ValueError: measurements have different names or relative tolerances.
+    """
+    if isinstance(one, BatchStatistics):
+        return BatchStatistics(
+            one.place, *pooled(*((s.positions, s.mean, s.variance) for s in (one, other)))
+        )
+    found = _places(one, other) if isinstance(one, Measurement) else {}
+    names = {field.name for field in dataclasses.fields(one)} & set(RULES) - set(found)
+    found |= {name: RULES[name](getattr(one, name), getattr(other, name)) for name in names}
+    return dataclasses.replace(one, **found)
+
+
+def _places(one: Measurement, other: Measurement) -> dict[str, Any]:
+    """Where the differences of both are."""
+    if (one.output, one.rtol) != (other.output, other.rtol):
+        raise ValueError(
+            "Parts of one check have the same outputs and rtol. "
+            f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
+        )
+    rtol = 0.0 if one.exact or other.exact else one.rtol
+    return {
+        "worst": _first((one.worst, other.worst), rtol),
+        "widest": _first((one.widest, other.widest), 0.0),
+    }
+
+
+def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
+    """The element that needs the widest atol, of equals the first."""
+    known = (element for element in elements if element is not None)
+    return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
+
+
+def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Those of the same made one, in the order of the first."""
+    found: dict[Any, Any] = {}
+    for item in (*one, *other):
+        # Sums over rows of another shape are others.
+        names = [getattr(item, name, None) for name in ("output", "name", "rows", "place")]
+        key = (*names, np.shape(getattr(item, "total", 0)))
+        found[key] = merged(found[key], item) if key in found else item
+    return tuple(found.values())
+
+
+def _scales(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The larger one of each output."""
+    found = dict(one)
+    return tuple((found | {n: max(x, found.get(n, x)) for n, x in other}).items())
+
+
+def _two_rows(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    """At most two of the hashes of each output: the lowest, so that the order does not count."""
+    found = dict(one)
+    joined = {n: tuple(sorted({*found.get(n, ()), *rows})[:2]) for n, rows in other}
+    return tuple((found | joined).items())
+
+
+def _text(one: str | None, other: str | None) -> str | None:
+    """Whichever comes first by its letters, so that the order of merging does not count."""
+    return min(filter(None, (one, other)), default=None)
+
+
+def _flips(one: tuple[Flip, ...], other: tuple[Flip, ...]) -> tuple[Flip, ...]:
+    """The most frequent first."""
+    found: collections.Counter[tuple[float, float]] = collections.Counter()
+    for flip in (*one, *other):
+        found[flip.before, flip.after] += flip.count
+    return tuple(Flip(*key, n) for key, n in sorted(found.items(), key=lambda x: (-x[1], x[0])))
+
+
+def _listed(one: tuple[Change, ...], other: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Those that changed most."""
+    return tuple(heapq.nsmallest(LISTED, (*one, *other), lambda c: (-c.size, c.where)))
+
+
+SUMS = ["samples", "count", "total", "squares", "squared", "signed"]
+SUMS += ["nan_expected", "nan_actual", "infinite"]
+SUMS += ["predictions", "changed", "fixed", "broken", "values", "lost"]
+LISTS = ("spreads", "tallies", "artifacts", "outputs", "layers", "inference", "training")
+# How two values of a field are one.
+RULES: dict[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(SUMS, operator.add),
+    **dict.fromkeys(LISTS, _joined),
+    **dict.fromkeys(("timesteps", "scale", "exact", "largest"), max),
+    **dict.fromkeys(("max_abs", "max_rel", "worst"), lambda *two: largest_known(two)),
+    **dict.fromkeys(("error", "problem"), _text),
+    **dict.fromkeys(("before", "after"), lambda *two: merged(*two) if all(two) else None),
+    "shares": min,
+    "profile": difference_profile.merged,
+    "flips": _flips,
+    "listed": _listed,
+    "scales": _scales,
+    "rows_by_output": _two_rows,
+    "gap": merged,
+}

@@ -1,0 +1,134 @@
+"""What labels say: accuracy or squared error, beside the numeric error."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_norm.export.compare.element_differences import Arrays
+from keras_norm.export.results.artifact_result import Tally
+
+
+def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
+    """Validate labels against a model's outputs.
+
+    Integer labels give an accuracy, and those below 0 (padding) are left out: of the largest output
+    where a label stands for the outputs' last axis; else of each output, which equals its label
+    where outputs are integers, and is compared with a threshold where they are floats: 0.5 for
+    outputs between 0 and 1 and 0 for others. Float labels give the mean squared error.
+
+    Args:
+        labels: arrays (samples, ...) by output name, a tuple of them in the outputs' order, or one
+            array for a model with one output.
+        outputs: those of the model's outputs that have a row for each sample, by name.
+        count: number of samples.
+
+    Returns:
+        The labels by output name.
+
+    Raises:
+        ValueError: names, shapes, dtypes or classes that do not fit, NaN or infinity.
+    """
+    if not outputs:
+        raise ValueError(
+            "Labels need an output with a row for each sample, and the model has none. "
+            "Give no labels."
+        )
+    names = ", ".join(repr(name) for name in outputs)
+    if isinstance(labels, tuple) and len(labels) == len(outputs):
+        labels = dict(zip(outputs, labels, strict=True))
+    if not isinstance(labels, Mapping):
+        if len(outputs) != 1:
+            raise ValueError(
+                f"The model has {len(outputs)} outputs: give labels by name ({names}), as a dict "
+                f"of arrays or a .npz file. Received: {type(labels).__name__}."
+            )
+        labels = {next(iter(outputs)): labels}
+    if not labels or not set(labels) <= set(outputs):
+        received = ", ".join(repr(name) for name in labels) or "nothing"
+        raise ValueError(f"The labels' names must be outputs: {names}. Received: {received}.")
+    arrays = {name: np.asarray(labels[name]) for name in labels}
+    for name, array in arrays.items():
+        _require_fit(name, array, outputs[name], count)
+    return arrays
+
+
+def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
+    """What the metric of every output that is there and has labels is a mean of.
+
+    Args:
+        labels: see `read_labels`.
+        outputs: arrays of the same rows by output name.
+        own: the Keras model's, which say what kind of class there is.
+    """
+    return tuple(
+        _tally(name, array, outputs[name], own[name])
+        for name, array in labels.items()
+        if name in outputs
+    )
+
+
+def classes(output: np.ndarray, own: np.ndarray, labels: np.ndarray | None) -> np.ndarray | None:
+    """The classes that an output predicts, or None where that is a matter of a threshold.
+
+    Args:
+        output: (rows, ...).
+        own: the Keras model's, of the same shape.
+        labels: integers; None to take every last axis of several floats for one of classes.
+    """
+    wide = output.shape[-1:] > (1,)
+    if _is_class(labels, output) if labels is not None else wide and own.dtype.kind == "f":
+        return np.asarray(output.argmax(axis=-1))
+    return None if own.dtype.kind == "f" else output
+
+
+def _tally(name: str, labels: np.ndarray, output: np.ndarray, own: np.ndarray) -> Tally:
+    if labels.dtype.kind == "f":
+        squared = np.square(output.astype("float64") - labels.reshape(output.shape))
+        total = float(squared.sum())
+        return Tally(name, "mean squared error", float(squared.size), total, total, True)
+    predicted = classes(output, own, labels)
+    both = (output > 0.5, output > 0.0) if predicted is None else (predicted, predicted)
+    labels = labels.reshape(both[0].shape)
+    counted = labels >= 0  # a label below 0 marks what is padding
+    total, signed = (float(((found == labels) & counted).sum()) for found in both)
+    shares = bool(own.min() >= 0.0 and own.max() <= 1.0)
+    return Tally(name, "accuracy", float(counted.sum()), total, signed, shares)
+
+
+def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
+    """Whether a label is an index into the output's last axis."""
+    return labels.ndim == output.ndim - 1 and output.shape[-1] > 1
+
+
+def _require_fit(name: str, labels: np.ndarray, output: np.ndarray, count: int) -> None:
+    if labels.dtype.kind not in "biuf":
+        raise ValueError(f"Labels of output {name!r} are numbers. Received: {labels.dtype}.")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"Labels of output {name!r} hold NaN or infinity. Give finite ones.")
+    if labels.shape[:1] != (count,):
+        raise ValueError(
+            f"Labels of output {name!r} need one row for each of the {count} samples. "
+            f"Received shape {labels.shape}."
+        )
+    shape, whole = output.shape[1:], labels.dtype.kind != "f"
+    fitting = [shape, shape[:-1]] if whole or shape[-1:] == (1,) else [shape]
+    if labels.shape[1:] not in fitting:
+        wanted = " or ".join(str((count, *s)) for s in fitting)
+        raise ValueError(
+            f"Labels of output {name!r} have the shape {wanted}. Received {labels.shape}."
+        )
+    if not whole:
+        return
+    if _is_class(labels, output):
+        if labels.max() >= shape[-1]:
+            raise ValueError(
+                f"Labels of output {name!r} are classes below {shape[-1]}. "
+                f"Received: {int(labels.max())}."
+            )
+    elif output.dtype.kind == "f" and labels.max() > 1:
+        raise ValueError(
+            f"Integer labels of output {name!r}, of which each stands for one float output, are 0 "
+            f"or 1, or below 0 for padding. Received: {int(labels.max())}. Give float labels for "
+            "the mean squared error."
+        )

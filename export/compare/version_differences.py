@@ -1,0 +1,126 @@
+"""What changed between the answers of two versions: pure NumPy, one result for every output."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_norm.export.compare.element_differences import Arrays, axis_names, wide
+from keras_norm.export.compare.metrics import classes, tally
+from keras_norm.export.results.version_changes import LISTED, Change, Flip, OutputChange
+
+
+def changes(
+    before: Arrays,
+    after: Arrays,
+    labels: Arrays,
+    thresholds: dict[str, float | None],
+    rows: Sequence[int],
+    source: str = "",
+) -> tuple[OutputChange, ...]:
+    """Compare what two versions predict.
+
+    Args:
+        before: the old version's outputs, (rows, ...) by name.
+        after: the new one's, of the same names and shapes.
+        labels: by output name (`keras_norm.export.compare.metrics.read_labels`).
+        thresholds: see `threshold`, by output name.
+        rows: number of each row's sample.
+        source: what the samples are counted in.
+    """
+    return tuple(
+        _of_output(name, old, after[name], labels.get(name), thresholds[name], rows, source)
+        for name, old in before.items()
+    )
+
+
+def threshold(output: np.ndarray, labels: np.ndarray | None) -> float | None:
+    """Beyond what a single float predicts a class: 0.5 of shares, 0 of what has integer labels.
+
+    Args:
+        output: of the old version.
+        labels: its labels, or None.
+
+    Returns:
+        The threshold; None where the output predicts numbers, or has one value for each class.
+    """
+    if labels is not None and labels.dtype.kind == "f":
+        return None
+    if classes(output, output, labels) is not None:
+        return None
+    if output.min() >= 0.0 and output.max() <= 1.0:
+        return 0.5
+    return None if labels is None else 0.0
+
+
+def _of_output(
+    name: str,
+    old: np.ndarray,
+    new: np.ndarray,
+    labels: np.ndarray | None,
+    above: float | None,
+    rows: Sequence[int],
+    source: str,
+) -> OutputChange:
+    finite = [np.isfinite(wide(y)) for y in (old, new)]
+    difference = np.where(finite[0] & finite[1], np.abs(wide(new) - wide(old)), 0.0)
+    numbers = labels is not None and labels.dtype.kind == "f"
+    predicted = [old, new]
+    is_class = not numbers
+    if above is not None:
+        predicted = [(y > above).astype(int) for y in (old, new)]
+    elif is_class:
+        found = [classes(y, old, labels) for y in (old, new)]
+        predicted = [y for y in found if y is not None] or predicted
+        is_class = found[0] is not None
+    size = difference if predicted[0].ndim == old.ndim else difference.max(axis=-1)
+    known = None if labels is None else labels.reshape(predicted[0].shape)
+    counts = np.ones(size.shape, bool) if known is None or numbers else known >= 0
+    moved = (predicted[0] != predicted[1]) & counts
+    was, became = (
+        np.zeros_like(counts) if known is None or numbers else (p == known) & counts
+        for p in predicted
+    )
+    pairs = np.stack([p[moved] for p in predicted], axis=-1).astype(float)
+    kinds, times = np.unique(pairs, axis=0, return_counts=True)
+    if not is_class:
+        kinds, times = kinds[:0], times[:0]
+    tallies = [
+        tally({name: labels}, {name: y}, {name: old})[0] if labels is not None else None
+        for y in (old, new)
+    ]
+    return OutputChange(
+        output=name,
+        classes=is_class,
+        predictions=int(counts.sum()),
+        changed=int(moved.sum()) if is_class else 0,
+        fixed=int((became & ~was).sum()),
+        broken=int((was & ~became).sum()),
+        total=float(difference.sum()),
+        values=difference.size,
+        largest=float(difference.max(initial=0.0)),
+        listed=_listed(predicted, size, known, moved, axis_names(old.ndim, source), rows),
+        flips=tuple(Flip(a, b, int(n)) for (a, b), n in zip(kinds.tolist(), times, strict=True)),
+        before=tallies[0],
+        after=tallies[1],
+        lost=int((finite[0] & ~finite[1]).sum()),
+    )
+
+
+def _listed(
+    predicted: list[np.ndarray],
+    size: np.ndarray,
+    labels: np.ndarray | None,
+    moved: np.ndarray,
+    axes: tuple[str, ...],
+    rows: Sequence[int],
+) -> tuple[Change, ...]:
+    """The predictions that changed most, of equals the first."""
+    places = np.argwhere(moved)
+    order = np.argsort(-size[moved], kind="stable")[:LISTED]
+    found = []
+    for place in map(tuple, places[order].tolist()):
+        where = zip(axes, (rows[place[0]], *place[1:]), strict=False)
+        old, new = (float(p[place]) for p in predicted)
+        label = None if labels is None else float(labels[place])
+        found.append(Change(tuple(where), old, new, float(size[place]), label))
+    return tuple(found)

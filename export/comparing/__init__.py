@@ -1,1 +1,0 @@
-"""Inputs to compare on, the comparison, and the properties that are compared."""

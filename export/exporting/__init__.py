@@ -1,1 +1,0 @@
-"""Write a format: trace, convert, run, compare, and only then move into place."""

@@ -1,0 +1,1 @@
+"""The format ONNX: exporter, file, runner and worker scripts."""

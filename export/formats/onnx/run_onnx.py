@@ -1,0 +1,64 @@
+"""Worker: run an ONNX file in ONNX Runtime, which shares no code with TensorFlow."""
+
+import pathlib
+from typing import Any
+
+import onnx
+import onnx_graph
+import onnxruntime
+import worker_protocol as protocol
+
+# NumPy's names of ONNX Runtime's types, where they are others.
+DTYPES = {"float": "float32", "double": "float64"}
+
+FATAL = 4
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
+    """Load `request["path"]`; report its inputs and operations.
+
+    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = FATAL  # errors are raised as well
+
+    def opened(file: str | bytes) -> onnxruntime.InferenceSession:
+        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+
+    session = opened(request["path"])
+    outputs = [output.name for output in session.get_outputs()]
+    model = onnx_graph.read(pathlib.Path(request["path"]))
+    if request.get("every_tensor"):
+        computed = [name for node in model.graph.node for name in node.output if name]
+        # ONNX Runtime finds their types and shapes by itself.
+        new = (onnx.ValueInfoProto(name=name) for name in computed if name not in outputs)
+        model.graph.output.extend(new)
+        session, outputs = opened(model.SerializeToString()), computed
+    inputs = {
+        entry.name: (
+            [size if isinstance(size, int) else None for size in entry.shape],
+            dtype(entry.type),
+        )
+        for entry in session.get_inputs()
+    }
+
+    def run(arrays: protocol.Arrays) -> protocol.Arrays:
+        values = zip(outputs, session.run(outputs, arrays), strict=True)
+        return {n: v for n, v in values if not request.get("every_tensor") or is_floating(v)}
+
+    return {"inputs": inputs, "ops": onnx_graph.operations(model)}, run
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a value, which need not be a tensor, is one of floats."""
+    return getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
+
+
+def dtype(kind: str) -> str:
+    """NumPy's name of a type such as "tensor(float)"."""
+    name = kind.removeprefix("tensor(").removesuffix(")")
+    return DTYPES.get(name, name)
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

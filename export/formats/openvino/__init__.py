@@ -1,0 +1,1 @@
+"""OpenVINO, a second opinion on SavedModels and TFLite files."""

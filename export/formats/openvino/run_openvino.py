@@ -1,0 +1,103 @@
+"""Worker: run a SavedModel or a TFLite file in OpenVINO, which shares no code with TensorFlow."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import openvino
+import worker_protocol as protocol
+
+# NumPy's names of OpenVINO's types.
+DTYPES = {"boolean": "bool", "f16": "float16", "f32": "float32", "f64": "float64"}
+DTYPES |= {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "string": "string"}
+DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
+
+INT32 = np.iinfo(np.int32)
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
+    """Compile `request["path"]`; its `inputs` and `outputs` are tensors in the file by name."""
+    core = openvino.Core()
+    try:
+        model = core.read_model(request["path"])
+        first = places(model.inputs, request["inputs"])
+        last = places(model.outputs, request["outputs"])
+        keep_reductions_apart(model)
+        model = with_float32_ends(model)
+        # On many processors it would compute in bfloat16 or float16 of its own accord.
+        compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    except RuntimeError as error:
+        raise RuntimeError(f"OpenVINO cannot read it: {reason(str(error))}") from error
+    inputs = {name: compiled.inputs[i] for name, i in first.items()}
+    outputs = {name: compiled.outputs[i] for name, i in last.items()}
+    taken = {
+        name: (
+            [None if size.is_dynamic else size.get_length() for size in port.partial_shape],
+            DTYPES[port.element_type.get_type_name()],
+        )
+        for name, port in inputs.items()
+    }
+
+    def run(arrays: protocol.Arrays) -> protocol.Arrays:
+        for name, array in arrays.items():
+            if array.dtype == np.int64 and ((array < INT32.min) | (array > INT32.max)).any():
+                raise OverflowError(f'OpenVINO computes int64 in 32 bits, too few for "{name}"')
+        try:
+            results = compiled({inputs[name]: array for name, array in arrays.items()})
+        except RuntimeError as error:
+            raise RuntimeError(f"OpenVINO cannot run it: {reason(str(error))}") from error
+        return {name: np.array(results[port]) for name, port in outputs.items()}
+
+    return {"inputs": taken}, run
+
+
+def places(ports: Sequence[Any], tensors: dict[str, str]) -> dict[str, int]:
+    """Where among a model's inputs, or outputs, each tensor of the file stands."""
+    return {
+        name: next(i for i, port in enumerate(ports) if tensor in port.names)
+        for name, tensor in tensors.items()
+    }
+
+
+def keep_reductions_apart(model: openvino.Model) -> None:
+    """Let nothing else be computed within a reduction of a tensor of three dimensions.
+
+    OpenVINO (2026.4.1) joins to a reduction what comes after it, such as the product with a
+    constant, and of three dimensions takes the first for the channels: row k of the batch gets
+    element k of the constant, or what lies behind its end in memory. It joins nothing to what is
+    read twice, and so each such reduction becomes an output too, after those that there are.
+    """
+    for op in model.get_ops():
+        for body in bodies(op):
+            keep_reductions_apart(body)
+        if op.get_type_name().startswith("Reduce") and op.get_input_partial_shape(0).rank == 3:
+            model.add_outputs(op.output(0))
+
+
+def bodies(op: Any) -> list[openvino.Model]:
+    """The graphs that a loop or a branch runs."""
+    if op.get_type_name() == "If":
+        return [op.get_then_body(), op.get_else_body()]
+    return [op.get_function()] if op.get_type_name() in ("Loop", "TensorIterator") else []
+
+
+def with_float32_ends(model: openvino.Model) -> openvino.Model:
+    """Let a model take and give float32 where it has bfloat16, which NumPy lacks."""
+    ends = openvino.preprocess.PrePostProcessor(model)
+    for side, ports in ((ends.input, model.inputs), (ends.output, model.outputs)):
+        for i, port in enumerate(ports):
+            if port.element_type == openvino.Type.bf16:
+                side(i).tensor().set_element_type(openvino.Type.f32)
+    return ends.build()
+
+
+def reason(text: str) -> str:
+    """What OpenVINO complains of, in one line out of many."""
+    if "Incorrect subgraph idx" in text:
+        return "a loop stands in a loop"  # its TFLite reader does not look into loops for more
+    lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "No conversion rule" in line), lines[-1])
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

@@ -1,0 +1,1 @@
+"""The format SavedModel: exporter, file, runner and worker scripts."""

@@ -1,0 +1,174 @@
+"""Worker: run a SavedModel through TensorFlow's C API, the loader that TensorFlow Serving uses.
+
+Python's TensorFlow is never imported: only the shared libraries in its wheel are opened.
+"""
+
+import ctypes
+import importlib.util
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes  # noqa: F401  # names bfloat16 for NumPy
+import numpy as np
+import worker_protocol as protocol
+
+
+class Output(ctypes.Structure):
+    """TF_Output: one output of one operation of the graph."""
+
+    _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
+
+
+def open_library() -> ctypes.CDLL:
+    """Open the C library of the installed TensorFlow and declare the functions used here."""
+    spec = importlib.util.find_spec("tensorflow")  # finds it without importing it
+    if spec is None or spec.origin is None:
+        raise ImportError("tensorflow is not installed")
+    folder = pathlib.Path(spec.origin).parent
+    # The framework first, with its symbols shared: the other library needs them.
+    _open(folder, "libtensorflow_framework*", ctypes.RTLD_GLOBAL)
+    lib = _open(folder, "libtensorflow_cc*", ctypes.RTLD_LOCAL)
+
+    pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+    # The places in the graph, the tensors, and how many of them.
+    feeds = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
+    dims = ctypes.POINTER(ctypes.c_int64)
+    tags = ctypes.POINTER(ctypes.c_char_p)
+    declarations: dict[str, tuple[Any, list[Any]]] = {
+        "TF_NewStatus": (pointer, []),
+        "TF_DeleteStatus": (None, [pointer]),
+        "TF_GetCode": (integer, [pointer]),
+        "TF_Message": (ctypes.c_char_p, [pointer]),
+        "TF_NewGraph": (pointer, []),
+        "TF_NewSessionOptions": (pointer, []),
+        "TF_LoadSessionFromSavedModel": (
+            pointer,
+            [pointer, pointer, ctypes.c_char_p, tags, integer, pointer, pointer, pointer],
+        ),
+        "TF_GraphOperationByName": (pointer, [pointer, ctypes.c_char_p]),
+        "TF_SessionRun": (
+            None,
+            [pointer, pointer, *feeds, *feeds, pointer, integer, pointer, pointer],
+        ),
+        "TF_AllocateTensor": (pointer, [integer, dims, integer, size]),
+        "TF_DeleteTensor": (None, [pointer]),
+        "TF_TensorType": (integer, [pointer]),
+        "TF_NumDims": (integer, [pointer]),
+        "TF_Dim": (ctypes.c_int64, [pointer, integer]),
+        "TF_TensorByteSize": (size, [pointer]),
+        "TF_TensorData": (pointer, [pointer]),
+    }
+    for name, (result, arguments) in declarations.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+def _open(folder: pathlib.Path, pattern: str, mode: int) -> ctypes.CDLL:
+    found = sorted(folder.glob(pattern))
+    if not found:
+        raise OSError(f"the installed TensorFlow has no {pattern} in {folder}")
+    return ctypes.CDLL(str(found[0]), mode=mode)
+
+
+class Session:
+    """A loaded SavedModel, which any number of threads may run at once.
+
+    Args:
+        lib: from `open_library`.
+        path: the SavedModel's folder.
+        inputs: input name -> its name in the graph, NumPy's name of its type, or "bfloat16", and
+            the number of that, a TF_DataType.
+        outputs: output name -> the same.
+    """
+
+    def __init__(
+        self, lib: ctypes.CDLL, path: str, inputs: dict[str, Any], outputs: dict[str, Any]
+    ) -> None:
+        self._lib = lib
+        self._graph = lib.TF_NewGraph()
+        self._session = self._checked(
+            lib.TF_LoadSessionFromSavedModel,
+            lib.TF_NewSessionOptions(),
+            None,
+            path.encode(),
+            (ctypes.c_char_p * 1)(b"serve"),
+            1,
+            self._graph,
+            None,
+        )
+        self._numbers = {name: number for name, (_, _, number) in inputs.items()}
+        ends = (*inputs.values(), *outputs.values())
+        self._dtypes = {number: dtype for _, dtype, number in ends}
+        self._inputs = {name: self._output(tensor) for name, (tensor, *_) in inputs.items()}
+        self._outputs = {name: self._output(tensor) for name, (tensor, *_) in outputs.items()}
+
+    def run(self, arrays: protocol.Arrays) -> protocol.Arrays:
+        """Feed every input, fetch every output."""
+        results = (ctypes.c_void_p * len(self._outputs))()
+        feeds = (ctypes.c_void_p * len(arrays))()
+        try:
+            for i, (name, array) in enumerate(arrays.items()):
+                feeds[i] = self._tensor(array, self._numbers[name])
+            self._checked(
+                self._lib.TF_SessionRun,
+                self._session,
+                None,
+                (Output * len(arrays))(*(self._inputs[name] for name in arrays)),
+                feeds,
+                len(arrays),
+                (Output * len(results))(*self._outputs.values()),
+                results,
+                len(results),
+                None,
+                0,
+                None,
+            )
+            return {name: self._array(results[i]) for i, name in enumerate(self._outputs)}
+        finally:
+            for tensor in (*feeds, *results):
+                if tensor:
+                    self._lib.TF_DeleteTensor(tensor)
+
+    def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function whose last argument is a TF_Status, and raise what that says."""
+        status = self._lib.TF_NewStatus()  # of this call: others may be under way
+        try:
+            result = function(*arguments, status)
+            if self._lib.TF_GetCode(status):
+                raise RuntimeError(self._lib.TF_Message(status).decode())
+            return result
+        finally:
+            self._lib.TF_DeleteStatus(status)
+
+    def _output(self, tensor: str) -> Output:
+        operation, _, index = tensor.partition(":")
+        found = self._lib.TF_GraphOperationByName(self._graph, operation.encode())
+        if not found:
+            raise ValueError(f"the graph has no operation {operation}, which its signature names")
+        return Output(found, int(index or 0))
+
+    def _tensor(self, array: np.ndarray, number: int) -> int:
+        array = np.ascontiguousarray(array, self._dtypes[number]).reshape(array.shape)
+        dims = (ctypes.c_int64 * array.ndim)(*array.shape)
+        tensor = self._lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
+        ctypes.memmove(self._lib.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
+        return tensor
+
+    def _array(self, tensor: int | None) -> np.ndarray:
+        lib = self._lib
+        shape = tuple(lib.TF_Dim(tensor, i) for i in range(lib.TF_NumDims(tensor)))
+        dtype = self._dtypes[lib.TF_TensorType(tensor)]
+        data = ctypes.string_at(lib.TF_TensorData(tensor) or 0, lib.TF_TensorByteSize(tensor))
+        return np.frombuffer(data, dtype).reshape(shape)
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
+    """Load `request["path"]` with the tensors that `request` names."""
+    session = Session(open_library(), request["path"], request["inputs"], request["outputs"])
+    return {}, session.run
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

@@ -1,0 +1,102 @@
+"""Worker: run a SavedModel in a TensorFlow that has neither Keras nor this package."""
+
+import hashlib
+import sys
+
+for name in ("keras", "keras_norm", "tf_keras"):
+    sys.modules[name] = None  # type: ignore[assignment]  # any import of it fails
+
+import pathlib  # noqa: E402
+import tempfile  # noqa: E402
+from typing import Any  # noqa: E402
+
+import tensorflow as tf  # noqa: E402
+import worker_protocol as protocol  # noqa: E402
+from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
+    """Load `request["path"]` and return its signature `request["signature"]` as a function.
+
+    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    """
+    if request.get("every_tensor"):
+        return {}, tracing(pathlib.Path(request["path"]), request["signature"])
+    model = tf.saved_model.load(request["path"], tags=["serve"])
+    function = model.signatures[request["signature"]]
+    specs = function.structured_input_signature[1]
+
+    def run(arrays: protocol.Arrays) -> protocol.Arrays:
+        # `model` owns the variables that `function` reads: keep it alive with the function.
+        assert model is not None
+        outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in arrays.items()})
+        return {name: tensor.numpy() for name, tensor in outputs.items()}
+
+    def state() -> dict[str, str]:
+        return {
+            f"{i}: {variable.name}": hashlib.sha256(variable.numpy().tobytes()).hexdigest()
+            for i, variable in enumerate(function.variables)
+        }
+
+    run.state = state  # type: ignore[attr-defined]
+    return {}, run
+
+
+def tracing(path: pathlib.Path, name: str) -> protocol.Run:
+    """A signature of a SavedModel as a function that gives all tensors."""
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    with tempfile.TemporaryDirectory() as folder:
+        copy_without_assignments(path, pathlib.Path(folder))
+        model = tf.saved_model.load(folder, tags=["serve"])
+    signature = model.signatures[name]
+    # The functions that a signature calls are written out in its frozen graph; loops are not.
+    frozen = convert_variables_to_constants_v2(signature, lower_control_flow=False)
+    computed = [
+        tensor
+        for operation in frozen.graph.get_operations()
+        if operation.type not in ("Const", "Placeholder")
+        for tensor in operation.outputs
+        if tensor.dtype.is_floating
+    ]
+    everything = frozen.prune(frozen.inputs, computed)
+    names = sorted(signature.structured_input_signature[1])
+
+    def run(arrays: protocol.Arrays) -> protocol.Arrays:
+        fed = zip(names, frozen.inputs, strict=True)
+        values = everything(*(tf.cast(arrays[name], tensor.dtype) for name, tensor in fed))
+        return {tensor.name: value.numpy() for tensor, value in zip(computed, values, strict=True)}
+
+    return run
+
+
+def copy_without_assignments(path: pathlib.Path, folder: pathlib.Path) -> None:
+    """Copy a SavedModel without what assigns to its variables, which cannot become constants."""
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((path / "saved_model.pb").read_bytes())
+    for graph in saved.meta_graphs:
+        for function in graph.graph_def.library.function:
+            gone = {
+                node.name
+                for node in function.node_def
+                if node.op.startswith("Assign") and node.op.endswith("VariableOp")
+            }
+            kept = [node for node in function.node_def if node.name not in gone]
+            for node in kept:
+                inputs = [name for name in node.input if name.removeprefix("^") not in gone]
+                node.ClearField("input")
+                node.input.extend(inputs)
+            nodes = [type(node).FromString(node.SerializeToString()) for node in kept]
+            function.ClearField("node_def")
+            function.node_def.extend(nodes)
+            for key in [key for key, node in function.control_ret.items() if node in gone]:
+                del function.control_ret[key]
+                function.signature.control_output.remove(key)
+    (folder / "saved_model.pb").write_bytes(saved.SerializeToString())
+    for part in ("variables", "assets"):
+        if (path / part).is_dir():
+            (folder / part).symlink_to((path / part).resolve())
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

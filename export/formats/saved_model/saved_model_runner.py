@@ -1,0 +1,86 @@
+"""SavedModels in TensorFlow, in Python's and through its C API."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_norm.export.errors import RunnerError, UnsafeOpError
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.runtimes.runner import Arrays, fitted
+from keras_norm.export.runtimes.worker_runner import WorkerRunner
+from keras_norm.export.signature import TensorSpec
+
+
+def refuse_unsafe(file: SavedModelFile) -> None:
+    """Raise UnsafeOpError for a SavedModel that reaches more than its own folder when it runs.
+
+    Args:
+        file: the SavedModel.
+    """
+    if ops := file.reaching:
+        listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+        raise UnsafeOpError(
+            f"{file.path} reaches files, the Python process or other machines, so it is not run: "
+            f"{listed}",
+            ops,
+        )
+
+
+class SavedModelRunner(WorkerRunner):
+    """A SavedModel in a TensorFlow process that can import neither Keras nor this package."""
+
+    name = "SavedModel"
+    script = "saved_model/run_saved_model.py"
+
+    def _load(self) -> None:
+        file = SavedModelFile(self.path)
+        refuse_unsafe(file)
+        inputs, outputs = file.ends(self.signature_name)
+        for name, tensor in inputs.items():
+            if tensor.shape.rank is None:
+                raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
+        self.inputs = {n: TensorSpec(n, tuple(t.shape), t.dtype.name) for n, t in inputs.items()}
+        ends = (
+            {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in end.items()}
+            for end in (inputs, outputs)
+        )
+        request = {"path": str(self.path), "signature": self.signature_name}
+        self.worker.load(request | dict(zip(("inputs", "outputs"), ends, strict=True)))
+
+    def ops(self) -> dict[str, list[str]]:
+        """Operation -> nodes of the graph and its functions."""
+        return SavedModelFile(self.path).ops
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file."""
+        return SavedModelFile(self.path).signatures
+
+
+class CApiRunner(SavedModelRunner):
+    """A SavedModel through TensorFlow's C API, the loader that TensorFlow Serving uses.
+
+    The worker never imports Python's TensorFlow.
+    """
+
+    name = "SavedModel (C API)"
+    script = "saved_model/run_c_api.py"
+
+    def run_at_once(
+        self, cases: Sequence[Mapping[str, Any]], threads: int = 8, seconds: float = 1.0
+    ) -> tuple[int, list[Arrays], list[Arrays]]:
+        """Run many calls at once on the one loaded model, as a server does.
+
+        Args:
+            cases: inputs of a call, as `__call__` takes them; no more of them than threads.
+            threads: how many call at once, each with the cases in turn.
+            seconds: for how long; every thread calls at least once.
+
+        Returns:
+            How many calls there were; and for every case the lowest and the highest value that
+            each element of its outputs had in any call.
+
+        Raises:
+            ValueError, RunnerError: as `__call__`.
+        """
+        given = [fitted(case, self.inputs, self.name) for case in cases]
+        calls, spans = self.worker.ask("threads", given, threads=threads, seconds=seconds)
+        return calls, spans[: len(cases)], spans[len(cases) :]

@@ -1,0 +1,41 @@
+"""Requests that TensorFlow Serving runs when it loads a model, before anybody waits for it."""
+
+import pathlib
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm_verify import ProvenCase
+
+# Where the server looks for them in a SavedModel.
+WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
+
+
+def write_warmup(folder: pathlib.Path, cases: Iterable[ProvenCase]) -> None:
+    """Write a request for each case into a SavedModel; a stream is asked for its first timestep.
+
+    A request names its signature and no model: the server replays it on the model it stands in,
+    whatever the server calls that.
+
+    Args:
+        folder: the SavedModel's.
+        cases: of its proof.
+    """
+    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+    file = folder / WARMUP_FILE
+    file.parent.mkdir(exist_ok=True)
+    saved_model = SavedModelFile(folder)
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for case in cases:
+            specs, _ = saved_model.ends(case.signature)
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = case.signature
+            for name, array in case.inputs.items():
+                first = array[:, 0] if name in case.sequences else array
+                tensor = tf.make_tensor_proto(first, specs[name].dtype, first.shape)
+                request.inputs[name].CopyFrom(tensor)
+            log = prediction_log_pb2.PredictLog(request=request)
+            record = prediction_log_pb2.PredictionLog(predict_log=log)
+            writer.write(record.SerializeToString())

@@ -1,0 +1,1 @@
+"""The format TFLite: exporter, quantization, file, runners and worker scripts."""

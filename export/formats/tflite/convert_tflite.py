@@ -1,0 +1,59 @@
+"""Worker: convert a SavedModel to a TFLite file of builtin operations."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import float_ops
+import tensorflow as tf
+import worker_protocol as protocol
+
+# What computes in integers, with scales that are measured. With 16 bits the second set lets
+# operations without such a kernel compute in float32; with 8 bits they do so without it.
+INTEGERS = {
+    "int8": [tf.lite.OpsSet.TFLITE_BUILTINS_INT8],
+    "int16x8": [
+        tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8,
+        tf.lite.OpsSet.TFLITE_BUILTINS,
+    ],
+}
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
+    """Convert `request["saved_model"]` to `request["path"]`.
+
+    Where `request["products"]` names a second file, products of matrices alone compute in integers
+    in that. What is reported are the operations that compute in float32 though the file is in
+    integers.
+    """
+    converter = tf.lite.TFLiteConverter.from_saved_model(
+        request["saved_model"], signature_keys=request["signatures"], tags={"serve"}
+    )
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    if request["quantize"] is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if request["quantize"] == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    if request["quantize"] in INTEGERS:
+        converter.target_spec.supported_ops = INTEGERS[request["quantize"]]
+        converter.representative_dataset = lambda: calibration(**request["calibration"])
+    content = converter.convert()
+    if request.get("products"):
+        products = float_ops.compute_in_float32(content, all_but_products=True)
+        pathlib.Path(request["products"]).write_bytes(products)
+    if request["quantize"] == "int16x8":
+        content = float_ops.compute_in_float32(content, all_but_products=False)
+    pathlib.Path(request["path"]).write_bytes(content)
+    in_integers = request["quantize"] in INTEGERS
+    return {"float32": float_ops.operations_in_float32(content) if in_integers else []}, None
+
+
+def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:
+    """Inputs by name, `batch` samples at a time, from a file of packed arrays."""
+    arrays = protocol.unpack_arrays(pathlib.Path(path).read_bytes())
+    for start in range(0, len(next(iter(arrays.values()))), batch):
+        yield {name: array[start : start + batch] for name, array in arrays.items()}
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

@@ -1,0 +1,83 @@
+"""Worker: run a TFLite file with LiteRT's interpreter."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import worker_protocol as protocol
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+EVERY_TENSOR = {
+    "experimental_preserve_all_tensors": True,
+    # A delegate computes several operations in one, and keeps nothing in between.
+    "experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+}
+
+
+def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
+    """Load `request["path"]`; report its inputs and operations.
+
+    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    """
+    options = EVERY_TENSOR if request.get("every_tensor") else {}
+    interpreter = Interpreter(model_path=request["path"], **options)
+    signatures = sorted(interpreter.get_signature_list())
+    if not signatures:
+        raise ValueError("the file has no signature, so its inputs have no names")
+    key = request["signature"]
+    if key not in signatures:
+        # A file that others wrote may call its one signature anything.
+        if key != "serving_default" or len(signatures) > 1:
+            raise ValueError(f"the file has no signature {key}; it has: {', '.join(signatures)}")
+        (key,) = signatures
+    signature = interpreter.get_signature_runner(key)
+    inputs = {
+        name: (
+            [None if size < 0 else int(size) for size in detail["shape_signature"]],
+            np.dtype(detail["dtype"]).name,
+        )
+        for name, detail in signature.get_input_details().items()
+    }
+    model = schema.ModelT.InitFromPackedBuf(pathlib.Path(request["path"]).read_bytes(), 0)
+    graphs = {s.signatureKey.decode(): s.subgraphIndex for s in model.signatureDefs}
+
+    def run(arrays: protocol.Arrays) -> protocol.Arrays:
+        outputs = signature(**arrays)
+        return computed(interpreter, model, graphs[key]) if options else outputs
+
+    return {"inputs": inputs, "signatures": signatures, "ops": operations(model)}, run
+
+
+def computed(interpreter: Interpreter, model: schema.ModelT, graph: int) -> protocol.Arrays:
+    """Every tensor of floats that a graph has computed."""
+    tensors = {}
+    for index in [i for op in model.subgraphs[graph].operators for i in op.outputs]:
+        try:
+            tensor = interpreter.get_tensor(index, subgraph_index=graph)
+        except ValueError:  # it has no data: a state inside an operation
+            continue
+        if tensor.dtype.kind == "f":
+            name = model.subgraphs[graph].tensors[index].name.decode()
+            tensors[f"{index}: {name}"] = np.array(tensor)
+    return tensors
+
+
+def operations(model: schema.ModelT) -> dict[str, list[str]]:
+    """Operation -> names of the tensors it writes, in every subgraph (loop bodies too)."""
+    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
+    found: dict[str, list[str]] = {}
+    for subgraph in model.subgraphs:
+        for operator in subgraph.operators or ():
+            code = model.operatorCodes[operator.opcodeIndex]
+            # Old files keep the code in a byte, new ones in an int: the larger one counts.
+            op = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
+            if op == "CUSTOM":
+                op = code.customCode.decode()
+            outputs = [subgraph.tensors[i].name.decode() for i in operator.outputs]
+            found.setdefault(op, []).extend(outputs)
+    return found
+
+
+if __name__ == "__main__":
+    protocol.serve(load)

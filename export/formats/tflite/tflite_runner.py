@@ -1,0 +1,74 @@
+"""TFLite files in LiteRT, and in the runtime of microcontrollers."""
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.formats.tflite.tflite_file import tflite_ends
+from keras_norm.export.optional_packages import require
+from keras_norm.export.runtimes.worker_runner import WorkerRunner
+
+# Bytes of the first arena that is tried, and of the last; each is twice the one before.
+SMALLEST, LARGEST = 2**12, 2**24
+# What is said of an arena that is too small; of all else a larger one is no cure.
+TOO_SMALL = ("it does not fit", "was killed by")
+
+
+class TFLiteRunner(WorkerRunner):
+    """A TFLite file in LiteRT's interpreter, resized to each call's shapes.
+
+    Raises:
+        ImportError: LiteRT is not installed.
+    """
+
+    name = "TFLite"
+    script = "tflite/run_tflite.py"
+
+    def _load(self) -> None:
+        require("tflite")
+        self._info = self._load_file({"path": str(self.path), "signature": self.signature_name})
+
+    def ops(self) -> dict[str, list[str]]:
+        """Operation -> tensors it writes, in the main graph and in loop bodies."""
+        return dict(self._info["ops"])
+
+    def signatures(self) -> list[str]:
+        """Names of the signatures in the file."""
+        return list(self._info["signatures"])
+
+
+class MicroRunner(WorkerRunner):
+    """The main graph of a TFLite file in TensorFlow Lite Micro, on this machine.
+
+    It has no open sizes: what a file leaves open is 1 there. All that it computes with stands in
+    one arena, whose size is found by trying.
+
+    Attributes:
+        arena: bytes of the smallest arena, of those tried, in which the file ran.
+
+    Raises:
+        ImportError: tflite-micro is not installed, or LiteRT is not.
+    """
+
+    name = "TFLite Micro"
+    script = "tflite/run_micro.py"
+    arena: int
+
+    def _load(self) -> None:
+        require("micro")
+        ends = tflite_ends(self.path, self.signature_name)
+        inputs, outputs = ({n: place for n, (place, _) in end.items()} for end in ends)
+        request = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
+        self.arena = SMALLEST
+        while True:
+            # In an arena that is too small it may write beyond the end: each has its own process.
+            try:
+                self._load_file(request | {"arena": self.arena})
+                return
+            except RunnerError as error:
+                if not any(reason in str(error) for reason in TOO_SMALL):
+                    raise
+                if self.arena >= LARGEST:
+                    said = str(error).removeprefix(f"{self._subject}: ")
+                    raise RunnerError(
+                        f"{self._subject}: it runs in no arena of up to {LARGEST} bytes: {said}"
+                    ) from error
+                self.arena *= 2
+                self.worker = self.start(self.path, timeout=self.worker.timeout)

@@ -1,0 +1,1 @@
+"""Derive from a Keras model: masks, depth, a single-step model, reference outputs."""

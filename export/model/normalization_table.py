@@ -1,0 +1,85 @@
+"""What a model normalizes, and how: a row for every normalization layer, in cells too."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from keras import ops
+from rich.table import Column
+from rich.text import Text
+
+from keras_norm.export import signature
+from keras_norm.export.check.train_inference_gap import moving_statistics
+from keras_norm.export.report.terminal import add_row, breakable, new_table, plain
+from keras_norm.walk import is_batch_norm, named_layers
+
+
+def summary_tables(model: Any) -> Iterator[Any]:
+    """What `keras-norm inspect` prints: inputs, outputs, normalization layers.
+
+    Args:
+        model: a functional or Sequential model.
+
+    Yields:
+        Things that rich can print.
+    """
+    specs = signature.input_specs(model)
+    yield plain(f"Model {model.name}, {model.count_params():,} parameters")
+    columns = (Column(name, overflow="fold") for name in ("", "name", "shape", "dtype"))
+    tensors = new_table("Inputs and outputs", *columns)
+    for spec in specs.values():
+        add_row(tensors, "input", spec.name, _shape(spec.shape), spec.dtype)
+    for name, tensor in zip(signature.output_names(model), model.outputs, strict=True):
+        add_row(tensors, "output", name, _shape(tensor.shape), str(tensor.dtype))
+    yield tensors
+    norms = [
+        (path, layer)
+        for path, layer in named_layers(model)
+        if any(c.__name__.endswith("Normalization") for c in type(layer).__mro__)
+    ]
+    if not norms:
+        yield Text("No normalization layers.")
+        return
+    table = new_table(
+        "Normalization layers",
+        Column("layer, and its class", overflow="fold"),
+        Column("over", overflow="fold", width=7),
+        Column("epsilon", overflow="fold", width=7),
+        Column("moving statistics", overflow="fold", width=16),
+    )
+    for path, layer in norms:
+        titled = Text.assemble(breakable(path), "\n", (type(layer).__name__, "dim"))
+        epsilon = getattr(layer, "epsilon", None)
+        known = "-" if epsilon is None else f"{epsilon:g}"
+        add_row(table, titled, _over(layer), known, _statistics(layer))
+    yield table
+
+
+def _over(layer: Any) -> str:
+    """What a layer's statistics are taken over: the batch, or axes."""
+    if is_batch_norm(layer):
+        return "batch"
+    axis = getattr(layer, "axis", None)
+    if axis is None:
+        return "-"
+    axes = axis if isinstance(axis, list | tuple) else [axis]
+    return f"axis {', '.join(str(a) for a in axes)}"
+
+
+def _statistics(layer: Any) -> str:
+    """How far a layer's moving statistics have been trained."""
+    if not is_batch_norm(layer):
+        return "-"
+    mean, _, reached = moving_statistics(layer)
+    rows, features = mean.shape
+    size = f"{features} features"
+    if not reached.any():
+        return f"{size}, still at their start"
+    count = getattr(layer, "update_count", None)
+    if count is None:
+        return f"{size}, trained"
+    updates = f"{size}, updates: {int(ops.max(count))}"
+    return updates if rows == 1 else f"{updates}, timesteps: {int(reached.sum())}/{rows}"
+
+
+def _shape(shape: Any) -> str:
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

@@ -1,0 +1,197 @@
+"""A report as one page that needs no other file."""
+
+import dataclasses
+import re
+from typing import Any
+
+import numpy as np
+
+from keras_norm.export.optional_packages import require
+from keras_norm.export.report.terminal import (
+    number,
+    place,
+    rounded_up,
+    shared,
+    tolerances,
+    updates,
+)
+from keras_norm.export.results.artifact_result import readable_size
+from keras_norm.export.results.check_outcome import Outcome
+from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
+
+# What a failed check means, for somebody who has never seen one.
+MEANING = {
+    "run": "could not be run",
+    "values": "the outputs are not those of the Keras model",
+    "no NaN": "the Keras model gives NaN, with which nothing can be compared",
+    "row independence": "a row's output depends on the rows beside it",
+    "padding": "masked padding changes what is not padding",
+    "repeat": "the same call gives something else the second time",
+    "streaming": "timestep by timestep it gives something else than the model for the whole",
+    "concurrency": "threads that call it at once get other answers",
+    "training form": "what trained computes something else than what is served",
+    "weights": "running it changes its weights",
+    "ops": "it holds operations that its runtime may lack",
+    "gap": "training and inference differ by more than max_gap",
+}
+
+# Outputs drawn at once, those that use the most of their tolerance; the others are folded away.
+OPEN_OUTPUTS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One row of the table of values: an output, or all those that are equal everywhere.
+
+    Attributes:
+        names: the artefacts.
+        outputs: names of the outputs.
+        result: the output's comparison; the first's where there are several.
+    """
+
+    names: tuple[str, ...]
+    outputs: tuple[str, ...]
+    result: OutputResult
+
+    @property
+    def worst(self) -> OutputComparison:
+        """The comparison of the case that needs the widest tolerance."""
+        return self.result.comparisons[self.result.worst_case]
+
+
+def render(report: Outcome) -> str:
+    """The page as text: verdict, tables, pictures; styles and pictures are inside it.
+
+    Args:
+        report: the report.
+
+    Raises:
+        ImportError: jinja2 or pillow is missing.
+    """
+    require("report")
+    import jinja2
+
+    from keras_norm.export.report.plots import difference_map, strip, used
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("keras_norm.export.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breaks"] = _with_breaks
+    environment.globals.update(
+        difference_map=difference_map,
+        number=number,
+        percent=percent,
+        place=place,
+        rounded_up=rounded_up,
+        size=readable_size,
+        strip=strip,
+        updates=updates,
+        used=lambda share: float(used(np.array(share), 1.0)),
+    )
+    subjects = (report.keras, *report.artifacts)
+    rows = value_rows(report)
+    costs = [(r, r.cost) for r in subjects if r.cost is not None]
+    batches = [batch for _, cost in costs[:1] for batch, _ in cost.latency]
+    metrics = [(r.name, {m.output: m.value for m in r.metrics}) for r in subjects if r.metrics]
+    if report.gap.metrics:
+        training = {m.output: m.training for m in report.gap.metrics}
+        metrics.append(("Keras model in training mode", training))
+    return environment.get_template("report.html").render(
+        report=report,
+        failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
+        findings=shared((f.subject, (f.seen, f.advice)) for f in report.findings),
+        meaning=MEANING,
+        rows=rows,
+        drawn=_drawn(rows),
+        open_outputs=OPEN_OUTPUTS,
+        properties=property_rows(report),
+        metrics=metrics,
+        metric_columns={"subject": ""}
+        | {f"{m.output}: {m.name}": "n" for m in report.keras.metrics},
+        costs=costs,
+        cost_columns={"artefact": "", "precision": "", "size": "n"}
+        | {f"ms, batch {batch}": "n" for batch in batches},
+        ops=shared((r.name, cost.ops) for r, cost in costs if cost.ops),
+        tolerances=tolerances(report),
+    )
+
+
+def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[tuple[Any, ...]]]:
+    """The columns, names of subjects with the same properties, and a row for each property.
+
+    A row is the property's name; the detail of the first that has it, which the others need not
+    repeat; and what was found for every column, None where it was not tested.
+
+    Args:
+        report: the report.
+    """
+    subjects = (report.keras, *report.artifacts)
+    tested = shared((r.name, r.properties) for r in subjects if r.error is None)
+    rows = []
+    for name in dict.fromkeys(p.name for r in subjects for p in r.properties):
+        found = [next((p for p in properties if p.name == name), None) for _, properties in tested]
+        detail = next((p.detail for p in found if p is not None and p.status == "pass"), "")
+        rows.append((name, detail, found))
+    return [names for names, _ in tested], rows
+
+
+def value_rows(report: Outcome) -> list[Row]:
+    """Every output of every artefact, those first that use the most of their tolerance.
+
+    Artefacts with the same results share a row, and so do all their outputs that are equal.
+
+    Args:
+        report: the report.
+    """
+    equal: dict[tuple[str, ...], list[OutputResult]] = {}
+    rows = []
+    for names, result in shared((a.name, output) for a in report.artifacts for output in a.outputs):
+        if result.passed and result.max_abs == 0:
+            equal.setdefault(names, []).append(result)
+        else:
+            rows.append(Row(names, (result.output,), result))
+    rows.sort(key=lambda row: (not row.result.passed, _demand(row.result)), reverse=True)
+    return rows + [
+        Row(names, tuple(result.output for result in results), results[0])
+        for names, results in equal.items()
+    ]
+
+
+def percent(share: float | None) -> str:
+    """A share in words: "under 0.1%", "3.1%", "250%", "25 times"."""
+    if share is None:
+        return "-"
+    if share > 1e4:
+        return "over 10,000 times"
+    if share >= 10:
+        return f"{share:.0f} times"
+    if 0 < share < 1e-3:
+        return "under 0.1%"
+    return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
+
+
+def _with_breaks(text: str) -> Any:
+    """HTML in which a long name breaks between its parts."""
+    import markupsafe
+
+    return markupsafe.Markup(
+        re.sub(r"([_/.])(?=[A-Za-z])", r"\1<wbr>", str(markupsafe.escape(text)))
+    )
+
+
+def _demand(result: OutputResult) -> float:
+    """The share of the tolerance that is used; infinite where nothing could be compared."""
+    return float("inf") if result.used is None else result.used
+
+
+def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows with differences to draw, by output."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.result.profile is not None and not row.result.profile.equal:
+            found.setdefault(row.result.output, []).append(row)
+    return found

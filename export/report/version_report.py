@@ -1,0 +1,69 @@
+"""What another version predicts differently, as text, JSON and HTML."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Column
+from rich.text import Text
+
+from keras_norm.export.report.report import Printed
+from keras_norm.export.report.terminal import add_row, new_table, number, plain
+from keras_norm.export.results.version_changes import Changes, OutputChange
+
+# Flips from one class to another that are shown, and changed predictions.
+FLIPS, SHOWN = 8, 10
+
+
+class VersionReport(Printed, Changes):
+    """What `compare_versions` found; its attributes are those of `Changes`."""
+
+    def __repr__(self) -> str:
+        return f"<VersionReport against {self.old!r}: {self.verdict}>"
+
+    def page(self) -> str:
+        """The text of `to_html`."""
+        return (
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>Versions</title>'
+            f"<body>{self._repr_html_()}</body></html>\n"
+        )
+
+    def _tables(self) -> Iterator[Any]:
+        yield plain(f"Against {self.old}, on {self.samples} samples", "bold")
+        yield plain(self.verdict)
+        for name, outputs in self.versions:
+            for output in outputs:
+                # Above the table, not its title: that would be no wider than the table is.
+                if output.flips:
+                    title = f"{name}, {output.output}: from which class to which"
+                    yield Text.assemble("\n", plain(title, "bold"))
+                    yield _flips(output)
+                if output.listed:
+                    title = f"{name}, {output.output}: the predictions that changed most"
+                    yield plain(title, "bold")
+                    yield _listed(output)
+
+
+def _flips(output: OutputChange) -> Any:
+    columns = (Column(name, justify="right") for name in ("old", "new", "predictions"))
+    table = new_table("", *columns)
+    for flip in output.flips[:FLIPS]:
+        add_row(table, f"{flip.before:g}", f"{flip.after:g}", str(flip.count))
+    more = sum(flip.count for flip in output.flips[FLIPS:])
+    if more:
+        add_row(table, "others", "", str(more), style="dim")
+    return table
+
+
+def _listed(output: OutputChange) -> Any:
+    names = ("old", "new", "label", "outputs differ by")
+    columns = (Column(name, justify="right") for name in names)
+    table = new_table("", Column("where", overflow="fold"), *columns)
+    for change in output.listed[:SHOWN]:
+        where = ", ".join(f"{axis} {index}" for axis, index in change.where)
+        label = "-" if change.label is None else f"{change.label:.4g}"
+        values = f"{change.before:.4g}", f"{change.after:.4g}", label, number(change.size)
+        right = output.classes and change.label is not None
+        style = "green" if right and change.after == change.label else None
+        style = "red" if right and change.before == change.label else style
+        add_row(table, where, *values, style=style)
+    return table

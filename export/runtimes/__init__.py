@@ -1,0 +1,1 @@
+"""Run artifacts in processes of their own: named arrays in, named arrays out."""

@@ -1,0 +1,62 @@
+import shutil
+
+import pytest
+import tensorflow as tf
+
+from keras_norm.export.check.artifacts import sources
+
+
+@pytest.fixture(scope="module")
+def saved_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("artifacts") / "saved_model"
+    module = tf.Module()
+    module.serve = tf.function(
+        lambda x: {"y": x * 2.0}, input_signature=[tf.TensorSpec((None,), "float32")]
+    )
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.serve})
+    return folder
+
+
+def test_a_saved_model_runs_in_two_runners(saved_model):
+    assert [s.name for s in sources([saved_model])] == ["saved_model", "saved_model (C API)"]
+
+
+def test_one_artefact_needs_no_list(saved_model):
+    assert [s.path for s in sources(str(saved_model))] == [str(saved_model)] * 2
+
+
+def test_the_highest_version_is_run(saved_model, tmp_path):
+    for version in ("2", "10"):
+        shutil.copytree(saved_model, tmp_path / "served" / version)
+    source, _ = sources([tmp_path / "served"])
+    with source.open() as runner:
+        assert runner.path == tmp_path / "served" / "10"
+
+
+def test_namesakes_are_told_apart_by_their_paths(saved_model, tmp_path):
+    other = tmp_path / "saved_model"
+    shutil.copytree(saved_model, other)
+    assert len({source.name for source in sources([saved_model, other])}) == 4
+
+
+def test_a_function_is_called_by_its_name():
+    def my_server(inputs):
+        return inputs
+
+    (source,) = sources(my_server)
+    assert (source.name, source.path) == ("my_server", "")
+
+
+def test_functions_of_one_name_and_a_file_given_twice_are_numbered(saved_model):
+    def run(inputs):
+        return inputs
+
+    names = [source.name for source in sources([run, run, saved_model, saved_model])]
+    assert names[:2] == ["run", "run (2)"]
+    assert len(set(names)) == 6
+
+
+def test_a_damaged_saved_model_is_refused(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
+    with pytest.raises(ValueError, match="damaged"):
+        sources([tmp_path])

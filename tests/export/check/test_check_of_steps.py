@@ -1,0 +1,71 @@
+"""Files of a step alone in `check`: every runtime runs whole sequences through them as streams."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import check
+from keras_norm.export.check import plan
+from tests.export import models
+
+pytest.importorskip("openvino")
+pytest.importorskip("tflite_micro")
+
+DATA = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
+RUNNERS = ("step.tflite", "step.tflite (OpenVINO)", "step.tflite (TFLite Micro)")
+
+
+STEPS = 1000  # in place of plan.TIMESTEPS; a stream begins anew after 6
+
+
+@pytest.fixture(scope="module")
+def report(step_alone):
+    model, path = step_alone
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "TIMESTEPS", STEPS)
+        return check(model, path, DATA)
+
+
+def test_values_are_compared_over_whole_sequences_in_every_runtime(report):
+    assert report.passed
+    assert tuple(result.name for result in report.artifacts) == RUNNERS
+    for result in report.artifacts:
+        assert [output.output for output in result.outputs] == ["hidden", "y"]
+        plain = (case for case in result.outputs[0].cases if "row 0" not in case)
+        *cases, everything = plain
+        assert {case.rpartition(" ")[2] for case in cases} == {"1", "3", "6", "9"}
+        assert everything == "all 5 samples"
+
+
+def test_ten_thousand_timesteps_are_compared_one_by_one(report):
+    assert plan.TIMESTEPS == 10_000
+    for result in report.artifacts:
+        tested = result.property("streaming")
+        assert (tested.status, tested.detail) == ("pass", "1,002 timesteps, one call for each")
+
+
+def test_the_memory_that_a_microcontroller_needs_is_reported(report):
+    arenas = {result.name: result.cost.arena for result in report.artifacts}
+    assert arenas["step.tflite"] is None
+    assert 2**12 <= arenas["step.tflite (TFLite Micro)"] <= 2**14
+
+
+def test_no_signature_is_missed(report):
+    assert not report.notes
+
+
+def test_a_file_of_other_weights_fails(step_alone, monkeypatch):
+    monkeypatch.setattr(plan, "TIMESTEPS", 12)
+    _, path = step_alone
+    keras.utils.set_random_seed(1)
+    report = check(models.recurrent(), path, DATA, batch_sizes=[2], lengths=[6])
+    assert {failure.check for failure in report.failures} == {"values", "streaming"}
+    reasons = {result.first_difference.reason for result in report.artifacts}
+    assert reasons == {"a file of the step alone has no tensor of whole sequences"}
+
+
+def test_of_a_model_without_a_step_the_reason_is_said(step_alone):
+    model = models.dense()
+    report = check(model, step_alone[1], DATA[:, 0])
+    assert {failure.check for failure in report.failures} == {"run"}
+    assert "the model has none: the model has no recurrent layer" in report.failures[0].detail

@@ -1,0 +1,200 @@
+"""Two versions of a model: what changed, and for whom."""
+
+import io
+
+import keras
+import numpy as np
+import pytest
+import rich.console
+import tensorflow as tf
+
+from keras_norm.export import compare_versions, export_tflite
+from keras_norm.export.results.version_changes import Changes, Flip
+from keras_norm.export.signature import TensorSpec
+
+X = np.random.default_rng(0).normal(size=(50, 4, 3)).astype("float32")
+OLD = np.random.default_rng(1).random((50, 3)).astype("float32")
+LABELS = OLD.argmax(axis=-1)
+
+
+def gives(table, name="y"):
+    """A version that gives the rows of a table, which it knows by what they are asked."""
+    rows = {x.tobytes(): y for x, y in zip(X, table, strict=True)}
+    return lambda inputs: {name: np.stack([rows[x.tobytes()] for x in inputs["x"]])}
+
+
+@pytest.fixture
+def old(monkeypatch):
+    """A Keras model whose runner gives the table `OLD`."""
+    inputs = keras.Input((None, 3), name="x")
+    pooled = keras.layers.GlobalAveragePooling1D()(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(3, name="y")(pooled))
+    answer = gives(OLD)
+    monkeypatch.setattr(
+        "keras_norm.export.model.keras_runner.KerasRunner._run", lambda self, x: answer(x)
+    )
+    return model
+
+
+def changed(*rows):
+    """The table with the classes of some rows moved on by one, and how much that takes."""
+    table = OLD.copy()
+    for row in rows:
+        table[row] = np.roll(table[row], 1)
+    return table
+
+
+def of_one(report):
+    ((_, (output,)),) = report.versions
+    return output
+
+
+def test_the_samples_whose_class_changed_are_named(old):
+    found = of_one(compare_versions(old, gives(changed(7, 31)), X))
+    assert (found.predictions, found.changed) == (50, 2)
+    assert {change.where for change in found.listed} == {(("sample", 7),), (("sample", 31),)}
+    for change in found.listed:
+        row = change.where[0][1]
+        assert (change.before, change.after) == (LABELS[row], (LABELS[row] + 1) % 3)
+        assert change.size == pytest.approx(np.abs(np.roll(OLD[row], 1) - OLD[row]).max())
+    assert sum(flip.count for flip in found.flips) == 2
+
+
+def test_what_changed_most_comes_first_and_what_kept_its_class_is_not_listed(old):
+    table = changed(7, 31)
+    table[12] += 9.0
+    found = of_one(compare_versions(old, gives(table), X))
+    sizes = [change.size for change in found.listed]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(sizes) == 2
+    assert found.largest == pytest.approx(9.0)
+
+
+def test_labels_say_what_became_right_and_what_wrong(old):
+    labels = LABELS.copy()
+    labels[31] = (labels[31] + 1) % 3
+    report = compare_versions(old, gives(changed(7, 31, 40)), X, labels=labels)
+    found = of_one(report)
+    assert (found.fixed, found.broken) == (1, 2)
+    assert [metric.value for metric in found.metrics] == pytest.approx([0.98, 0.96])
+    assert "1 become right and 2 wrong, accuracy 0.98 -> 0.96" in report.verdict
+
+
+def test_batches_give_what_the_whole_gives(old):
+    dataset = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7)
+    table = changed(*range(0, 50, 3))
+    parts = of_one(compare_versions(old, gives(table), dataset, batch_size=3))
+    whole = of_one(compare_versions(old, gives(table), X, labels=LABELS, batch_size=50))
+    assert parts.total == pytest.approx(whole.total)
+    for name in ("changed", "broken", "listed", "before", "after", "largest"):
+        assert getattr(parts, name) == getattr(whole, name)
+    assert set(parts.flips) == set(whole.flips)
+    assert len(parts.listed) == 17
+
+
+def test_flips_are_counted_by_class(old):
+    rows = np.flatnonzero(LABELS == 0)[:4]
+    assert of_one(compare_versions(old, gives(changed(*rows)), X)).flips == (Flip(0.0, 1.0, 4),)
+
+
+def test_float_labels_are_those_of_numbers(old):
+    table = OLD.copy()
+    table[3, 1] += 2.0
+    found = of_one(compare_versions(old, gives(table), X, labels=OLD))
+    assert (found.classes, found.changed) == (False, 0)
+    assert found.listed[0].where == (("sample", 3), ("unit", 1))
+    assert [metric.value for metric in found.metrics] == pytest.approx([0.0, 4.0 / 150])
+
+
+def test_a_report_is_shown_written_and_read(old, tmp_path):
+    report = compare_versions(old, gives(changed(7)), X, labels=LABELS)
+    text = io.StringIO()
+    report.print(rich.console.Console(file=text, width=80))
+    assert "1 of 50 predictions change (2.00%)" in text.getvalue()
+    assert "sample 7" in text.getvalue()
+    report.to_html(tmp_path / "versions.html")
+    page = (tmp_path / "versions.html").read_text()
+    assert "sample 7" in page
+    assert "://" not in page
+    assert Changes.from_json(report.to_json()).versions == report.versions
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ([], "nothing to compare with"),
+        (lambda inputs: {"y": OLD[:2]}, r"gives for 'y' \(2, 3\), the old version \(32, 3\)"),
+        (lambda inputs: {"a": OLD[:1], "b": OLD[:1]}, "gives for 'y' nothing"),
+        (None, "A version is a Keras model, or the path of an exported file. Received: None"),
+        ([3], "A version is a Keras model, or the path of an exported file. Received: 3"),
+        (lambda inputs: None, "A version returns a dict of arrays .* returned NoneType"),
+        (lambda inputs: {"y": OLD[:32].astype(str)}, "compared by numbers: <lambda> gives <U32"),
+    ],
+)
+def test_versions_that_cannot_be_compared_are_refused(old, new, message):
+    with pytest.raises(ValueError, match=message):
+        compare_versions(old, new, X)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, "a", True])
+def test_a_batch_size_of_no_rows_is_refused(old, batch_size):
+    with pytest.raises(ValueError, match="batch_size must be a whole number from 1 on"):
+        compare_versions(old, gives(OLD), X, batch_size=batch_size)
+
+
+def test_a_function_is_no_old_version():
+    with pytest.raises(ValueError, match="The old version must be a Keras model or an exported"):
+        compare_versions(gives(OLD), gives(OLD), X)
+
+
+def test_files_and_models_are_versions(tmp_path):
+    """By their one output, whatever it is called."""
+
+    def build(seed):
+        keras.utils.set_random_seed(seed)
+        inputs = keras.Input((None, 3), name="x")
+        pooled = keras.layers.GlobalAveragePooling1D()(inputs)
+        return keras.Model(inputs, keras.layers.Dense(3)(pooled))
+
+    first, second = build(0), build(1)
+    file = export_tflite(first, tmp_path / "first.tflite")
+    report = compare_versions(file, [second, first], X)
+    (_, (moved,)), (_, (same,)) = report.versions
+    expected = (first.predict(X, verbose=0), second.predict(X, verbose=0))
+    assert moved.changed == (expected[0].argmax(-1) != expected[1].argmax(-1)).sum() > 0
+    assert moved.largest == pytest.approx(np.abs(expected[0] - expected[1]).max(), rel=1e-4)
+    assert (same.changed, same.largest) == (0, pytest.approx(0.0, abs=1e-6))
+
+
+def test_a_new_version_of_nan_is_said(old):
+    table = OLD.copy()
+    table[:4] = np.nan
+    report = compare_versions(old, gives(table), X)
+    assert "12 of 150 values are NaN or infinite" in report.verdict
+    assert of_one(report).largest == 0.0
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        ([X[:, 0], X[:, 1]], None, "its inputs in no order"),
+        ({"a": X[:, 0], "b": X[:, 1]}, (LABELS, LABELS, LABELS), "its outputs in no order"),
+    ],
+)
+def test_of_a_file_nothing_is_taken_by_its_order(data, labels, message):
+    def file(inputs):
+        return {"y": inputs["a"]}
+
+    file.inputs = {n: TensorSpec(n, (None, 3), "float32") for n in "ab"}
+    with pytest.raises(ValueError, match=message):
+        compare_versions(file, file, data, labels=labels)
+
+
+def test_numbers_that_begin_between_0_and_1_are_no_shares():
+    """The first rows do not decide: what is a share has to be one in all data."""
+    scores = np.linspace(0.0, 3.0, len(X))[:, None].astype("float32")
+    labels = (scores[:, 0] > 0).astype(int)
+    old, new = gives(scores), gives(scores - 0.06)
+    old.inputs = {"x": TensorSpec("x", (None, *X.shape[1:]), "float32")}
+    output = of_one(compare_versions(old, new, X, labels={"y": labels}, batch_size=2))
+    assert output.changed == 0

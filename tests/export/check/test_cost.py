@@ -1,0 +1,67 @@
+import time
+
+import numpy as np
+import pytest
+
+from keras_norm.export.check import cost
+from keras_norm.export.check.cost import file_size, measure_cost, milliseconds
+from keras_norm.export.compare.input_cases import Samples
+from keras_norm.export.results.artifact_result import readable_size
+
+SAMPLES = Samples({}, {"x": np.zeros((3, 2))})
+
+
+class Told:
+    """A runner that tells how long its calls took, whatever they took."""
+
+    path = None
+
+    def __init__(self, *seconds):
+        self._seconds = iter(seconds)
+
+    def __call__(self, inputs):
+        return inputs
+
+    def ops(self):
+        return {"ADD": ["a"], "MUL": ["b", "c"], "EXP": ["d"]}
+
+    def seconds(self):
+        return next(self._seconds)
+
+
+def test_the_median_of_what_the_runner_tells_is_taken():
+    assert milliseconds(Told(1.0, 9.0, 2.0, 2.0, 3.0), {}) == 2000.0
+
+
+def test_a_function_is_timed_from_outside():
+    assert milliseconds(lambda inputs: time.sleep(0.01), {}) == pytest.approx(10.0, rel=0.5)
+
+
+def test_a_slow_model_is_called_twice_only(monkeypatch):
+    monkeypatch.setattr(cost, "SECONDS", 0.0)
+    calls = []
+    milliseconds(calls.append, {})
+    assert len(calls) == 2  # one to warm up, one that counts
+
+
+def test_it_is_timed_alone_and_in_the_largest_batch():
+    found = measure_cost(lambda inputs: inputs, SAMPLES, 3)
+    assert [batch for batch, _ in found.latency] == [1, 3]
+
+
+def test_the_most_frequent_operation_comes_first():
+    found = measure_cost(Told(*range(10)), SAMPLES, 2)
+    assert found.ops == (("MUL", 2), ("ADD", 1), ("EXP", 1))
+
+
+def test_a_folder_is_as_large_as_its_files(tmp_path):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "variables" / "data").write_bytes(b"12345")
+    (tmp_path / "saved_model.pb").write_bytes(b"123")
+    assert file_size(tmp_path) == 8
+    assert file_size(tmp_path / "saved_model.pb") == 3
+
+
+@pytest.mark.parametrize(("size", "text"), [(1234567, "1.2 MB"), (999, "1.0 kB")])
+def test_sizes_are_readable(size, text):
+    assert readable_size(size) == text

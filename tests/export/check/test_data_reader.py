@@ -1,0 +1,195 @@
+"""Data in parts: whatever brings them, the same samples, each once."""
+
+import contextlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.export.check import data_reader as data_module
+from keras_norm.export.check.data_reader import Data, read_arrays, read_inputs
+from keras_norm.export.compare.metrics import read_labels
+from keras_norm.export.signature import TensorSpec
+
+SPECS = {"x": TensorSpec("x", (None, None, 3), "float32")}
+TWO = {**SPECS, "keep": TensorSpec("keep", (None, None), "bool")}
+X = np.random.default_rng(0).normal(size=(10, 4, 3)).astype("float32")
+Y = np.arange(10)
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, k):
+        return X[4 * k : 4 * k + 4], Y[4 * k : 4 * k + 4]
+
+
+class Endless(keras.utils.PyDataset):
+    num_batches = None
+
+    def __getitem__(self, k):
+        return X
+
+
+def batched(size=4):
+    return tf.data.Dataset.from_tensor_slices((X, Y)).batch(size)
+
+
+@pytest.fixture
+def files(tmp_path):
+    bounds = [(0, 6), (6, 10)]
+    for name, array in (("x", X), ("y", Y)):
+        for k, (start, end) in enumerate(bounds):
+            np.savez(tmp_path / f"{name}{k}.npz", **{name: array[start:end]})
+    return [[tmp_path / f"{name}{k}.npz" for k in range(2)] for name in "xy"]
+
+
+def joined(data):
+    parts = list(data)
+    return (
+        np.concatenate([part.samples.arrays["x"] for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [(X, Y), (batched(), None), (Batches(), None), ({"x": X}, Y)],
+    ids=["arrays", "tf.data.Dataset", "PyDataset", "dict"],
+)
+def test_all_samples_come_once_and_again(data):
+    parts = Data(SPECS, *data)
+    for _ in range(2):
+        x, y = joined(parts)
+        np.testing.assert_array_equal(x, X)
+        np.testing.assert_array_equal(y, Y)
+
+
+def test_batches_come_as_they_are_and_are_counted_over_all_data():
+    parts = list(Data(SPECS, batched()))
+    assert [part.samples.count for part in parts] == [4, 4, 2]
+    assert [part.samples.first for part in parts] == [0, 4, 8]
+
+
+def test_what_is_large_comes_in_equal_parts(monkeypatch):
+    monkeypatch.setattr(data_module, "PART", 4)
+    parts = list(Data(SPECS, X, Y))
+    assert [part.samples.count for part in parts] == [3, 3, 4]
+    assert [part.samples.first for part in parts] == [0, 3, 6]
+    np.testing.assert_array_equal(parts[1].labels, Y[3:6])
+
+
+def test_samples_are_counted_in_their_file(files):
+    parts = list(Data(SPECS, *files))
+    assert [(part.source, part.samples.first) for part in parts] == [("x0.npz", 0), ("x1.npz", 0)]
+    np.testing.assert_array_equal(parts[1].labels["y"], Y[6:])
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    paths = [tmp_path / folder / "rows.npz" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        np.savez(path, x=X)
+    assert [part.source for part in Data(SPECS, paths)] == list(map(str, paths))
+
+
+def test_one_file_is_all_data(files):
+    (part,) = Data(SPECS, files[0][0])
+    assert (part.source, part.samples.count) == ("", 6)
+
+
+@pytest.mark.parametrize("x", [{"x": X, "keep": X[..., 0] > 0}, (X, X[..., 0] > 0)])
+def test_batches_of_several_inputs_are_by_name_or_in_their_order(x):
+    dataset = tf.data.Dataset.from_tensor_slices((x, Y, np.ones(10))).batch(5)
+    first, _ = Data(TWO, dataset)
+    np.testing.assert_array_equal(first.samples.arrays["keep"], X[:5, :, 0] > 0)
+
+
+def test_labels_of_several_outputs_come_as_fit_takes_them():
+    numbers, flags = Y.astype(float), Y[:, None] > 0
+    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(5)
+    for data, labels in ((dataset, None), (X, [numbers, flags])):
+        part = next(iter(Data(SPECS, data, labels)))
+        count = part.samples.count
+        outputs = {"y": np.zeros((count, 1)), "flag": np.zeros((count, 1))}
+        found = read_labels(part.labels, outputs, count)
+        np.testing.assert_array_equal(found["flag"], flags[:count])
+        np.testing.assert_array_equal(found["y"], numbers[:count])
+
+
+def test_as_many_outputs_as_samples_are_told_from_rows_by_their_tuple():
+    numbers, flags = Y.astype(float), Y[:, None] > 0
+    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(2)
+    for part in Data(SPECS, dataset):
+        outputs = {"y": np.zeros((2, 1)), "flag": np.zeros((2, 1))}
+        found = read_labels(part.labels, outputs, 2)
+        assert (found["y"].shape, found["flag"].shape) == ((2,), (2, 1))
+
+
+def test_the_first_samples_are_of_one_shape_and_not_too_few():
+    assert Data(SPECS, batched(3)).first()[0].count == 10
+    ragged = tf.data.Dataset.from_generator(
+        lambda: iter([X[:2], X[2:5], X[5:, :2]]),
+        output_signature=tf.TensorSpec((None, None, 3), "float32"),
+    )
+    assert Data(SPECS, ragged).first()[0].count == 5
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "message"),
+    [
+        (batched(), Y, "brings its labels in its batches"),
+        (batched().repeat(), None, "never ends"),
+        (Endless(), None, "never ends"),
+        (batched().take(0), None, "hold no samples"),
+        (["a.npz", "b.npz"], "c.npz", "as many files of labels. Received: 1"),
+        (["a.npz"], Y, "as many files of labels. Received: ndarray"),
+        (X, Y[:3], "one row for each of the 10 samples"),
+    ],
+)
+def test_data_that_cannot_be_read_are_refused(data, labels, message):
+    with pytest.raises(ValueError, match=message):
+        Data(SPECS, data, labels).first()
+
+
+def test_a_npy_file_is_the_data_of_one_input_and_the_labels_of_one_output(tmp_path):
+    for name, array in (("x", X), ("y", Y)):
+        np.save(tmp_path / f"{name}.npy", array)
+    x, y = joined(Data(SPECS, tmp_path / "x.npy", tmp_path / "y.npy"))
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_a_npy_file_is_refused_for_several_inputs(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    message = r"x\.npy holds one array, and the model has 2 inputs.*savez\(file, x=\.\.\., keep="
+    with pytest.raises(ValueError, match=message):
+        read_inputs(tmp_path / "x.npy", TWO)
+
+
+def test_no_pickle_in_a_npy_file_is_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match=r"x\.npy cannot be read"):
+        read_arrays(tmp_path / "x.npy")
+
+
+def test_a_file_that_is_missing_or_something_else_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.npz: no such file"):
+        Data(SPECS, tmp_path / "nowhere.npz").first()
+    (tmp_path / "text.npz").write_text("rows")
+    with pytest.raises(ValueError, match=r"is no \.npz or \.npy file"):
+        Data(SPECS, tmp_path / "text.npz").first()
+
+
+def test_a_file_with_any_byte_changed_is_read_or_refused_in_words(tmp_path):
+    file = tmp_path / "x.npz"
+    np.savez_compressed(file, x=X)
+    whole, rng = file.read_bytes(), np.random.default_rng(0)
+    for place in rng.integers(0, len(whole), 200):
+        broken = bytearray(whole)
+        broken[place] ^= int(rng.integers(1, 256))
+        file.write_bytes(bytes(broken))
+        with contextlib.suppress(ValueError):
+            read_arrays(file)

@@ -1,0 +1,210 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from keras_norm.export.check.findings import ADVICE, findings
+from keras_norm.export.report.html_page import MEANING
+from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference, Property
+from keras_norm.export.results.gap_result import (
+    LayerStatistics,
+    MetricGap,
+    OutputGap,
+    TrainInferenceGap,
+)
+from keras_norm.export.results.output_comparison import OutputResult
+from tests.export.compared import compare
+
+OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)
+FILE = ArtifactResult("model.tflite", "model.tflite", "float32", 1e-5, None)
+GOOD = LayerStatistics("bn", 0.01, 0.01, (0.01,), 1, 1, "")
+
+
+def found(*artifacts, own=OWN, layers=(), outputs=(), metrics=(), samples=500, length=None):
+    gap = TrainInferenceGap("ok", "", outputs, layers, None, metrics)
+    return findings(own, artifacts, gap, samples, length)
+
+
+def of_layer(samples=500, length=None, **changes):
+    return found(layers=(dataclasses.replace(GOOD, **changes),), samples=samples, length=length)
+
+
+def test_where_all_is_well_there_is_nothing_to_do():
+    assert found(FILE, layers=(GOOD,)) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen", "advice"),
+    [
+        ({"trained_rows": 0}, "those it started with", "recalibrate"),
+        ({"distance": 3.0}, "3 standard deviations", "recalibrate"),
+        ({"updates": (4,), "started": 0.96, "distance": 0.5}, "4 updates", "Lower the momentum"),
+        ({"updates": (4,), "started": 0.0, "distance": 0.5}, "average 4 batches", "Train longer"),
+        (
+            {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},
+            "reach 5 timesteps, training reached 3",
+            "Train on sequences as long",
+        ),
+        (
+            {"by_row": (0.1,) * 8, "length": 12},
+            "12 timesteps, the statistics 8",
+            "max_timesteps=12",
+        ),
+        ({"samples": 20}, "20 samples", "100 samples or more"),
+    ],
+)
+def test_statistics_that_are_not_the_data_s_have_advice(changes, seen, advice):
+    (finding,) = of_layer(**changes)
+    assert finding.subject == "bn"
+    assert seen in finding.seen
+    assert advice in finding.advice
+
+
+@pytest.mark.parametrize("started", [0.0, 0.96])
+def test_few_updates_that_are_right_need_no_advice(started):
+    assert of_layer(updates=(4,), started=started) == ()
+
+
+def test_layers_with_the_same_trouble_are_one_finding():
+    layers = [dataclasses.replace(GOOD, path=path, trained_rows=0) for path in "abc"]
+    (finding,) = found(layers=tuple(layers))
+    assert finding.subject == "a and 2 more"
+
+
+def test_a_gap_that_the_statistics_do_not_explain_asks_for_a_larger_batch():
+    (finding,) = found(layers=(GOOD,), outputs=(OutputGap("y", 0.5, 0.1, 1.0),))
+    assert "larger one" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("metric", "known"),
+    [
+        (MetricGap("y", "accuracy", 0.5, 0.9), True),
+        (MetricGap("y", "accuracy", 0.9, 0.5), False),
+        (MetricGap("y", "mean squared error", 2.0, 1.0), True),
+        (MetricGap("y", "mean squared error", 1.0, 2.0), False),
+    ],
+)
+def test_a_metric_that_is_worse_at_inference_asks_for_recalibration(metric, known):
+    assert [f.advice.split("(")[0] for f in found(metrics=(metric,))] == [
+        "Call recalibrate"
+    ] * known
+
+
+@pytest.mark.parametrize(
+    ("first", "seen", "advice"),
+    [
+        (FirstDifference("lstm", "old", stale=True), "layer 'lstm'", "Export the model again:"),
+        (FirstDifference("lstm", "same", stale=False), "layer 'lstm'", "'lstm' computes something"),
+        (FirstDifference(None, "a function"), "not known: a function", "compare; or accept"),
+        (FirstDifference("lstm", "no export"), "layer 'lstm'", "Make the file again"),
+        (FirstDifference(None, "tiny", False, is_rounding=True), "tiny", "lengths="),
+    ],
+)
+def test_wrong_values_have_advice_by_their_cause(first, seen, advice):
+    (finding,) = found(dataclasses.replace(FILE, first_difference=first))
+    assert seen in finding.seen
+    assert advice in finding.advice
+
+
+def test_a_quantized_file_is_judged_by_its_metric():
+    first = FirstDifference("lstm", "", stale=False)
+    file = dataclasses.replace(FILE, precision="int8", first_difference=first)
+    assert "labels=" in found(file)[0].advice
+
+
+def test_a_file_as_coarse_as_its_model_is_not_quantized():
+    first = FirstDifference("lstm", "", stale=False)
+    own, file = (dataclasses.replace(result, precision="float16") for result in (OWN, FILE))
+    file = dataclasses.replace(file, first_difference=first)
+    assert "Look at what is exported" in found(file, own=own)[0].advice
+
+
+def test_every_check_that_can_fail_has_advice():
+    assert set(ADVICE) == set(MEANING)
+
+
+@pytest.mark.parametrize("name", sorted(set(MEANING) - {"run", "values", "gap"}))
+def test_every_failed_property_is_a_finding(name):
+    failed = dataclasses.replace(FILE, properties=(Property(name, "fail", "it was seen"),))
+    (finding,) = found(failed)
+    assert (finding.subject, finding.seen) == ("model.tflite", "it was seen")
+
+
+def with_outputs(actual, **changes):
+    """The file with outputs of its own where the model gives two zeros."""
+    comparisons = compare({"y": np.zeros(2)}, {"y": actual}, 0.0, 0.1)
+    outputs = (OutputResult("y", ("batch 2",), comparisons, None),)
+    return dataclasses.replace(FILE, outputs=outputs, **changes)
+
+
+def test_wrong_values_are_the_cause_of_a_wrong_step():
+    step = Property("streaming", "fail", "it was seen")
+    first = FirstDifference("lstm", "old", stale=True)
+    file = with_outputs(np.ones(2), properties=(step,), first_difference=first)
+    (finding,) = found(file)
+    assert "layer 'lstm'" in finding.seen
+
+
+def test_a_wrong_step_of_a_file_with_right_values_is_a_finding():
+    step = Property("streaming", "fail", "it was seen")
+    assert found(with_outputs(np.zeros(2), properties=(step,)))[0].seen == "it was seen"
+
+
+def test_outputs_that_cannot_be_compared_have_advice():
+    (finding,) = found(with_outputs(np.zeros(3)))
+    assert "wrong shape" in finding.seen
+    assert finding.advice == ADVICE["values"]
+
+
+GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), max_gap=0.1)
+
+
+@pytest.mark.parametrize(
+    ("gap", "seen", "advice"),
+    [
+        (GAP, "is 0.5, max_gap is 0.1", "recalibrate"),
+        (TrainInferenceGap("not measured", "no config", max_gap=0.1), "no config", "max_gap out"),
+    ],
+)
+def test_a_gap_above_max_gap_has_advice(gap, seen, advice):
+    (finding,) = findings(OWN, (), gap, 500, None)
+    assert seen in finding.seen
+    assert advice in finding.advice
+
+
+def test_statistics_that_explain_a_gap_have_the_advice():
+    gap = dataclasses.replace(GAP, layers=(dataclasses.replace(GOOD, distance=3.0),))
+    (finding,) = findings(OWN, (), gap, 500, None)
+    assert finding.subject == "bn"
+
+
+def test_an_artefact_that_does_not_run_has_advice():
+    assert found(dataclasses.replace(FILE, error="gone"))[0].seen == "gone"
+
+
+@pytest.mark.parametrize(
+    ("right", "left", "advice"),
+    [
+        ("pass", "differs", "Pad on the right"),
+        ("fail", "pass", "Pad on the left"),
+        ("fail", "differs", "Pad all batches to one length"),
+    ],
+)
+def test_padding_has_one_advice(right, left, advice):
+    properties = (Property("padding", right, "right"), Property("left padding", left, "left"))
+    (finding,) = found(own=dataclasses.replace(OWN, properties=properties))
+    assert finding.advice.startswith(advice)
+
+
+def test_a_file_that_fails_in_two_runners_is_one_finding():
+    first = FirstDifference("lstm", "old", stale=True)
+    files = [dataclasses.replace(FILE, name=n, first_difference=first) for n in ("a", "a (C API)")]
+    (finding,) = found(*files)
+    assert finding.subject == "a"
+
+
+def test_two_files_that_fail_alike_are_two_findings():
+    first = FirstDifference("lstm", "old", stale=True)
+    files = [dataclasses.replace(FILE, name=n, path=n, first_difference=first) for n in "ab"]
+    assert [finding.subject for finding in found(*files)] == ["a", "b"]

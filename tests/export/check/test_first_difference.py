@@ -1,0 +1,199 @@
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import export_saved_model, export_tflite
+from keras_norm.export.check.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.errors import ConversionError
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export.compared import compare
+
+DATA = {"x": np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")}
+SHARE = 1e-5
+
+
+def build():
+    return sequential(keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="rnn"))
+
+
+def flat():
+    """The same without a recurrence: quicker to export, which a search does once more."""
+    return sequential()
+
+
+def sequential(*first):
+    keras.utils.set_random_seed(0)
+    layers = (
+        *first,
+        keras.layers.BatchNormalization(name="bn"),
+        keras.layers.Dense(6, activation="relu", name="dense"),
+        keras.layers.GlobalAveragePooling1D(name="pool"),
+        keras.layers.Dense(2, name="y"),
+    )
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+@pytest.fixture(scope="module")
+def tflite_file(tmp_path_factory):
+    return export_tflite(flat(), tmp_path_factory.mktemp("first") / "model.tflite")
+
+
+def retrained(model, name):
+    """The model with other weights in one layer: its files are wrong from there on."""
+    layer = model.get_layer(name)
+    layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
+    return model
+
+
+def test_the_layer_of_a_saved_model_with_old_weights_is_named(tmp_path):
+    file = export_saved_model(build(), tmp_path / "saved_model", step=False)
+    found = first_difference(retrained(build(), "rnn"), str(file), DATA, SHARE)
+    assert (found.layer, found.stale) == ("rnn", True)
+    assert found.reason.startswith("the file does not hold the weights of rnn")
+
+
+def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tflite_file):
+    found = first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
+    assert (found.layer, found.stale) == ("dense", True)
+
+
+def dense():
+    """Layers large enough for the converter to quantize."""
+    keras.utils.set_random_seed(0)
+    layers = (keras.layers.Dense(64, "relu", name="h"), keras.layers.Dense(64, name="y"))
+    return keras.Sequential([keras.Input((64,), name="x"), *layers])
+
+
+@pytest.mark.parametrize(
+    ("quantize", "layer", "stale", "seen"),
+    [
+        ("dynamic", "y", True, "a new export of the model is right"),
+        ("int8", None, None, "it computes in 8 bits"),
+    ],
+)
+def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale, seen):
+    model, path = dense(), tmp_path / "model.tflite"
+    rows = np.random.default_rng(0).normal(size=(50, 64)).astype("float32")
+    samples = rows if quantize == "int8" else None
+    export_tflite(model, path, quantize=quantize, samples=samples)
+    last = model.get_layer("y")
+    last.set_weights([weight + 0.5 for weight in last.get_weights()])
+    found = first_difference(model, str(path), {"x": rows[:5]}, share=0.05)
+    assert (found.layer, found.stale) == (layer, stale)
+    assert seen in found.reason
+
+
+def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file_is_old(
+    tflite_file, monkeypatch
+):
+    def refused(*_, **__):
+        raise ConversionError("refused")
+
+    monkeypatch.setattr("keras_norm.export.check.first_difference.export_tflite", refused)
+    found = first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
+    assert found.stale is None
+    assert found.reason == "the model cannot be exported again: refused"
+
+
+def test_a_new_export_has_no_step_as_none_is_searched(tmp_path, monkeypatch):
+    asked = []
+
+    def refused(*_, **options):
+        asked.append(options)
+        raise ConversionError("refused")
+
+    monkeypatch.setattr("keras_norm.export.check.first_difference._trace", lambda *_: [])
+    monkeypatch.setattr("keras_norm.export.check.first_difference.export_saved_model", refused)
+    first_difference(flat(), str(tmp_path), DATA, SHARE)
+    assert asked == [{"step": False}]
+
+
+def nested():
+    """Two inputs, masks, a layer that is used twice, and a model within the model."""
+    keras.utils.set_random_seed(0)
+    inner = keras.Sequential(
+        [
+            keras.Input((None, 4)),
+            keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="recurrence"),
+            keras.layers.Dense(3, name="last"),
+        ],
+        name="encoder",
+    )
+    b, a = keras.Input((None,), dtype="int32", name="b"), keras.Input((None, 3), name="a")
+    twice = keras.layers.Dense(4, name="twice")
+    embedded = twice(keras.layers.Embedding(9, 4, mask_zero=True, name="embedding")(b))
+    both = keras.layers.Add(name="sum")([embedded, twice(keras.layers.Dense(4, name="first")(a))])
+    return keras.Model([b, a], keras.layers.Dense(2, name="y")(inner(both)))
+
+
+def test_a_layer_inside_a_nested_model_is_named_by_its_path(tmp_path):
+    model = nested()
+    file = export_saved_model(model, tmp_path / "saved_model", step=False)
+    layer = model.get_layer("encoder").get_layer("recurrence")
+    layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
+    tokens = np.random.default_rng(0).integers(1, 9, size=(5, 6)).astype("int32")
+    tokens[:3, 4:] = 0
+    inputs = {"b": tokens, "a": DATA["x"]}
+    assert first_difference(model, str(file), inputs, SHARE).layer == "encoder/recurrence"
+
+
+def test_a_function_shows_no_layers():
+    assert "a function shows nothing" in first_difference(flat(), "", DATA, SHARE).reason
+
+
+def test_a_file_that_cannot_be_read_leaves_the_layer_unknown(tmp_path):
+    found = first_difference(flat(), str(tmp_path), DATA, SHARE)
+    assert found.layer is None
+    assert found.reason.startswith("the file's tensors cannot be seen")
+
+
+def compared(model, error):
+    case = Case("batch 5, length 6", tuple(range(5)), 6, DATA)
+    expected = KerasRunner(model)(DATA)
+    results = compare(expected, {name: y + error for name, y in expected.items()}, 0.0, 0.0)
+    return explained_by_rounding(model, case, expected, results)
+
+
+def test_a_difference_as_small_as_float32_s_own_is_rounding():
+    found = compared(flat(), 1e-8)
+    assert found.is_rounding
+    assert "alone takes the Keras model" in found.reason
+
+
+def test_a_larger_difference_is_no_rounding():
+    assert compared(flat(), 1e-3) is None
+
+
+def test_a_model_that_does_not_compute_in_float64_has_no_floor():
+    inputs = keras.Input((None, 3), name="x")
+    outputs = keras.layers.Lambda(lambda x: tf.cast(x, "float32") + tf.ones(3))(inputs)
+    assert compared(keras.Model(inputs, outputs), 1e-9) is None
+
+
+def test_a_case_that_failed_with_others_and_is_right_itself_is_no_rounding():
+    model = flat()
+    expected = KerasRunner(model)(DATA)
+    case = Case("batch 5, length 6", tuple(range(5)), 6, DATA)
+    results = [dataclasses.replace(c, passed=False) for c in compare(expected, expected, 0.0, 0.0)]
+    assert explained_by_rounding(model, case, expected, results) is None
+
+
+def test_a_nan_is_no_rounding():
+    assert compared(flat(), np.nan) is None
+
+
+def test_weights_that_inference_does_not_read_are_no_sign_of_an_old_file(tmp_path):
+    x = keras.Input((3,), name="x")
+    scaled = keras.layers.Normalization(name="scaled")
+    scaled.adapt(np.random.default_rng(0).normal(3.0, 2.0, (50, 3)))
+    counted = keras_norm.BatchNormalization(debias=True, name="counted")
+    model = keras.Model(x, keras.layers.Dense(2, name="dense")(counted(scaled(x))))
+    file = export_saved_model(model, tmp_path / "saved_model")
+    data = {"x": np.random.default_rng(1).normal(size=(8, 3)).astype("float32")}
+    found = first_difference(retrained(model, "dense"), str(file), data, SHARE)
+    assert found.reason == "the file does not hold the weights of dense"

@@ -1,0 +1,147 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export.check.judge import Judge
+from keras_norm.export.check.plan import make_plan
+from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.compare.tolerance import TOLERANCES
+from keras_norm.export.results.measurements import Partial
+from keras_norm.export.signature import input_specs
+
+DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")
+
+
+def plan_of(*layers, **options):
+    keras.utils.set_random_seed(0)
+    y = keras.layers.Dense(2, name="y")
+    model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, y])
+    return model, make_plan(model, read_samples(input_specs(model), DATA), **options)
+
+
+@pytest.fixture(scope="module")
+def masked():
+    return plan_of(keras.layers.Masking(-1.0), keras.layers.SimpleRNN(4), lengths=[100])
+
+
+def test_every_case_has_the_model_s_answer(masked):
+    model, plan = masked
+    for case, expected in zip(plan.cases, plan.expected, strict=True):
+        np.testing.assert_allclose(expected["y"], model(case.inputs["x"]), atol=1e-5)
+
+
+def test_masked_cases_are_small_batches_of_the_data_s_length(masked):
+    _, plan = masked
+    found = [(len(case.rows), case.length) for case in plan.cases if case.masked]
+    assert found == [(7, 6)] * 4
+
+
+def test_an_input_that_is_masked_after_another_layer_is_noted():
+    layers = keras.layers.Rescaling(2.0), keras.layers.Masking(name="masking")
+    _, plan = plan_of(*layers, lengths=[6])
+    assert not any(case.masked for case in plan.cases)
+    (note,) = plan.notes
+    assert note.startswith("input 'x' is padded in no case: 'masking' masks")
+
+
+def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
+    _, plan = masked
+    assert (plan.layers, plan.timesteps) == (2, 100)
+    for timesteps, times in ((0, 2), (400, 4)):
+        judge = Judge(plan, Partial(timesteps=timesteps), None, None)
+        assert judge.share("float32") == pytest.approx(times * TOLERANCES["float32"])
+
+
+def test_the_scale_of_an_output_is_the_largest_that_the_model_gives(masked):
+    _, plan = masked
+    assert plan.scales == {"y": max(np.abs(answer["y"]).max() for answer in plan.expected)}
+
+
+def test_a_row_for_which_the_model_gives_no_numbers_is_left_out_and_noted():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, keras.ops.log(keras.ops.abs(x)))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert [case.name.partition("row 0 ")[2] for case in plan.edges] == [
+        "constant",
+        "smallest values",
+        "largest values",
+    ]
+    note = "batch 2, length 6, row 0 zeros: left out, the Keras model gives NaN or infinity"
+    assert note in plan.notes
+
+
+def test_extremes_widen_no_tolerance():
+    x = keras.Input((3,), name="x")
+    model = keras.Model(x, {"y": keras.ops.prod(x, axis=-1)})
+    data = np.concatenate([np.eye(3), 9.0 * np.eye(3)]).astype("float32") + 1.0
+    plan = make_plan(model, read_samples(input_specs(model), data))
+    assert plan.edges_expected[-1]["y"].max() == 1000.0
+    assert plan.scales == {"y": 10.0}
+
+
+def test_time_does_not_count_without_a_recurrence():
+    assert plan_of(lengths=[100])[1].timesteps == 1
+
+
+def test_a_model_of_one_batch_streams_many_timesteps_in_its_own():
+    inputs = keras.Input(batch_shape=(4, None, 3), name="x")
+    hidden = keras_norm.LayerNormSimpleRNN(2, return_sequences=True, name="y")(inputs)
+    model = keras.Model(inputs, hidden)
+    stream = make_plan(model, read_samples(input_specs(model), DATA)).long_stream()
+    assert stream.length == 10_008  # 417 batches of 4 sequences of 6 timesteps
+    rows = stream.inputs["x"][-4:]
+    np.testing.assert_allclose(stream.expected["y"][-4:], model(rows), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layers", "why"),
+    [
+        ([keras.layers.ZeroPadding1D(), keras.layers.Cropping1D(2)], "gives no values"),
+        ([keras.layers.Cropping1D(1), keras.layers.GlobalAveragePooling1D()], "gives NaN"),
+    ],
+    ids=["nothing", "NaN"],
+)
+def test_lengths_without_an_answer_are_left_out_and_noted(layers, why):
+    _, plan = plan_of(*layers)
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    assert any(n.startswith("batch 1, length 1 left out") and why in n for n in plan.notes)
+
+
+def test_the_maximum_of_no_timesteps_is_no_answer():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(keras.layers.Cropping1D(1)(x)))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    expected = "batch 1, length 1 left out, the Keras model gives infinity alone"
+    assert plan.notes[0] == expected
+
+
+def test_what_tensorflow_makes_of_fewer_steps_than_a_kernel_is_no_answer():
+    x = keras.Input((None, 3), name="x")
+    convolved = keras.layers.Conv1D(4, 2, use_bias=False)(x)
+    model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    # A wrong shape, or the maximum of nothing: it depends on the processor.
+    assert plan.notes[0].startswith("batch 1, length 1 left out, the Keras model ")
+
+
+class Convolved(keras.layers.Conv1D):
+    """Gives what it was given where it has fewer steps than its kernel, as some processors do."""
+
+    def call(self, inputs):
+        convolve = super().call
+        y = tf.cond(tf.shape(inputs)[1] < 2, lambda: inputs, lambda: convolve(inputs))
+        y.set_shape((None, None, 4))  # as a convolution's
+        return y
+
+
+def test_an_answer_of_another_shape_is_no_answer():
+    x = keras.Input((None, 3), name="x")
+    convolved = Convolved(4, 2, use_bias=False)(x)
+    model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
+    plan = make_plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.cases} == {3, 6, 9}
+    assert "gives (1, 3) for the output" in plan.notes[0]

@@ -1,0 +1,349 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_norm
+from keras_norm.clone import measuring_clone
+from keras_norm.export.check.train_inference_gap import GapMeter, judge_gap
+from keras_norm.export.compare.merge import merge
+from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
+from keras_norm.export.results.measurements import Partial
+
+RNG = np.random.default_rng(0)
+DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
+
+
+def measure_gap(model, *batches, max_gap=None, labels=None):
+    meter = GapMeter(model)
+    parts = merge(Partial(gap=meter(batch, labels)) for batch in batches)
+    return judge_gap(model, parts.gap, max_gap)
+
+
+def model_of(*layers):
+    keras.utils.set_random_seed(0)
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+def set_statistics(layer, mean, variance):
+    layer.moving_mean.assign(ops.broadcast_to(ops.convert_to_tensor(mean), layer.moving_mean.shape))
+    layer.moving_variance.assign(
+        ops.broadcast_to(ops.convert_to_tensor(variance), layer.moving_variance.shape)
+    )
+
+
+def batch_statistics():
+    flat = DATA["x"].reshape(-1, 3)
+    return flat.mean(axis=0), flat.var(axis=0)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        keras.layers.BatchNormalization,
+        keras_norm.BatchNormalization,
+        lambda name: keras_norm.BatchNormalization(name=name, momentum=None),
+        lambda name: keras_norm.BatchNormalization(name=name, debias=True),
+    ],
+    ids=["keras", "ours", "cumulative", "debiased"],
+)
+def test_statistics_equal_to_the_batch_s_have_no_distance(kind):
+    model = model_of(kind(name="bn"))
+    set_statistics(model.layers[0], *batch_statistics())
+    (layer,) = measure_gap(model, DATA).layers
+    assert layer.path == "bn"
+    assert layer.distance == pytest.approx(0.0, abs=1e-5)
+    assert layer.log_ratio == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
+def test_rounding_in_the_model_s_own_precision_is_no_gap(policy):
+    gap = measure_gap(model_of(keras_norm.LayerNormLSTM(16, dtype=policy)), DATA)
+    assert (gap.verdict, gap.layers) == ("ok", ())
+
+
+def test_the_distance_is_in_standard_deviations():
+    model = model_of(keras.layers.BatchNormalization(epsilon=0.0))
+    mean, variance = batch_statistics()
+    set_statistics(model.layers[0], mean + 2.0 * np.sqrt(variance), variance)
+    (layer,) = measure_gap(model, DATA).layers
+    assert layer.distance == pytest.approx(2.0, rel=1e-4)
+
+
+def test_the_factor_between_the_variances_is_measured():
+    model = model_of(keras.layers.BatchNormalization(epsilon=0.0))
+    mean, variance = batch_statistics()
+    set_statistics(model.layers[0], mean, 9.0 * variance)
+    (layer,) = measure_gap(model, DATA).layers
+    assert layer.factor == pytest.approx(9.0, rel=1e-3)
+
+
+def test_an_untrained_batch_norm_is_large_and_said_to_be_untrained():
+    gap = measure_gap(model_of(keras.layers.BatchNormalization()), DATA)
+    assert gap.verdict == "large"
+    assert "started with" in gap.layers[0].note
+
+
+def test_trained_statistics_are_ok():
+    model = model_of(keras.layers.BatchNormalization(momentum=0.0))
+    model(DATA["x"], training=True)
+    assert measure_gap(model, DATA).verdict == "ok"
+
+
+def test_the_output_gap_is_the_difference_of_the_two_modes():
+    model = model_of(keras.layers.BatchNormalization())
+    inference = ops.convert_to_numpy(model(DATA["x"], training=False))
+    (gap,) = measure_gap(model, DATA).outputs
+    training = ops.convert_to_numpy(model(DATA["x"], training=True))
+    assert gap.worst == pytest.approx(np.abs(training - inference).max(), rel=1e-5)
+    assert gap.mean == pytest.approx(np.abs(training - inference).mean(), rel=1e-5)
+
+
+def test_a_layer_norm_model_has_no_gap():
+    model = model_of(keras_norm.LayerNormSimpleRNN(4, dropout=0.5), keras.layers.Dropout(0.5))
+    gap = measure_gap(model, DATA)
+    assert gap.worst == pytest.approx(0.0, abs=1e-6)
+    assert gap.verdict == "ok"
+
+
+def test_outputs_that_differ_beside_right_statistics_have_a_word():
+    layer = keras.layers.BatchNormalization()
+    model = model_of(layer)
+    low, high = ({"x": DATA["x"] + shift} for shift in (-4.0, 4.0))
+    flat = np.concatenate([low["x"], high["x"]]).reshape(-1, 3)
+    set_statistics(layer, flat.mean(axis=0), flat.var(axis=0))
+    gap = measure_gap(model, low, high)
+    assert gap.verdict == "ok"
+    assert "each batch has statistics of its own" in gap.reason
+
+
+class FixedDropout(keras.layers.Layer):
+    """Drops at a rate that its config does not hold."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout = 0.5
+        self.drop = keras.layers.Dropout(self.dropout)
+
+    def call(self, x, training=False):
+        return self.drop(x, training=training)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras.layers.Dropout(0.5),
+        keras.layers.SpatialDropout1D(0.5),
+        keras.layers.GaussianDropout(0.5),
+        keras.layers.GaussianNoise(0.5),
+        keras.layers.GRU(2, dropout=0.5, recurrent_dropout=0.5),
+        keras.layers.Bidirectional(keras.layers.SimpleRNN(2, dropout=0.5)),
+        keras.layers.AlphaDropout(0.5),
+        FixedDropout(),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_dropout_and_noise_are_off_however_nested(layer):
+    assert measure_gap(model_of(layer), DATA).worst == pytest.approx(0.0, abs=1e-6)
+
+
+def test_dropout_of_attention_is_off():
+    x = keras.Input((None, 3), name="x")
+    once = keras.layers.MultiHeadAttention(2, 2, dropout=0.5)(x, x)
+    twice = keras.layers.Attention(dropout=0.5)([once, once])
+    assert measure_gap(keras.Model(x, twice), DATA).worst == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_model_and_its_seeds_are_not_touched():
+    model = model_of(keras.layers.Dropout(0.5, seed=1), keras.layers.BatchNormalization())
+    before = [ops.convert_to_numpy(v) for v in model.variables]
+    measure_gap(model, DATA)
+    for old, variable in zip(before, model.variables, strict=True):
+        np.testing.assert_array_equal(old, ops.convert_to_numpy(variable))
+
+
+def test_statistics_inside_cells_are_measured_row_by_row():
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, name="rnn"))
+    model(DATA["x"][:, :3], training=True)
+    layers = {layer.path.split("/")[-1]: layer for layer in measure_gap(model, DATA).layers}
+    assert set(layers) == {"kernel_norm", "recurrent_norm"}
+    kernel = layers["kernel_norm"]
+    assert (kernel.trained_rows, kernel.data_rows) == (3, 5)
+    assert [row is None for row in kernel.by_row] == [False] * 3 + [True] * 5
+    assert "2 timesteps that training never reached" in kernel.note
+
+
+def test_rows_trained_on_the_same_data_have_no_distance():
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8))
+    model(DATA["x"], training=True)
+    for layer in measure_gap(model, DATA).layers:
+        assert layer.distance == pytest.approx(0.0, abs=1e-4)
+
+
+def test_the_updates_of_every_row_are_counted():
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=6))
+    model(DATA["x"], training=True)
+    model(DATA["x"][:, :2], training=True)
+    kernel = measure_gap(model, DATA).layers[0]
+    assert kernel.updates == (2, 2, 1, 1, 1, 0)
+    assert kernel.started == 0.0  # debiased
+
+
+def test_the_share_that_the_starting_values_still_have_is_told():
+    layer = keras_norm.TimestepBatchNormalization(5, momentum=0.9, debias=False)
+    model = model_of(layer)
+    model(DATA["x"], training=True)
+    (statistics,) = measure_gap(model, DATA).layers
+    assert statistics.started == pytest.approx(0.9)
+
+
+def test_updates_that_are_not_counted_are_unknown():
+    (statistics,) = measure_gap(model_of(keras.layers.BatchNormalization()), DATA).layers
+    assert statistics.updates is None
+    assert statistics.started is None
+
+
+def test_the_metric_is_measured_in_both_modes():
+    model = model_of(keras.layers.BatchNormalization(), keras.layers.Dense(1, name="y"))
+    gap = measure_gap(model, DATA, labels={"y": np.zeros((16, 5))})
+    squared = [float(np.mean(model(DATA["x"], training=t).numpy() ** 2)) for t in (False, True)]
+    (metric,) = gap.metrics
+    assert (metric.inference, metric.training) == pytest.approx(tuple(squared), rel=1e-5)
+
+
+def test_a_layer_inside_a_nested_model_is_found():
+    inner = keras.Sequential([keras.Input((None, 3)), keras.layers.BatchNormalization(name="bn")])
+    inner.name = "inner"
+    assert [layer.path for layer in measure_gap(model_of(inner), DATA).layers] == ["inner/bn"]
+
+
+def test_a_frozen_layer_says_so():
+    layer = keras.layers.BatchNormalization(momentum=0.5)
+    model = model_of(layer)
+    model(DATA["x"], training=True)
+    layer.trainable = False
+    gap = measure_gap(model, DATA)
+    assert gap.worst == 0.0
+    assert "frozen" in gap.layers[0].note
+
+
+def test_max_gap_fails_only_beyond_it():
+    model = model_of(keras.layers.BatchNormalization())
+    worst = measure_gap(model, DATA).worst
+    assert measure_gap(model, DATA, max_gap=worst * 1.01).passed
+    assert not measure_gap(model, DATA, max_gap=worst * 0.99).passed
+
+
+def test_a_large_gap_alone_fails_nothing():
+    assert measure_gap(model_of(keras.layers.BatchNormalization()), DATA).passed
+
+
+class Unconfigured(keras.layers.Layer):
+    """A layer that cannot be made from its config."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def get_config(self):
+        raise NotImplementedError("this layer has no config")
+
+    def call(self, x):
+        return x
+
+
+def test_a_model_that_cannot_be_rebuilt_is_not_measured():
+    gap = measure_gap(model_of(Unconfigured(object())), DATA)
+    assert gap.verdict == "not measured"
+    assert "no config" in gap.reason
+    assert gap.passed
+
+
+def test_a_gap_that_cannot_be_measured_does_not_pass_max_gap():
+    assert not measure_gap(model_of(Unconfigured(object())), DATA, max_gap=1.0).passed
+
+
+class OwnDropout(keras.layers.Layer):
+    def __init__(self, dropout, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout = dropout
+
+    def call(self, x, training=False):
+        return keras.random.dropout(x, self.dropout) if training else x
+
+
+def test_dropout_that_cannot_be_switched_off_is_named():
+    with pytest.raises(ValueError, match=r"keeps its dropout.*Let it call a keras.layers.Dropout"):
+        measuring_clone(model_of(OwnDropout(0.5)))
+
+
+def test_a_gap_that_is_nan_exceeds_every_limit():
+    gaps = (OutputGap("a", 0.1, 0.1, 1.0), OutputGap("b", float("nan"), 0.1, 1.0))
+    assert not TrainInferenceGap("ok", "", gaps, max_gap=0.5).passed
+
+
+def batches_of(*sizes):
+    ends = np.cumsum(sizes)
+    return [{"x": DATA["x"][end - n : end]} for end, n in zip(ends, sizes, strict=True)]
+
+
+def test_statistics_over_batches_are_those_of_all_their_samples():
+    model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8), keras.layers.Dense(2))
+    model(2.0 * DATA["x"][:, :3], training=True)
+    whole, parts = measure_gap(model, DATA), measure_gap(model, *batches_of(4, 8, 4))
+    kernel, of_parts = whole.layers[0], parts.layers[0]  # reads no other batch statistics
+    assert of_parts.distance == pytest.approx(kernel.distance, rel=1e-4)
+    assert of_parts.log_ratio == pytest.approx(kernel.log_ratio, rel=1e-4)
+    assert (of_parts.trained_rows, of_parts.data_rows) == (3, 5)
+
+
+def test_the_gap_over_batches_is_that_of_each_as_it_comes():
+    model, batches = model_of(keras.layers.BatchNormalization()), batches_of(8, 8)
+    each = [measure_gap(model, batch).outputs[0] for batch in batches]
+    (both,) = measure_gap(model, *batches).outputs
+    assert both.worst == max(gap.worst for gap in each)
+    assert both.mean == pytest.approx(np.mean([gap.mean for gap in each]))
+
+
+def test_a_small_last_batch_is_left_out_of_the_gap_and_not_of_the_statistics():
+    model = model_of(keras.layers.BatchNormalization())
+    first, last = batches_of(14, 2)
+    gap = measure_gap(model, first, last)
+    assert gap.outputs == measure_gap(model, first).outputs
+    assert gap.layers[0].distance == pytest.approx(measure_gap(model, DATA).layers[0].distance)
+
+
+def test_positions_that_are_masked_have_no_weight_in_the_statistics():
+    model = model_of(keras.layers.Masking(), keras_norm.BatchNormalization())
+    padded = DATA["x"].copy()
+    padded[:8, 1:] = 0.0
+    whole = measure_gap(model, {"x": padded}).layers[0]
+    halves = measure_gap(model, {"x": padded[:8]}, {"x": padded[8:]}).layers[0]
+    assert halves.distance == pytest.approx(whole.distance, rel=1e-4)
+
+
+def test_a_mode_that_gives_nan_has_no_verdict():
+    x = keras.Input((None, 3), name="x")
+    gap = measure_gap(keras.Model(x, keras.ops.log(keras.ops.minimum(x, -1.0))), DATA)
+    assert gap.verdict == "not measured"
+    assert "NaN" in gap.reason
+
+
+def test_a_slot_that_is_frozen_has_no_gap():
+    x = keras.Input((None, 3), name="x")
+    layer = keras_norm.BatchNormSimpleRNN(4, max_timesteps=5)
+    model = keras.Model(x, layer(x))
+    layer.cell.kernel_norm.trainable = layer.cell.recurrent_norm.trainable = False
+    gap = measure_gap(model, DATA)
+    assert gap.worst == pytest.approx(0.0, abs=1e-6)
+    assert [norm.distance for norm in gap.layers] == [None, None]
+    assert gap.verdict == "ok"
+    assert "frozen" in gap.reason
+
+
+def test_equal_infinities_are_no_difference_and_hide_none():
+    x = keras.Input((None, 3), name="x")
+    masked = keras.ops.where(x > 0, x, -np.inf)
+    model = keras.Model(x, [masked, keras.layers.BatchNormalization()(x)])
+    gap = measure_gap(model, {"x": DATA["x"] + 9.0})
+    assert gap.verdict == "large"

@@ -1,0 +1,261 @@
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.export.compare.input_cases import (
+    edge_cases,
+    is_edge,
+    make_cases,
+    masked_cases,
+    read_samples,
+)
+from keras_norm.export.signature import TensorSpec
+
+
+def spec(shape=(None, None, 3), dtype="float32", name="x"):
+    return {name: TensorSpec(name, shape, dtype)}
+
+
+def samples(count=10, length=4, shape=(None, None, 3)):
+    data = np.random.default_rng(0).normal(size=(count, length, 3))
+    return read_samples(spec(shape), data)
+
+
+def test_one_array_serves_a_model_with_one_input():
+    assert list(samples().arrays) == ["x"]
+
+
+def test_data_take_the_dtype_of_the_input():
+    assert samples().arrays["x"].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"z": np.zeros((4, 2, 3))}, r"must be the model's inputs: 'x'\. Received: 'z'"),
+        (np.zeros((4, 2, 5)), r"\(any, any, 3\). Received shape \(4, 2, 5\)"),
+        (np.zeros((4, 3)), r"Received shape \(4, 3\)"),
+        (np.zeros((0, 2, 3)), "no samples"),
+        (np.zeros((4, 0, 3)), "at least one timestep"),
+        (np.full((4, 2, 3), np.nan), "NaN"),
+        (np.full((4, 2, 3), "a"), "takes float32"),
+        ([[[1.0] * 3], [[1.0] * 3] * 2], "Received a list that is none. Pad sequences"),
+        ((x for x in np.zeros((4, 2, 3))), "Received a generator that is none"),
+        (keras.Input((2, 3)), "Received a KerasTensor that is none"),
+        (
+            tf.ragged.constant([[[1.0] * 3], []], ragged_rank=1),
+            "Received a RaggedTensor that is none",
+        ),
+        ("data.npz", "Give arrays.* Received the path data.npz"),
+        (pathlib.Path("data.npz"), "Received the path data.npz"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        read_samples(spec(), data)
+
+
+def test_one_sample_is_enough_to_be_read():
+    assert samples(1).count == 1
+
+
+def test_floats_are_refused_where_integers_are_taken():
+    with pytest.raises(ValueError, match=r"takes int32\. Received float64"):
+        read_samples(spec((None, None), "int32"), np.zeros((4, 2)))
+
+
+def test_a_bare_array_is_refused_for_two_inputs():
+    with pytest.raises(ValueError, match="2 inputs"):
+        read_samples({**spec(), **spec(name="z")}, np.zeros((4, 2, 3)))
+
+
+def test_inputs_with_different_numbers_of_samples_are_refused():
+    data = {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}
+    with pytest.raises(ValueError, match="same number of samples"):
+        read_samples({**spec(), **spec(name="z")}, data)
+
+
+def test_every_size_meets_every_length():
+    names = {case.name for case in make_cases(samples(), (1, 3), (2, 4))}
+    assert names == {f"batch {b}, length {t}" for b in (1, 3) for t in (2, 4)}
+
+
+def test_default_lengths_are_one_half_own_and_longer():
+    assert {case.length for case in make_cases(samples(), None, None)} == {1, 2, 4, 6}
+
+
+def test_all_samples_run_in_batches_once():
+    batches = list(samples().batches(4))
+    assert [rows for rows, _ in batches] == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert [row for _, case in batches for row in case.rows] == list(range(10))
+
+
+def test_a_batch_of_the_one_size_is_filled_by_the_first_samples():
+    (_, first), (rows, last) = samples(count=4, shape=(3, None, 3)).batches(32)
+    assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2, 7}), (31, {1, 2, 7}), (32, {1, 2, 7, 32})])
+def test_a_large_batch_runs_where_there_are_as_many_samples(count, sizes):
+    assert {len(case.rows) for case in make_cases(samples(count), None, None)} == sizes
+
+
+def test_samples_repeat_in_a_batch_larger_than_the_data():
+    (case,) = make_cases(samples(3), (7,), (4,))
+    assert case.rows == (0, 1, 2, 0, 1, 2, 0)
+    np.testing.assert_array_equal(case.inputs["x"][3:6], samples(3).arrays["x"])
+
+
+def test_a_longer_case_repeats_the_sequence():
+    inputs = samples().take([0], length=6)["x"]
+    np.testing.assert_array_equal(inputs[:, 4:], inputs[:, :2])
+
+
+def unequal():
+    """Two inputs of 6 and of 4 timesteps."""
+    rng = np.random.default_rng(0)
+    data = {"x": rng.normal(size=(10, 6, 3)), "z": rng.normal(size=(10, 4, 3))}
+    return read_samples({**spec(), **spec(name="z")}, data)
+
+
+def test_inputs_of_different_lengths_are_cut_and_lengthened_in_proportion():
+    cases = make_cases(unequal(), None, None)
+    lengths = {(case.length, *(a.shape[1] for a in case.inputs.values())) for case in cases}
+    assert lengths == {(1, 1, 1), (3, 3, 2), (None, 6, 4), (9, 9, 6)}
+
+
+def test_lengths_are_those_of_the_longest_input_where_they_differ():
+    cases = make_cases(unequal(), (10,), (3, 6))
+    assert [(c.length, *(a.shape[1] for a in c.inputs.values())) for c in cases] == [
+        (3, 3, 2),
+        (None, 6, 4),  # the data as they are
+    ]
+
+
+def test_a_static_batch_runs_at_its_own_size_only():
+    cases = make_cases(samples(shape=(3, None, 3)), None, None)
+    assert {len(case.rows) for case in cases} == {3}
+
+
+def test_a_static_length_runs_at_its_own_length_only():
+    assert {case.length for case in make_cases(samples(shape=(None, 4, 3)), None, None)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "lengths", "message"),
+    [
+        ((0,), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        ((), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        (None, (0,), "lengths takes a list of whole numbers from 1 on"),
+        ((True,), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        ((2, 10**12), None, "batch_sizes takes numbers up to 1048576. Received: 1000000000000"),
+        (None, (10**12,), "lengths takes numbers up to 16777216. Received: 1000000000000"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(sizes, lengths, message):
+    with pytest.raises(ValueError, match=message):
+        make_cases(samples(), sizes, lengths)
+
+
+def test_another_size_than_the_static_batch_is_refused():
+    with pytest.raises(ValueError, match="batches of 3 only"):
+        make_cases(samples(shape=(3, None, 3)), (2,), None)
+
+
+def test_lengths_are_refused_where_time_is_static():
+    with pytest.raises(ValueError, match="dynamic time dimension"):
+        make_cases(samples(shape=(None, 4, 3)), None, (2,))
+
+
+def masked_steps(name, length=6):
+    """Which timesteps are masked in one of the masked cases, (batch, time)."""
+    cases = masked_cases(samples(length=length), {"x": -9.0})
+    (case,) = (case for case in cases if case.name.endswith(name))
+    return (case.inputs["x"] == -9.0).all(axis=-1)
+
+
+def test_real_masks_are_cases_of_their_own():
+    names = [case.name for case in masked_cases(samples(), {"x": -9.0})]
+    assert names == [
+        f"batch 7, length 4, {mask}"
+        for mask in ("padded right", "padded left", "with gaps", "row 0 masked")
+    ]
+
+
+def test_padding_grows_from_row_to_row_and_leaves_a_step_in_each():
+    assert masked_steps("padded right").sum(axis=1).tolist() == [0, 1, 2, 3, 3, 4, 5]
+
+
+def test_right_padding_ends_a_row_and_left_padding_begins_it():
+    assert masked_steps("padded right")[4].tolist() == [False] * 3 + [True] * 3
+    assert masked_steps("padded left")[4].tolist() == [True] * 3 + [False] * 3
+
+
+def test_gaps_are_inside_the_sequence():
+    assert masked_steps("with gaps")[0].tolist() == [False, True, False, False, True, False]
+
+
+def test_one_row_may_be_masked_everywhere():
+    assert masked_steps("row 0 masked").all(axis=1).tolist() == [True] + [False] * 6
+
+
+def test_steps_that_are_not_masked_are_the_data_s():
+    for case in masked_cases(samples(), {"x": -9.0}):
+        given = samples().arrays["x"][:7]
+        kept = case.inputs["x"] != -9.0
+        np.testing.assert_array_equal(case.inputs["x"][kept], given[kept])
+
+
+def test_a_case_that_masks_nothing_is_left_out():
+    names = [case.name for case in masked_cases(samples(length=1), {"x": -9.0})]
+    assert [name.split(", ")[-1] for name in names] == ["with gaps", "row 0 masked"]
+
+
+def test_a_model_without_masks_has_no_masked_case():
+    assert masked_cases(samples(), {}) == ()
+
+
+def test_numbers_that_the_input_cannot_hold_are_refused():
+    with pytest.raises(ValueError, match="what float16 cannot hold"):
+        read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))
+
+
+def edges_of(shape, dtype, data):
+    samples = read_samples({"x": TensorSpec("x", shape, dtype)}, data)
+    plain = samples.case(range(samples.batch or 2)).inputs["x"]
+    found = {}
+    for case in edge_cases(samples):
+        assert is_edge(case.name)
+        np.testing.assert_array_equal(case.inputs["x"][1:], plain[1:])
+        found[case.name.partition("row 0 ")[2]] = case.inputs["x"][0]
+    return found
+
+
+def test_edges_are_zeros_one_value_and_the_extremes_of_the_data():
+    x = np.random.default_rng(0).normal(size=(9, 4, 3)).astype("float32")
+    found = edges_of((None, None, 3), "float32", x)
+    assert list(found) == ["zeros", "constant", "smallest values", "largest values"]
+    np.testing.assert_array_equal(found["zeros"], 0.0)
+    np.testing.assert_allclose(found["constant"], x.mean(), rtol=1e-6)
+    np.testing.assert_array_equal(found["smallest values"], x.min(axis=0))
+    np.testing.assert_array_equal(found["largest values"], x.max(axis=0))
+
+
+def test_edges_of_whole_numbers_are_numbers_of_the_data():
+    ids = np.random.default_rng(0).integers(3, 9, (9, 5)) * 10
+    for row in edges_of((None, None), "int32", ids).values():
+        assert set(row) <= set(ids.flat)
+    assert "zeros" in edges_of((None, None), "int32", np.minimum(ids - 30, 30))
+
+
+def test_what_the_data_hold_already_is_no_edge():
+    assert list(edges_of((None, 2), "float32", np.ones((4, 2)))) == ["zeros"]
+
+
+def test_a_model_of_one_batch_has_its_edges_in_that():
+    x = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
+    assert len(edges_of((3, 2), "float32", x)) == 4
+    assert len(edges_of((1, 2), "float32", x)) == 4

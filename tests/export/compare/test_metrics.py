@@ -1,0 +1,121 @@
+import functools
+
+import numpy as np
+import pytest
+
+from keras_norm.export.compare.merge import merged
+from keras_norm.export.compare.metrics import read_labels, tally
+
+SCORES = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]], "float32")
+
+
+def measured(labels, output):
+    outputs = {"y": output}
+    labels = read_labels({"y": np.asarray(labels)}, outputs, len(output))
+    (found,) = tally(labels, outputs, outputs)
+    return found.metric.name, found.metric.value
+
+
+def test_a_class_is_the_largest_output():
+    assert measured([0, 1, 2, 1], SCORES) == ("accuracy", 0.75)
+
+
+def test_every_timestep_has_a_class_and_padding_has_none():
+    output = np.stack([SCORES, SCORES])
+    labels = [[0, 1, 2, 1], [1, -1, -1, -1]]
+    assert measured(labels, output) == ("accuracy", pytest.approx(3 / 5))
+
+
+def test_one_output_is_a_class_from_a_half_on():
+    assert measured([1, 0, 0], np.array([[0.6], [0.4], [0.7]])) == (
+        "accuracy",
+        pytest.approx(2 / 3),
+    )
+
+
+def test_logits_are_a_class_above_zero():
+    assert measured([1, 0, 1], np.array([[0.3], [-2.0], [4.0]])) == ("accuracy", 1.0)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (2, 2)])
+def test_integer_outputs_are_classes_themselves(shape):
+    output = np.arange(4).reshape(shape)
+    assert measured(np.arange(4).reshape(shape), output) == ("accuracy", 1.0)
+    assert measured(np.array([0, 1, 3, 2]).reshape(shape), output) == ("accuracy", 0.5)
+
+
+def test_integer_outputs_are_classes_in_another_precision_too():
+    (found,) = tally({"y": np.arange(4)}, {"y": np.arange(4.0)}, {"y": np.arange(4)})
+    assert found.metric.value == 1.0
+
+
+def test_boolean_outputs_are_classes_themselves():
+    assert measured([1, 0, 1, 1], np.array([True, False, True, False])) == ("accuracy", 0.75)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_padding_has_no_class_where_every_timestep_has_one_output(dtype):
+    output = np.array([[1, 0, 1, 1], [0, 1, 0, 1]], dtype)
+    labels = [[1, 0, 0, -1], [0, 1, -1, -1]]
+    assert measured(labels, output) == ("accuracy", pytest.approx(4 / 5))
+    assert measured(labels, output[..., None]) == ("accuracy", pytest.approx(4 / 5))
+
+
+def test_float_labels_have_a_squared_error():
+    assert measured([[1.0], [2.0]], np.array([[1.0], [4.0]])) == ("mean squared error", 2.0)
+
+
+def test_float_labels_may_leave_out_a_last_axis_of_one():
+    assert measured([1.0, 2.0], np.array([[1.0], [4.0]])) == ("mean squared error", 2.0)
+
+
+def test_integer_outputs_have_a_squared_error_from_float_labels():
+    assert measured([0.5, 1.5], np.array([0, 1])) == ("mean squared error", 0.25)
+
+
+def test_tallies_of_parts_add_up_to_that_of_the_whole():
+    rng = np.random.default_rng(0)
+    labels, output = rng.integers(-1, 2, (9, 1)), rng.normal(0.5, 0.4, (9, 1))
+    (whole,) = tally({"y": labels}, {"y": output}, {"y": output})
+    parts = [
+        tally({"y": labels[rows]}, {"y": output[rows]}, {"y": output[rows]})[0]
+        for rows in (slice(0, 2), slice(2, 7), slice(7, 9))
+    ]
+    assert functools.reduce(merged, parts) == whole
+    assert (
+        whole.metric.value
+        == np.float32((output > 0)[labels >= 0].ravel() == labels[labels >= 0]).mean()
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"z": np.zeros(4)}, "must be outputs: 'y'. Received: 'z'"),
+        (np.zeros(3, int), "one row for each of the 4 samples"),
+        (np.zeros((4, 2), int), r"have the shape \(4, 3\) or \(4,\)"),
+        (np.zeros(4), r"have the shape \(4, 3\). Received \(4,\)"),
+        (np.array(["a"] * 4), "are numbers"),
+        (np.full((4, 3), np.nan), "hold NaN"),
+        (np.array([0, 1, 2, 3]), "are classes below 3. Received: 3"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        read_labels(labels, {"y": SCORES}, 4)
+
+
+def test_integer_targets_of_a_regression_are_refused():
+    message = "'y', .* are 0 or 1, .*Received: 6. Give float labels for the mean squared error"
+    with pytest.raises(ValueError, match=message):
+        read_labels(np.array([0, 3, 6]), {"y": np.array([[0.1], [2.9], [6.2]])}, 3)
+
+
+def test_labels_are_refused_where_no_output_has_a_row_for_each_sample():
+    with pytest.raises(ValueError, match="the model has none"):
+        read_labels(np.zeros(4), {}, 4)
+
+
+def test_one_array_is_refused_for_two_outputs():
+    with pytest.raises(ValueError, match="2 outputs"):
+        read_labels(np.zeros(4), {"y": SCORES, "z": SCORES}, 4)

@@ -1,0 +1,165 @@
+import importlib.util
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import UnsupportedOpError, check, export_onnx
+from keras_norm.export.check.artifacts import sources
+from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tf2onnx")
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Ids and features, both masked; both directions, two kinds of recurrence, outputs by key."""
+    features = keras.Input((None, 3), name="features of it")
+    ids = keras.Input((None,), dtype="int32", name="file")
+    h = keras.layers.Embedding(7, 3, mask_zero=True)(ids)
+    masked = keras.layers.Masking()(features)
+    h = keras.layers.Add()([h, keras_norm.BatchNormalization()(masked)])
+    h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
+    last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)
+    outputs = {"tags/all": keras.layers.Dense(2)(h), "last": last, "echo": features}
+    return keras.Model([features, ids], outputs)
+
+
+@pytest.fixture(scope="module")
+def path(model, tmp_path_factory):
+    return export_onnx(model, tmp_path_factory.mktemp("new") / "folder" / "model.onnx")
+
+
+def padded(batch, time):
+    data = models.tagger_data(batch, time)
+    for name in data:
+        data[name][:, time // 2 + 1 :] = 0
+    return data
+
+
+def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
+    keras_run = KerasRunner(model)
+    with ONNXRunner(path) as run:
+        assert {spec.shape for spec in run.inputs.values()} == {(None, None), (None, None, 3)}
+        for batch, time in ((1, 4), (7, 9), (2, 1), (1, 4)):
+            data = padded(batch, time)
+            models.assert_same(run(data), keras_run(data), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(None, 257), (257,)], ids=["sequences", "rows"])
+def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
+    """The logarithms of digital silence, of which a norm leaves 0 in exact numbers."""
+    x = keras.Input(shape, name="x")
+    centred = x - keras.ops.mean(x, axis=-1, keepdims=True)
+    variance = keras.ops.mean(keras.ops.square(centred), axis=-1, keepdims=True)
+    y = centred / keras.ops.sqrt(variance + 1e-7)
+    model = keras.Model(x, {"y": y, "keras": keras.layers.LayerNormalization()(x)})
+    values = np.log(np.float32([1e-7, 1e-12, 1.1, 2e3]))
+    data = np.ones((4, *([6] * (len(shape) - 1)), 257), "float32")
+    data *= values.reshape(4, *[1] * len(shape))
+    with ONNXRunner(export_onnx(model, tmp_path / "model.onnx")) as run:
+        for name, value in run({"x": data}).items():
+            np.testing.assert_allclose(value, 0.0, rtol=0, atol=1e-6, err_msg=name)
+
+
+def test_nothing_stands_beside_the_file(path):
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(tmp_path):
+    layers = (keras_norm.LayerNormalization(), keras.layers.Dense(4, name="hidden"))
+    model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2)])
+    data = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
+    path = export_onnx(model, tmp_path / "model.onnx")
+    assert check(model, path, data, batch_sizes=[5], lengths=[6])
+    graph = onnx.load(path)
+    (kernel,) = (tensor for tensor in graph.graph.initializer if tensor.dims == [3, 4])
+    wrong = onnx.numpy_helper.to_array(kernel) * 1.5
+    kernel.CopyFrom(onnx.numpy_helper.from_array(wrong, kernel.name))
+    onnx.save(graph, path)
+    report = check(model, path, data, batch_sizes=[5], lengths=[6])
+    assert {failure.check for failure in report.failures} >= {"values"}
+    assert report.artifacts[0].first_difference.layer == "hidden"
+
+
+def test_the_file_is_checked_in_one_runner_at_the_precision_that_it_stores(path, tmp_path):
+    (source,) = sources(path)
+    assert (source.name, source.precision) == ("model.onnx", "float32")
+    graph = onnx.load(path)
+    graph.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(3, "float16"), "half"))
+    onnx.save(graph, tmp_path / "half.onnx")
+    assert sources(tmp_path / "half.onnx")[0].precision == "float16"
+
+
+def test_a_damaged_file_is_refused_before_the_check(path, tmp_path):
+    (tmp_path / "damaged.onnx").write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"damaged.onnx is damaged"):
+        sources(tmp_path / "damaged.onnx")
+
+
+def test_an_operation_that_onnx_lacks_is_refused_with_its_layer(tmp_path):
+    model = models.with_function(lambda x: keras.ops.cast(keras.ops.view(x, "int32") > 0, "int32"))
+    with pytest.raises(UnsupportedOpError, match=r'Bitcast in layer "odd" \(Lambda\)'):
+        export_onnx(model, tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def text_lookup():
+    words = keras.Input((3,), dtype="string", name="words")
+    return keras.Model(words, keras.layers.StringLookup(vocabulary=["a"])(words))
+
+
+@pytest.mark.parametrize(
+    ("build", "reason"),
+    [
+        (lambda: models.dense(dtype="mixed_float16"), r'"y" \(Dense\) computes in float16'),
+        (text_lookup, "takes text"),
+    ],
+)
+def test_what_the_converter_gets_wrong_is_refused(tmp_path, build, reason):
+    with pytest.raises(ValueError, match=reason):
+        export_onnx(build(), tmp_path / "model.onnx")
+
+
+def test_an_existing_file_is_never_overwritten(path):
+    with pytest.raises(FileExistsError):
+        export_onnx(models.dense(), path)
+
+
+def test_without_the_converter_the_extra_is_named(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'tf2onnx: pip install "\.\[onnx\]"'):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+class Scaled(keras.layers.Layer):
+    """Holds a constant that is neither a weight nor part of a graph."""
+
+    def build(self, shape):
+        self.scale = tf.constant(np.arange(1, 1 + shape[-1], dtype="float32"))
+
+    def call(self, x):
+        return x * self.scale
+
+
+def test_a_constant_of_a_layer_is_no_input(tmp_path):
+    model = keras.Sequential([keras.Input((None, 3), name="x"), Scaled(), keras.layers.Dense(2)])
+    with ONNXRunner(export_onnx(model, tmp_path / "m.onnx")) as run:
+        assert list(run.inputs) == ["x"]
+        data = {"x": np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")}
+        models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_samples_give_the_lengths_that_the_file_is_run_at(tmp_path):
+    audio = keras.Input((None, 1), name="audio")
+    frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
+    model = keras.Model(audio, keras.layers.LSTM(3)(frames))
+    samples = np.random.default_rng(0).normal(size=(2, 2048, 1)).astype("float32")
+    with ONNXRunner(export_onnx(model, tmp_path / "m.onnx", samples=samples)) as run:
+        models.assert_same(run({"audio": samples}), KerasRunner(model)({"audio": samples}))

@@ -1,0 +1,137 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import RunnerError, Step, export_saved_model, export_tflite
+from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
+
+pytest.importorskip("openvino")
+
+SHAPES = ((1, 4), (7, 9), (2, 1), (1, 4))
+
+
+def assert_equals_keras(run, model, *cases):
+    keras_run = KerasRunner(model)
+    for data in cases:
+        models.assert_same(run(data), keras_run(data))
+
+
+def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+    h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
+    h = keras_norm.BatchNormLSTM(4, max_timesteps=5)(h)
+    model = keras.Model(ids, keras.layers.Dense(2, name="y")(h))
+    rng = np.random.default_rng(0)
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        cases = [{"ids": rng.integers(1, 7, shape).astype("int32")} for shape in SHAPES]
+        for case in cases:
+            case["ids"][:, case["ids"].shape[1] // 2 + 1 :] = 0
+        assert_equals_keras(run, model, *cases)
+
+
+def test_two_inputs_and_three_outputs_by_name(model, exported):
+    with OpenVINORunner(exported["saved_model"]) as run:
+        assert_equals_keras(run, model, *(models.tagger_data(*shape) for shape in SHAPES))
+
+
+def test_neither_tensorflow_nor_keras_is_imported(exported):
+    with OpenVINORunner(exported["tflite"]) as run:
+        run(models.tagger_data(1, 2))
+        assert run.modules() & {"tensorflow", "keras", "keras_norm", "ai_edge_litert"} == set()
+
+
+def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
+    with OpenVINORunner(exported["tflite"]) as run:
+        assert_equals_keras(run, model, models.tagger_data(3, 5))
+    x = keras.Input((None, 3), name="x")
+    last = keras.Model(x, keras_norm.LayerNormSimpleRNN(4)(x))  # one loop, as no sequence comes out
+    with OpenVINORunner(export_tflite(last, tmp_path / "last.tflite", step=False)) as run:
+        assert_equals_keras(run, last, {"x": np.random.default_rng(0).normal(size=(2, 5, 3))})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_cell_whose_last_output_no_step_reads(tmp_path, masked):
+    """OpenVINO loses what a loop carries and does not read, in lengths that are whole turns."""
+    x = keras.Input((None, 3), name="x")
+    cell = keras.layers.SimpleRNNCell(4)
+    recurrent = keras.layers.RNN(cell, return_state=True, zero_output_for_mask=masked)
+    model = keras.Model(x, recurrent(keras.layers.Masking()(x) if masked else x))
+    rng = np.random.default_rng(0)
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        cases = [{"x": rng.normal(size=(2, length, 3))} for length in (5, 8, 9, 16)]
+        assert_equals_keras(run, model, *cases)
+
+
+def test_pooling_and_a_norm_after_it_in_any_batch(tmp_path):
+    # OpenVINO joins them, and then takes rows of the batch for channels.
+    x = keras.Input((None, 4), name="x")
+    pooled = keras.layers.GlobalMaxPooling1D()(keras.layers.Conv1D(3, 2)(x))
+    norm = keras.layers.BatchNormalization(name="y")
+    model = keras.Model(x, norm(pooled))
+    rng = np.random.default_rng(0)
+    norm.set_weights([rng.uniform(0.5, 1.5, 3) for _ in range(4)])
+    data = {"x": rng.normal(size=(8, 5, 4)).astype("float32")}
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        assert_equals_keras(run, model, data)
+
+
+def test_a_norm_in_float64_in_any_batch(tmp_path):
+    # Of float64, OpenVINO joins the sum and the division of a mean as well.
+    x = keras.Input((None, 4), dtype="float64", name="x")
+    model = keras.Model(x, keras_norm.RMSNormalization(dtype="float64", name="y")(x))
+    data = {"x": np.random.default_rng(0).normal(size=(8, 1, 4))}
+    with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
+        assert_equals_keras(run, model, data)
+
+
+def test_a_reduction_in_a_branch_of_a_loop(tmp_path):
+    rng = np.random.default_rng(0)
+    weights = tf.constant(rng.normal(size=(3, 1)), "float32")
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3, 4), name="x")])
+    def served(x):
+        def body(k, y):
+            weighted = tf.cond(
+                tf.reduce_max(y) > 0,
+                lambda: weights * tf.reduce_sum(x * y, axis=2, keepdims=True),
+                lambda: y[:, :, :1],
+            )
+            return k + 1, y + weighted
+
+        return {"y": tf.while_loop(lambda k, _: k < 2, body, (0, x))[1]}
+
+    data = {"x": rng.normal(size=(8, 3, 4)).astype("float32")}
+    tf.saved_model.save(tf.Module(), tmp_path / "model", {"serving_default": served})
+    with OpenVINORunner(tmp_path / "model") as run:
+        models.assert_same(run(data), served(data["x"]), atol=1e-4)
+
+
+def test_the_states_of_a_step_are_inputs_and_outputs_of_one_name(tmp_path):
+    model = models.recurrent()
+    path = export_saved_model(model, tmp_path / "model", step=True)
+    data = {"x": np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")}
+    with OpenVINORunner(path, "step") as run:
+        models.assert_same(Step(model).over_time(run, data), KerasRunner(model)(data))
+
+
+def test_every_type_passes_and_bfloat16_comes_as_float32(echo):
+    model, path = echo
+    data = {f"{name}_in": np.array([[0.5, 2.0, -3.0]], "f4") for name in model.output}
+    for dtype in ("int32", "int64", "bool"):
+        data[f"{dtype}_in"] = data[f"{dtype}_in"].astype(dtype)
+    with OpenVINORunner(path) as run:
+        models.assert_same(run(data), KerasRunner(model)(data), atol=0)
+        data["int64_in"][0, 0] = 2**40
+        with pytest.raises(RunnerError, match='int64 in 32 bits, too few for "int64_in"'):
+            run(data)
+
+
+def test_a_damaged_file_gives_one_clear_line(tmp_path):
+    (tmp_path / "damaged.tflite").write_bytes(b"\xff" * 30)
+    with pytest.raises(RunnerError, match=r"^OpenVINO [^\n]*damaged.tflite is damaged"):
+        OpenVINORunner(tmp_path / "damaged.tflite")

@@ -1,0 +1,415 @@
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+import keras_norm
+from keras_norm.export import (
+    UnsupportedOpError,
+    export_onnx,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
+from keras_norm.export.formats.saved_model import export_saved_model as saved_model
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
+
+every_exporter = pytest.mark.parametrize(
+    ("export", "name"),
+    [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
+)
+
+
+def test_a_time_distributed_of_one_length_is_exported(tmp_path):
+    each = keras.layers.TimeDistributed(keras.layers.Dense(2), name="each")
+    model = keras.Sequential([keras.Input((5, 4)), each])
+    x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
+    with open_runner(export_saved_model(model, tmp_path / "m")) as run:
+        (y,) = run(dict.fromkeys(run.inputs, x)).values()
+    np.testing.assert_allclose(y, each.layer(x), rtol=1e-5, atol=1e-6)
+
+
+@every_exporter
+def test_weights_that_are_nan_are_refused(export, name, tmp_path):
+    model = models.recurrent()
+    weights = model.get_weights()
+    weights[-1][0] = np.nan
+    model.set_weights(weights)
+    with pytest.raises(ValueError, match=r'layer "y" has NaN in its weight "bias".*training went'):
+        export(model, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    path = tmp_path_factory.mktemp("exported") / "a tagger"
+    return export_saved_model(models.tagger(), path)
+
+
+def test_the_signature_has_names_and_open_sizes(exported):
+    inputs, outputs = SavedModelFile(exported).ends()
+    assert {n: (t.shape, t.dtype) for n, t in inputs.items()} == {
+        "features_of_it": ((None, None, 3), "float32"),
+        "file": ((None, None), "int32"),
+    }
+    assert {n: t.shape for n, t in outputs.items()} == {
+        "echo": (None, None, 3),
+        "mean": (None, 2),
+        "tags_all": (None, None, 2),
+    }
+
+
+def test_serving_default_is_the_only_signature(exported):
+    assert list(tf.saved_model.load(str(exported)).signatures) == ["serving_default"]
+
+
+def test_others_may_read_the_folder_as_the_umask_says(exported, tmp_path):
+    (tmp_path / "made by mkdir").mkdir()
+    assert exported.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
+
+
+class CTCLoss(keras.layers.Layer):
+    """Adds a loss whose loops TensorFlow writes as functions that are called by their names."""
+
+    def call(self, logits, labels):
+        lengths = tf.fill([tf.shape(logits)[0]], 6)
+        loss = tf.nn.ctc_loss(
+            labels, logits, lengths // 3, lengths, logits_time_major=False, blank_index=-1
+        )
+        return logits + 0.0 * loss[:, None, None]
+
+
+def test_a_function_that_is_called_by_its_name_is_no_foreign_operation(tmp_path):
+    logits = keras.Input((6, 5), name="logits")
+    labels = keras.Input((2,), dtype="int32", name="labels")
+    model = keras.Model([logits, labels], CTCLoss()(logits, labels))
+    path = export_saved_model(model, tmp_path / "m")
+    assert not any(op.startswith(("body_", "cond_")) for op in SavedModelFile(path).ops)
+
+
+def test_ops_inside_functions_are_listed_with_their_layers(exported):
+    (node,) = SavedModelFile(exported).ops["MatMul"]
+    assert "dense" in node
+
+
+def drawn_or_written(path):
+    """Nodes that draw numbers or write to a variable, but for those of the loader."""
+    return {
+        node
+        for op, nodes in SavedModelFile(path).ops.items()
+        if "Random" in op or "Assign" in op
+        for node in nodes
+        if not re.fullmatch(r"(Variable(_\d+)?/)?Assign\w*", node)
+    }
+
+
+def test_only_the_inference_form_is_exported(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    hidden = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5)(inputs))
+    path = export_saved_model(keras.Model(inputs, hidden), tmp_path / "model")
+    assert drawn_or_written(path) == set()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormSimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
+        keras.layers.SimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
+        keras.layers.RNN(keras.layers.SimpleRNNCell(2, dropout=0.5, recurrent_dropout=0.5)),
+    ],
+    ids=["ours", "Keras'", "of Keras' cell"],
+)
+def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path):
+    model = keras.Sequential([keras.Input((None, 3)), layer])
+    assert drawn_or_written(export_saved_model(model, tmp_path / "model", step=False)) == set()
+
+
+def test_versions_stand_side_by_side(tmp_path):
+    path = tmp_path / "served" / "digits"
+    assert export_saved_model(models.dense(), path, version=1) == path / "1"
+    assert export_saved_model(models.dense(), path, version=np.int64(2)) == path / "2"
+    assert sorted(p.name for p in path.iterdir()) == ["1", "2"]
+    assert (path / "2" / "saved_model.pb").is_file()
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_what_exists_is_refused_and_kept(tmp_path, version):
+    target = tmp_path / "model" / "1" if version else tmp_path / "model"
+    target.mkdir(parents=True)
+    (target / "theirs").touch()
+    with pytest.raises(FileExistsError, match="choose another name"):
+        export_saved_model(models.dense(), tmp_path / "model", version=version)
+    assert [p.name for p in target.iterdir()] == ["theirs"]
+
+
+@pytest.mark.parametrize(("version", "why"), [(None, "is no SavedModel"), (1, "a higher version")])
+def test_what_is_no_saved_model_or_a_version_is_never_overwritten(tmp_path, version, why):
+    target = tmp_path / "model" / "1" if version else tmp_path / "model"
+    target.mkdir(parents=True)
+    (target / "theirs").touch()
+    with pytest.raises(FileExistsError, match=why):
+        export_saved_model(models.dense(), tmp_path / "model", version=version, overwrite=True)
+    assert [p.name for p in target.iterdir()] == ["theirs"]
+
+
+def test_a_version_is_not_overwritten_by_its_path_either(tmp_path):
+    version = export_saved_model(models.dense(), tmp_path / "model", version=1)
+    before = (version / "saved_model.pb").read_bytes()
+    with pytest.raises(FileExistsError, match="a higher version"):
+        export_saved_model(models.tagger(), version, overwrite=True)
+    assert (version / "saved_model.pb").read_bytes() == before
+
+
+def test_a_saved_model_is_overwritten_where_that_is_asked_for(tmp_path):
+    for model in (models.dense(), models.tagger()):
+        path = export_saved_model(model, tmp_path / "model", overwrite=True)
+    _, outputs = SavedModelFile(path).ends()
+    assert set(outputs) == {"echo", "mean", "tags_all"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("version", [0, -1, True, 1.0, "1"])
+def test_a_version_is_a_positive_integer(tmp_path, version):
+    with pytest.raises(ValueError, match="version must be an integer of at least 1; received"):
+        export_saved_model(models.dense(), tmp_path / "model", version=version)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.tflite", "saved_model.pb"])
+def test_a_file_name_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=f"a SavedModel is a folder; received .*{name}"):
+        export_saved_model(models.dense(), tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["run[/y]", "a*b", "q?", "back\\slash"])
+def test_a_path_that_tensorflow_reads_as_a_pattern_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="in the path of a SavedModel as a pattern"):
+        export_saved_model(models.dense(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_parent_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError, match="file is a file"):
+        export_saved_model(models.dense(), tmp_path / "file" / "model")
+
+
+def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(model, folder, *rest, **options):
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(saved_model, "write_saved_model", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export_saved_model(models.dense(), tmp_path / "new" / "model", version=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stateful_layer_is_refused_by_name(tmp_path):
+    inputs = keras.Input(batch_shape=(2, 5, 3))
+    inner = keras.Model(inputs, keras.layers.GRU(2, stateful=True, name="counter")(inputs))
+    outer = keras.Model(inputs, inner(inputs))
+    with pytest.raises(ValueError, match=r'counter" \(GRU\) is stateful: .* signature step'):
+        export_saved_model(outer, tmp_path / "model")
+
+
+def test_a_compiled_function_is_refused(tmp_path):
+    model = models.with_function(tf.function(tf.nn.relu, jit_compile=True))
+    with pytest.raises(UnsupportedOpError, match="jit_compile in") as caught:
+        export_saved_model(model, tmp_path / "model")
+    assert list(caught.value.ops) == ["jit_compile"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_trained_with_jit_compile_is_exported(tmp_path):
+    model = models.dense()
+    model.compile(jit_compile=True)
+    assert SavedModelFile(export_saved_model(model, tmp_path / "model")).unservable == {}
+
+
+@pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp"])
+def test_xla_and_custom_ops_are_found(exported, tmp_path, op):
+    saved = saved_model_pb2.SavedModel.FromString((exported / "saved_model.pb").read_bytes())
+    function = saved.meta_graphs[0].graph_def.library.function[0]
+    function.node_def.add(name="model/odd/node", op=op)
+    (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    assert SavedModelFile(tmp_path).unservable == {op: ["model/odd/node"]}
+
+
+def test_a_damaged_file_is_no_saved_model(tmp_path):
+    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 20)
+    with pytest.raises(ValueError, match="is not a SavedModel, or is damaged"):
+        SavedModelFile(tmp_path)
+
+
+def test_a_saved_model_without_serving_default_names_what_it_has(tmp_path):
+    module = tf.Module()
+    module.f = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None])])
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"other": module.f})
+    with pytest.raises(ValueError, match="no signature serving_default; it has: other"):
+        SavedModelFile(tmp_path / "model").ends()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormLSTM(5, return_sequences=True),
+        keras.layers.Bidirectional(keras_norm.BatchNormSimpleRNN(4, max_timesteps=3)),
+        keras_norm.NormGRU(4),
+    ],
+    ids=["LN-LSTM", "Bidirectional BN-SimpleRNN", "GRU"],
+)
+def test_what_is_served_is_what_predict_and_evaluate_compute_bit_for_bit(layer, tmp_path):
+    model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
+    model.compile("sgd", "mae")
+    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model", step=False))
+    for batch, time in [(1, 9), (17, 16), (40, 21)]:
+        x = np.random.default_rng(time).normal(size=(batch, time, 3)).astype("float32")
+        predicted = model.predict(x, batch_size=batch, verbose=0)
+        (answer,) = served.signatures["serving_default"](x=x).values()
+        np.testing.assert_array_equal(answer, predicted)
+    assert model.evaluate(x, predicted, batch_size=batch, verbose=0) == 0
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "float16", "bfloat16", "float64"])
+def test_every_precision_is_exported_as_it_is(tmp_path, policy):
+    model = models.dense(dtype=policy)
+    expected = "float16" if policy == "mixed_float16" else policy
+    _, outputs = SavedModelFile(export_saved_model(model, tmp_path / "model")).ends()
+    assert outputs["y"].dtype == expected
+
+
+def test_exporting_changes_no_output_of_the_model(tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
+    data = {"x": models.tagger_data(2, 4)["features_of_it"]}
+    before = KerasRunner(model)(data)
+    export_saved_model(model, tmp_path / "model")
+    models.assert_same(KerasRunner(model)(data), before, atol=0)
+
+
+def test_a_call_back_into_python_is_refused(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    twice = keras.layers.Lambda(
+        lambda z: tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [z], tf.float32), (None, 3)),
+        output_shape=(3,),
+    )
+    model = keras.Model(inputs, twice(inputs))
+    with pytest.raises(UnsupportedOpError, match="PyFunc"):
+        export_saved_model(model, tmp_path / "saved")
+
+
+def fails(inputs):
+    raise KeyError("speed")
+
+
+@pytest.mark.parametrize(
+    ("signatures", "message"),
+    [
+        ([dict], "signatures takes a dict of functions by name; received list"),
+        ({3: dict}, "takes names that do not begin with two underscores; received 3"),
+        ({"": dict}, "takes names that do not begin with two underscores; received ''"),
+        ({"__saved_model_init_op": dict}, "names that do not begin with two underscores"),
+        ({"a": 5}, 'the signature "a" takes a function; received 5'),
+        ({"a": fails}, "\"a\" fails: KeyError: 'speed'. It is called with one dict of tensors"),
+        ({"a": lambda x, y: x}, '"a" fails: TypeError: .* It is called with one dict of tensors'),
+        ({"a": lambda x: None}, '"a" must return a dict of tensors by name; received None'),
+        ({"a": lambda x: {"y": {"z": x["x"]}}}, '"a" must return a dict of tensors by name'),
+    ],
+)
+def test_signatures_are_functions_from_tensors_to_tensors_by_name(signatures, message, tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    with pytest.raises(ValueError, match=message):
+        export_saved_model(model, tmp_path / "out", signatures=signatures)
+    assert not list(tmp_path.iterdir())
+
+
+class Counter(keras.layers.Layer):
+    """Adds the number of its calls."""
+
+    def build(self, shape):
+        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, x):
+        self.calls.assign_add(1.0)
+        return x + self.calls
+
+
+def test_outputs_that_change_from_call_to_call_are_warned_of(tmp_path, caplog):
+    inputs = keras.Input((3,), name="x")
+    export_saved_model(keras.Model(inputs, Counter()(inputs)), tmp_path / "out")
+    assert "gives other outputs at a second call" in caplog.text
+    assert "or changes a variable" in caplog.text
+
+
+class Nothing(keras.layers.Layer):
+    """Forgets its result, which its symbolic call does not show."""
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape)
+
+    def call(self, x):
+        return None
+
+
+def test_an_output_of_none_is_named(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, Nothing(name="scores")(inputs), name="m")
+    with pytest.raises(ValueError, match='"m" returns None for the output scores'):
+        export_saved_model(model, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_version_is_written_into_a_saved_model(tmp_path):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    folder = export_saved_model(model, tmp_path / "saved")
+    with pytest.raises(FileExistsError, match="is a SavedModel itself"):
+        export_saved_model(model, folder, version=1)
+
+
+def table():
+    """0 and 1 become 10 and 11."""
+    keys = tf.constant([0, 1], tf.int64)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys + 10), -1)
+
+
+@keras.saving.register_keras_serializable()
+class Looked(keras.layers.Layer):
+    """Holds a table in a list, in a dict or in a module."""
+
+    def __init__(self, held, **kwargs):
+        super().__init__(**kwargs)
+        self.held = {"list": [table()], "dict": {"a": table()}, "module": tf.Module()}[held]
+        if held == "module":
+            self.held.table = table()
+
+    def call(self, x):
+        if isinstance(self.held, tf.Module):
+            return self.held.table.lookup(x)
+        return next(iter(self.held.values() if "a" in self.held else self.held)).lookup(x)
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, "int64")
+
+
+@pytest.mark.parametrize("held", ["list", "dict", "module"])
+def test_a_table_is_saved_however_a_layer_holds_it(held, tmp_path):
+    inputs = keras.Input((), dtype="int64", name="x")
+    model = keras.Model(inputs, Looked(held, name="y")(inputs))
+    path = export_saved_model(model, tmp_path / "model")
+    served = tf.saved_model.load(str(path)).signatures["serving_default"]
+    assert served(x=tf.constant([1, 0, 5], tf.int64))["y"].numpy().tolist() == [11, 10, -1]
+
+
+def test_a_table_that_no_layer_holds_is_refused_in_words(tmp_path):
+    model, elsewhere = models.dense(), table()
+    reads = {"other": lambda inputs: {"y": elsewhere.lookup(tf.cast(inputs["x"], tf.int64))}}
+    with pytest.raises(ValueError, match="make it an attribute of a layer"):
+        export_saved_model(model, tmp_path / "model", signatures=reads)
+    assert list(tmp_path.iterdir()) == []

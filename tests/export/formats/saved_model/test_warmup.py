@@ -1,0 +1,155 @@
+import contextlib
+import importlib.util
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.export import Step, export_saved_model
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm_verify import read_proof
+from tests.export import models
+
+predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
+prediction_log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
+
+
+def data(samples, time=6):
+    return np.random.default_rng(1).normal(size=(samples, time, 3)).astype("float32")
+
+
+def signature_and_inputs(request):
+    name = request.model_spec.signature_name
+    return name, {n: tf.make_ndarray(tensor) for n, tensor in request.inputs.items()}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return models.recurrent()
+
+
+@pytest.fixture(scope="module")
+def exported(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("warm") / "served"
+    return export_saved_model(
+        model,
+        path,
+        version=1,
+        step=True,
+        signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"])[1], axis=1)}},
+        samples=data(40),
+        warmup=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    """Every signature, in the loader of TensorFlow Serving."""
+    with contextlib.ExitStack() as stack:
+        names = SavedModelFile(exported).signatures
+        yield {name: stack.enter_context(CApiRunner(exported, name)) for name in names}
+
+
+@pytest.fixture(scope="module")
+def in_keras(model):
+    """The same in Keras."""
+    run = KerasRunner(model)
+    return {
+        "serving_default": run,
+        "step": Step(model).joined,
+        "sum": lambda inputs: {"sum": run(inputs)["y"].sum(axis=1)},
+    }
+
+
+def requests(exported):
+    """The requests as the server reads them, by TensorFlow's own reader of records."""
+    file = exported / "assets.extra" / "tf_serving_warmup_requests"
+    records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
+    logs = [prediction_log_pb2.PredictionLog.FromString(record) for record in records]
+    return [log.predict_log.request for log in logs]
+
+
+@pytest.fixture(scope="module")
+def logged(exported):
+    return requests(exported)
+
+
+def test_the_requests_are_the_cases_of_the_proof(logged, exported):
+    cases = read_proof(exported).cases
+    asked = [signature_and_inputs(request) for request in logged]
+    assert [name for name, _ in asked] == ["serving_default", "serving_default", "step"]
+    for (_, inputs), case in zip(asked, cases, strict=True):
+        for name, array in inputs.items():
+            first = case.inputs[name][:, 0] if name in case.sequences else case.inputs[name]
+            np.testing.assert_array_equal(array, first)
+
+
+def test_the_samples_are_the_users_and_the_states_are_zeros(logged):
+    (_, one), (_, three), (_, first) = map(signature_and_inputs, logged)
+    np.testing.assert_array_equal(one["x"], data(40)[:1, :3])
+    np.testing.assert_array_equal(three["x"], data(40)[:3])
+    np.testing.assert_array_equal(first["x"], data(40)[:3, 0])
+    np.testing.assert_array_equal(first["hidden_h"], np.zeros((3, 4), "float32"))
+
+
+def test_no_request_names_a_model(logged):
+    assert {request.model_spec.name for request in logged} == {""}
+
+
+def test_the_loaded_model_answers_every_request_as_keras_does(loaded, in_keras, logged):
+    for request in logged:
+        name, inputs = signature_and_inputs(request)
+        models.assert_same(loaded[name](inputs), in_keras[name](inputs))
+
+
+@pytest.mark.parametrize("name", ["serving_default", "step", "sum"])
+def test_every_signature_answers_eight_threads_at_once_as_keras_does(name, loaded, in_keras):
+    rng, specs = np.random.default_rng(2), loaded[name].inputs.values()
+
+    def draw(batch):
+        shapes = {spec.name: [size or 5 for size in spec.shape[1:]] for spec in specs}
+        return {n: rng.normal(size=(batch, *s)).astype("float32") for n, s in shapes.items()}
+
+    cases = [draw(batch) for batch in (1, 4, 2)]
+    calls, lowest, highest = loaded[name].run_at_once(cases, threads=8, seconds=0.3)
+    assert calls >= 8
+    for case, low, high in zip(cases, lowest, highest, strict=True):
+        models.assert_same(low, in_keras[name](case))
+        models.assert_same(high, in_keras[name](case))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_types_and_shapes_are_those_of_the_signature(dtype, tmp_path):
+    inputs = keras.Input((3,), name="x", dtype=dtype), keras.Input((None,), 4, "int64", name="ids")
+    model = keras.Model(inputs, keras.layers.Lambda(lambda x: x[0], output_shape=(3,))(inputs))
+    for request in requests(export_saved_model(model, tmp_path / "model", warmup=True)):
+        types = {n: tf.dtypes.as_dtype(t.dtype).name for n, t in request.inputs.items()}
+        assert types == {"x": dtype, "ids": "int64"}
+        assert tf.make_ndarray(request.inputs["x"]).shape == (4, 3)
+
+
+def test_a_model_without_cases_has_no_warmup(tmp_path):
+    inputs = keras.Input((), dtype="string", name="text")
+    model = keras.Model(inputs, keras.layers.TextVectorization(vocabulary=["a"])(inputs))
+    with pytest.raises(ValueError, match="give samples, of numbers"):
+        export_saved_model(model, tmp_path / "new" / "model", warmup=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_warmup_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tf.io, "TFRecordWriter", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export_saved_model(models.dense(), tmp_path / "model", warmup=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_extra_only_warmup_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'pip install "\.\[serving\]"'):
+        export_saved_model(models.dense(), tmp_path / "model", warmup=True)

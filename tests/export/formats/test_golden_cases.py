@@ -1,0 +1,217 @@
+"""What goes along with an exported file, and that it is run before it stands there."""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import (
+    VerificationError,
+    check,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
+from keras_norm.export.formats.saved_model.saved_model_file import export_saved_model as saved_model
+from keras_norm.export.formats.tflite.tflite_file import export_tflite as tflite
+from keras_norm.export.formats.verify_file import verify_saved_model
+from keras_norm.export.model.reference import make_reference
+from keras_norm_verify import ProofError, read_proof, verify
+from tests.export import models
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """A masked model of two inputs and three outputs in both formats."""
+    folder = tmp_path_factory.mktemp("tagged")
+    model = models.tagger()
+    return [
+        export_saved_model(model, folder / "saved"),
+        export_tflite(model, folder / "model.tflite"),
+    ]
+
+
+@pytest.mark.parametrize("k", [0, 1], ids=["SavedModel", "TFLite"])
+def test_a_file_has_its_cases_with_it_and_passes(tagged, k):
+    proof = read_proof(tagged[k])
+    assert proof.reference.startswith("what the Keras model")
+    assert {"keras", "tensorflow", "numpy"} <= set(proof.versions)
+    ways = ("", ", padded right", ", padded left", ", with gaps")
+    assert {f"batch 3, length 7{way}" for way in ways} < {case.name for case in proof.cases}
+    assert verify(tagged[k]) == []
+
+
+def test_the_cases_are_of_real_samples_where_there_are_some(tmp_path):
+    x = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
+    path = export_saved_model(models.recurrent(), tmp_path / "saved", samples=x)
+    first, second, stream = read_proof(path).cases
+    np.testing.assert_array_equal(first.inputs["x"], x[:1, :3])
+    np.testing.assert_array_equal(second.inputs["x"], x[:3])
+    assert (stream.signature, stream.states) == ("step", ("hidden_h",))
+    assert verify(path) == []
+
+
+def test_a_saved_model_that_was_touched_is_known_file_by_file(tmp_path):
+    path = export_saved_model(models.dense(), tmp_path / "saved")
+    weights = path / "variables" / "variables.data-00000-of-00001"
+    content = bytearray(weights.read_bytes())
+    content[:4] = np.float32(9.0).tobytes()
+    weights.write_bytes(bytes(content))
+    (path / "assets.extra" / "note").write_text("a server reads none of it")
+    changed, *_ = verify(path)
+    assert changed.endswith("(variables/variables.data-00000-of-00001)")
+
+
+@pytest.mark.parametrize("quantize", ["dynamic", "float16"])
+def test_in_eight_bits_a_file_has_to_stay_what_it_was(quantize, tmp_path):
+    path = export_tflite(models.recurrent(), tmp_path / "m.tflite", quantize=quantize)
+    its_own = read_proof(path).reference == "what it did where it was written"
+    assert its_own == (quantize == "dynamic")
+    assert verify(path) == []
+
+
+def test_a_proof_inside_leaves_one_file(tmp_path):
+    path = export_tflite(models.dense(), tmp_path / "m.tflite", proof="inside")
+    assert list(tmp_path.iterdir()) == [path]
+    assert verify(path) == []
+    path.write_bytes(path.read_bytes().replace(b"serving_default", b"serving_defaulT", 1))
+    assert "was changed" in verify(path)[0]
+
+
+def test_an_old_proof_goes_with_its_file(tmp_path):
+    path = export_tflite(models.dense(), tmp_path / "m.tflite")
+    export_tflite(models.dense(), path, overwrite=True, proof=False)
+    assert list(tmp_path.iterdir()) == [path]
+    saved = export_saved_model(models.dense(), tmp_path / "saved", proof=False)
+    for file in (path, saved):
+        with pytest.raises(ProofError, match="has no proof"):
+            verify(file)
+
+
+def test_another_word_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="True, False or \"inside\"; received 'beside'"):
+        export_tflite(models.dense(), tmp_path / "m.tflite", proof="beside")
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
+def test_every_precision_is_proven(policy, tmp_path):
+    inputs = keras.Input((None, 3), name="x", dtype="bfloat16" if "bfloat" in policy else None)
+    layer = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(3, dtype=policy))
+    path = export_saved_model(keras.Model(inputs, layer(inputs)), tmp_path / "saved")
+    assert len(read_proof(path).cases) == 2
+    assert verify(path) == []
+
+
+def test_a_saved_model_that_computes_something_else_is_not_written(tmp_path, monkeypatch):
+    """As a converter might, the writer here gets another model than was asked for."""
+    write, other = saved_model.write_saved_model, models.recurrent()
+    monkeypatch.setattr(saved_model, "write_saved_model", lambda _, *rest: write(other, *rest))
+    with pytest.raises(VerificationError, match="the SavedModel gives something else"):
+        export_saved_model(models.recurrent(), tmp_path / "saved", step=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@keras.saving.register_keras_serializable()
+class Sampled(keras.layers.Layer):
+    """Draws noise at inference too, as a decoder that samples does."""
+
+    def call(self, x):
+        return x + keras.random.normal(keras.ops.shape(x))
+
+
+def test_beside_a_random_output_the_others_are_compared(tmp_path):
+    def build():
+        inputs = keras.Input((3,), name="x")
+        hidden = keras.layers.Dense(4)(inputs)
+        return keras.Model(inputs, {"y": keras.layers.Dense(2)(hidden), "z": Sampled()(hidden)})
+
+    model, other = build(), build()
+    path = export_saved_model(model, tmp_path / "saved")
+    assert not verify_saved_model(path, make_reference(model))
+    with pytest.raises(VerificationError, match="'y'"):
+        verify_saved_model(path, make_reference(other))
+
+
+def test_a_model_that_is_random_in_inference_has_no_proof(tmp_path, caplog):
+    inputs = keras.Input((3,), name="x")
+    path = export_saved_model(keras.Model(inputs, Sampled()(inputs)), tmp_path / "saved")
+    assert "random in inference" in caplog.text
+    with pytest.raises(ProofError, match="has no proof"):
+        verify(path)
+
+
+def test_a_model_of_texts_has_none(tmp_path, caplog):
+    inputs = keras.Input((), dtype="string", name="text")
+    model = keras.Model(inputs, keras.layers.TextVectorization(vocabulary=["a"])(inputs))
+    with caplog.at_level(logging.INFO, "keras_norm.export"):
+        path = export_saved_model(model, tmp_path / "saved")
+    assert "is not run, and has no proof" in caplog.text
+    with pytest.raises(ProofError, match="has no proof"):
+        verify(path)
+
+
+def test_the_cases_of_a_model_of_logarithms_have_numbers(tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras.layers.LSTM(4, name="y")(keras.ops.log(inputs)))
+    path = export_tflite(model, tmp_path / "m.tflite")
+    assert verify(path) == []
+    for case in read_proof(path).cases:
+        assert np.isfinite(case.expected["y"]).all()
+        nothing = {name: np.full_like(y, np.nan) for name, y in case.expected.items()}
+        assert verify(path, run=lambda *_, nothing=nothing: nothing) != []
+
+
+def test_a_model_that_gives_no_numbers_has_no_cases_and_a_warning_says_so(tmp_path, caplog):
+    inputs = keras.Input((3,), name="x")
+    model = keras.Model(inputs, keras.ops.log(-keras.ops.square(inputs) - 1.0))
+    path = export_saved_model(model, tmp_path / "saved")
+    (warning,) = caplog.records
+    assert warning.levelname == "WARNING"
+    assert "Give real data: samples=" in warning.getMessage()
+    with pytest.raises(ProofError, match="has no proof"):
+        verify(path)
+
+
+def test_an_interrupt_leaves_neither_file_nor_proof(tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tflite, "write_proof", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export_tflite(models.dense(), tmp_path / "m.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("quantize", ["float16", "dynamic"])
+def test_of_classes_alone_three_quarters_have_to_be_the_models(quantize, tmp_path):
+    def build(seed):
+        keras.utils.set_random_seed(seed)
+        inputs = keras.Input((64,), name="x")
+        scores = keras.layers.Dense(17)(inputs)
+        label = keras.layers.Lambda(lambda s: tf.argmax(s, -1), output_shape=(), name="label")
+        return keras.Model(inputs, label(scores))
+
+    path = export_tflite(build(0), tmp_path / "m.tflite", quantize=quantize)
+    x = np.random.default_rng(0).normal(size=(64, 64)).astype("float32")
+    assert check(build(0), path, x)
+    assert not check(build(1), path, x)
+
+
+def test_an_argmax_that_float16_turns_is_the_files_own(tmp_path):
+    """Units that differ by less than float16 holds: the exporter accepts, and so does verify."""
+    inputs = keras.Input((3,), name="x")
+    scores = keras.layers.Dense(40, name="scores")(inputs)
+    label = keras.layers.Lambda(lambda s: tf.argmax(s, -1), output_shape=(), name="label")
+    model = keras.Model(inputs, [scores, label(scores)])
+    rng = np.random.default_rng(0)
+    kernel = rng.normal(size=(3, 1)) + 1e-4 * rng.normal(size=(3, 40))
+    model.get_layer("scores").set_weights([kernel, np.zeros(40)])
+    path = export_tflite(model, tmp_path / "m.tflite", quantize="float16")
+    assert verify(path) == []
+    x = rng.normal(size=(20, 3)).astype("float32")
+    with open_runner(path) as run:
+        assert (run({"x": x})["label"] != model.predict(x, verbose=0)[1]).any()
+    assert check(model, path, x)

@@ -1,0 +1,75 @@
+import shutil
+
+import pytest
+
+from keras_norm.export import RunnerError, open_runner
+from keras_norm.export.formats.saved_model.saved_model_runner import SavedModelRunner
+from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
+from tests.export import models
+
+TFLITE_HEADER = b"\x1c\x00\x00\x00TFL3"
+
+
+def test_open_runner_picks_by_path(model, exported):
+    with open_runner(exported["saved_model"], model) as run:
+        assert isinstance(run, SavedModelRunner)
+    with open_runner(exported["tflite"], model) as run:
+        assert isinstance(run, TFLiteRunner)
+
+
+def test_a_tflite_file_is_known_by_its_content(model, exported, tmp_path):
+    renamed = shutil.copy(exported["tflite"], tmp_path / "version-3")
+    with open_runner(renamed, model) as run:
+        assert isinstance(run, TFLiteRunner)
+
+
+def test_open_runner_takes_the_highest_version(exported, tmp_path):
+    for version in ("2", "10"):
+        shutil.copytree(exported["saved_model"], tmp_path / version)
+    (tmp_path / "notes").mkdir()
+    with open_runner(tmp_path) as run:
+        assert run.path == tmp_path / "10"
+
+
+@pytest.mark.parametrize("artifact", [None, 3, b"folder"])
+def test_open_runner_takes_a_path(artifact):
+    with pytest.raises(ValueError, match="artifact is the path of an exported file; received"):
+        open_runner(artifact)
+
+
+def test_open_runner_takes_the_name_of_a_signature(exported):
+    with pytest.raises(
+        ValueError, match="signature_name is the name of a signature; received None"
+    ):
+        open_runner(exported["tflite"], signature_name=None)
+
+
+def test_open_runner_refuses_an_export_of_another_model(exported):
+    with pytest.raises(RunnerError, match=r"is no export of this model: .* x; received features"):
+        open_runner(exported["saved_model"], models.dense())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "no such file or folder"),
+        ("missing.tflite", "no such file"),
+        ("model.txt", "is no SavedModel .* and no TFLite file"),
+        ("folder", "is no SavedModel .* and no TFLite file"),
+        ("model.keras", r"no TFLite file\. Load it: keras.saving.load_model\(path\)"),
+        ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
+        ("damaged.tflite", "damaged.tflite is no SavedModel .* and no TFLite file"),
+        ("cut.tflite", "TFLite .*cut.tflite: "),
+    ],
+)
+def test_foreign_and_damaged_files_give_one_clear_line(tmp_path, name, message):
+    (tmp_path / "model.txt").write_text("no model")
+    (tmp_path / "model.keras").write_text("an archive")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"\xff" * 30)
+    (tmp_path / "damaged.tflite").write_bytes(b"\x00" * 30)
+    (tmp_path / "cut.tflite").write_bytes(TFLITE_HEADER)
+    with pytest.raises(RunnerError, match=message) as caught:
+        open_runner(tmp_path / name)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,92 @@
+"""What holds for every runner."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import RunnerError
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
+
+KINDS = ("saved_model", "c_api", "tflite")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_runner_equals_keras_at_any_batch_and_length(in_keras, runners, kind):
+    for batch, time in ((1, 4), (7, 9), (2, 1), (1, 4)):
+        data = models.tagger_data(batch, time)
+        models.assert_same(runners[kind](data), in_keras(data))
+
+
+@pytest.mark.parametrize(
+    ("kind", "imported"), [("saved_model", {"tensorflow"}), ("c_api", set()), ("tflite", set())]
+)
+def test_workers_import_only_what_they_are_there_to_test(runners, kind, imported):
+    runners[kind](models.tagger_data(1, 2))
+    named = {"tensorflow", "keras", "tf_keras", "keras_norm"}
+    assert runners[kind].modules() & named == imported
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runners_list_their_operations(runners, kind):
+    op = "FULLY_CONNECTED" if kind == "tflite" else "MatMul"
+    assert runners[kind].ops()[op]
+
+
+def test_reports_can_tell_runners_apart(in_keras, runners):
+    names = [r.name for r in (in_keras, *runners.values())]
+    assert names == ["Keras", "SavedModel", "SavedModel (C API)", "TFLite"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
+    data = models.tagger_data(2, 3)
+    wide = {"features_of_it": data["features_of_it"].astype("float64"), "file": data["file"] + 0}
+    wide["file"] = wide["file"].astype("int64")
+    models.assert_same(runners[kind](wide), in_keras(data))
+
+
+@pytest.mark.parametrize("kind", ["keras", *KINDS])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"file": np.ones((2, 3))}, r'input "file" has the type int32; received float64'),
+        ({"file": np.full((2, 3), 2**40)}, r'input "file" has the type int32; received int64'),
+        ({"file": [[1, 2], [3]]}, r'input "file" takes an array; received a list that is none'),
+        ({"file": np.array([["a"]])}, r'input "file" has the type int32; received <U1'),
+        (
+            {"features_of_it": np.ones((2, 3, 4))},
+            r"has the shape \(any, any, 3\); received \(2, 3, 4\)",
+        ),
+        ({"file": np.ones(2, "int32")}, r"has the shape \(any, any\); received \(2,\)"),
+        ({"other": np.ones(2)}, "takes the inputs features_of_it, file; received .*other"),
+    ],
+    ids=["float", "too large", "ragged", "text", "features", "rank", "name"],
+)
+def test_wrong_data_is_refused(in_keras, runners, kind, change, message):
+    run = in_keras if kind == "keras" else runners[kind]
+    with pytest.raises(ValueError, match=message):
+        run(models.tagger_data(2, 3) | change)
+
+
+def test_data_that_the_keras_model_does_not_take_are_a_value_error():
+    inputs = keras.Input((None,), dtype="int32", name="ids")
+    model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
+    with pytest.raises(ValueError, match=r"does not take the data: indices\[1,0\] = 7 is not in"):
+        KerasRunner(model)({"ids": np.array([[1], [7]])})
+
+
+def test_text_is_refused():
+    inputs = keras.Input((), name="words", dtype="string")
+    run = KerasRunner(keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs)))
+    with pytest.raises(ValueError, match='input "words" takes text'):
+        run({"words": np.array(["a"])})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_failed_run_is_one_line_and_the_next_one_works(in_keras, runners, kind):
+    good = models.tagger_data(2, 3)
+    bad = good | {"file": np.ones((2, 4), "int32")}  # the two inputs differ in length
+    with pytest.raises(RunnerError, match=r"^[^\n]+$"):
+        runners[kind](bad)
+    models.assert_same(runners[kind](good), in_keras(good))

@@ -1,0 +1,52 @@
+"""What is said of a file that computes something else."""
+
+import numpy as np
+import pytest
+
+from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.errors import VerificationError
+from keras_norm.export.model.reference import Reference
+from tests.export import models
+
+NAN = float("nan")
+
+
+def reference(*outputs):
+    """A model of one layer, which is said to give these numbers."""
+    case = Case("batch 3", (0, 1, 2), None, {"x": np.ones((3, 3), "float32")})
+    return Reference(models.dense(), [(case, {"y": np.array(outputs)})])
+
+
+@pytest.mark.parametrize(
+    ("got", "quantize", "message"),
+    [
+        ([1.0, 2.1, NAN], None, r"differs by up to 0\.1.* and 4e-05 is allowed there"),
+        ([1.0, 2.1, NAN], "float16", r"differs by up to 0\.1.* and 0\.04 is allowed there"),
+        ([1.0, 2.0], None, "wrong shape"),
+        (None, "int8", "missing output"),
+        ([1.0, 2.0, 3.0], None, "NaN in 1 of 3 expected values"),
+        ([1.0, np.inf, NAN], "int8", "infinity on one side only"),
+    ],
+)
+def test_what_differs_is_said(got, quantize, message):
+    actual = {} if got is None else {"y": np.array(got)}
+    with pytest.raises(VerificationError, match=message):
+        reference(1.0, 2.0, NAN).verify(lambda _: actual, "TFLite", quantize)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "quantize"),
+    [
+        ((1.0, 2.0, NAN), (1.0, 2.0, NAN), None),
+        ((1.0, 2.0, NAN), (9.0, 0.0, NAN), "int8"),
+        ((1, 2, 3), (2, 1, 3), "float16"),
+    ],
+    ids=["NaN on both sides", "any number in 8 bits", "an argmax of rounded weights"],
+)
+def test_what_is_taken(wanted, got, quantize):
+    reference(*wanted).verify(lambda _: {"y": np.array(got)}, "TFLite", quantize)
+
+
+def test_outputs_that_the_model_does_not_have_do_not_count():
+    actual = {"y": np.array([1.0]), "more": np.array([2.0])}
+    reference(1.0).verify(lambda _: actual, "TFLite")

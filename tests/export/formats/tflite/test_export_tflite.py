@@ -1,0 +1,307 @@
+import importlib.util
+import os
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
+
+import keras_norm
+from keras_norm.export import (
+    ConversionError,
+    RunnerError,
+    UnsupportedOpError,
+    VerificationError,
+    export_tflite,
+)
+from keras_norm.export.formats import verify_file as verify
+from keras_norm.export.formats.tflite.tflite_file import export_tflite as tflite
+from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.reference import make_reference
+from keras_norm.export.runtimes import worker_process
+from tests.export import models
+from tests.rnn import kinds
+
+# Every public layer that is no recurrence, and every family of recurrences once: what they have in
+# common is one loop, and each more of them takes seconds to trace and to convert.
+RECURRENT = {
+    "both ways": lambda: keras.layers.Bidirectional(keras_norm.LayerNormGRU(3, name="there")),
+    "joint form, with states": lambda: keras_norm.LayerNormLSTM(
+        8, norm_form="joint", return_sequences=True, return_state=True
+    ),
+    "RMSNorm": lambda: keras_norm.NormSimpleRNN(
+        3, keras_norm.RMSNormalization(), return_sequences=True
+    ),
+    "timesteps": lambda: keras_norm.BatchNormGRU(3, max_timesteps=5),
+}
+
+
+def other_layers():
+    """Every public layer that is no recurrence, by name."""
+    found = {}
+    for name in keras_norm.__all__:
+        layer = getattr(keras_norm, name)
+        if not isinstance(layer, type) or name.endswith("Cell"):
+            continue
+        if not issubclass(layer, keras.layers.RNN):
+            found[name] = layer(**({"max_timesteps": 5} if name.startswith("Timestep") else {}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def layered(tmp_path_factory):
+    """A masked model of all these layers side by side, and its file."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
+    layers = other_layers() | {name: make() for name, make in RECURRENT.items()}
+    model = keras.Model(ids, {name: layer(x) for name, layer in layers.items()})
+    kinds.randomize(model)
+    kinds.randomize_statistics(model)
+    path = tmp_path_factory.mktemp("layered") / "model.tflite"
+    return model, export_tflite(model, path, step=False)
+
+
+def test_every_layer_runs_at_any_batch_and_length_and_heeds_the_mask(layered):
+    model, path = layered
+    keras_runner, rng = KerasRunner(model), np.random.default_rng(0)
+    with TFLiteRunner(path) as run:
+        for shape in ((1, 4), (5, 20), (1, 4)):
+            data = {"ids": rng.integers(0, 9, shape)}
+            models.assert_same(run(data), keras_runner(data))
+
+
+def test_layers_need_builtins_only_and_have_loops(layered):
+    with TFLiteRunner(layered[1]) as run:
+        ops = run.ops()
+    assert "WHILE" in ops
+    assert "BATCH_MATMUL" in ops or "FULLY_CONNECTED" in ops
+    assert not any(op.startswith("Flex") for op in ops)
+
+
+def test_a_step_is_one_product_with_a_constant_kernel_and_one_written_row(tmp_path):
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(4, return_sequences=True)(inputs))
+    path = export_tflite(model, tmp_path / "m.tflite", step=False)
+    body = next(ops for ops in subgraphs(path) if "TANH" in ops)
+    assert body.count("FULLY_CONNECTED") == body.count("GATHER") == 1
+    assert body.count("DYNAMIC_UPDATE_SLICE") == 1
+    # Of h U the mean square alone; of c the mean and the square.
+    assert body.count("MEAN") == 1 + 2
+    # Whatever depends on the run's shapes has TFLite plan the rest of the step at every step.
+    assert not {"SHAPE", "TRANSPOSE", "BATCH_MATMUL", "SCATTER_ND", "BROADCAST_TO"} & set(body)
+
+
+def test_a_loop_for_the_last_output_writes_no_sequence(tmp_path):
+    inputs = keras.Input((None, 3))
+    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
+    graphs = subgraphs(export_tflite(model, tmp_path / "m.tflite", step=False))
+    assert not any("DYNAMIC_UPDATE_SLICE" in ops for ops in graphs)
+    assert sum(ops.count("WHILE") for ops in graphs) == 1
+
+
+def subgraphs(path):
+    """The operations of each subgraph, in their order."""
+    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    codes = [names[max(c.builtinCode, c.deprecatedBuiltinCode)] for c in model.operatorCodes]
+    return [[codes[op.opcodeIndex] for op in graph.operators or ()] for graph in model.subgraphs]
+
+
+@pytest.fixture(scope="module")
+def wide():
+    inputs = keras.Input((None, 40), name="x")
+    hidden = keras.layers.Dense(64, activation="tanh")(inputs)
+    return keras.Model(inputs, keras.layers.Dense(40, name="y")(hidden))
+
+
+@pytest.fixture(scope="module")
+def plain(wide, tmp_path_factory):
+    return export_tflite(wide, tmp_path_factory.mktemp("plain") / "plain.tflite")
+
+
+@pytest.mark.parametrize(("quantize", "share"), [("float16", 0.65), ("dynamic", 0.5)])
+def test_quantised_files_are_smaller_and_near(tmp_path, wide, plain, quantize, share):
+    path = export_tflite(wide, tmp_path / "small.tflite", quantize=quantize)
+    assert path.stat().st_size < share * plain.stat().st_size
+    data = {"x": np.random.default_rng(0).normal(size=(2, 3, 40))}
+    with TFLiteRunner(path) as run:
+        models.assert_same(run(data), KerasRunner(wide)(data), atol=0.05)
+
+
+class OwnLoop(keras.layers.LSTM):
+    """Overrides the loop of Keras' layer."""
+
+    def inner_loop(self, *args, **kwargs):
+        return super().inner_loop(*args, **kwargs)
+
+
+def own_loops(time):
+    """Two layers with loops of their own, one in a nested model."""
+    inputs = keras.Input((time, 3), name="x")
+    nested = [keras.Input((time, 3)), OwnLoop(3, return_sequences=True, name="frames")]
+    return keras.Model(inputs, OwnLoop(2, name="frames_1")(keras.Sequential(nested)(inputs)))
+
+
+def test_a_loop_of_the_users_own_is_refused_with_op_and_layers_and_leaves_nothing(tmp_path):
+    message = r'TensorListReserve in layer "frames" .*, layer "frames_1" .* a fixed batch'
+    with pytest.raises(UnsupportedOpError, match=message):
+        export_tflite(own_loops(None), tmp_path / "new" / "model.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static(tmp_path):
+    model = own_loops(4)
+    with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
+        for batch in (1, 5):
+            data = {"x": np.random.default_rng(batch).normal(size=(batch, 4, 3))}
+            models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_a_convolutional_lstm_runs_at_any_batch_and_length(tmp_path):
+    inputs = keras.Input((None, 6, 1), name="x")
+    frames = keras.layers.ConvLSTM1D(2, 3, padding="same", return_sequences=True)
+    model = keras.Model(inputs, frames(inputs))
+    with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
+        for batch, time in ((1, 5), (3, 2)):
+            data = {"x": np.random.default_rng(batch).normal(size=(batch, time, 6, 1))}
+            models.assert_same(run(data), KerasRunner(model)(data))
+
+
+def test_the_folder_may_have_a_name_that_tensorflow_reads_as_a_pattern(tmp_path):
+    assert export_tflite(models.dense(), tmp_path / "run[1]" / "m.tflite").is_file()
+
+
+def test_an_op_that_tflite_lacks_is_refused_with_its_layer(tmp_path):
+    model = models.with_function(lambda x: tf.linalg.det(x[:, :1, :, None] * tf.eye(3)))
+    with pytest.raises(UnsupportedOpError, match=r'MatrixDeterminant in layer "odd" \(Lambda\)'):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
+def test_an_op_that_the_converter_makes_of_others_is_refused_with_its_origin_and_layer(tmp_path):
+    """It makes Relu6 of integers clipped to 0 and 6, which TFLite computes for real numbers."""
+    model = models.with_function(
+        lambda x: tf.cast(tf.clip_by_value(tf.cast(x, "int32"), 0, 6), "float32") - x
+    )
+    message = r'Relu6 \(made of Maximum and Minimum\) in layer "odd" \(Lambda\)'
+    with pytest.raises(UnsupportedOpError, match=message):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
+def test_a_layer_that_needs_more_steps_than_the_shortest_trial_is_exported(tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras.layers.Conv1D(2, 20)(inputs))
+    assert export_tflite(model, tmp_path / "model.tflite").is_file()
+
+
+def test_a_file_that_runs_at_no_other_shape_is_not_written(tmp_path):
+    # TFLite's RFFT takes powers of two only: it converts, and fails when it runs.
+    model = models.with_function(lambda x: tf.abs(tf.signal.rfft(x)))
+    with pytest.raises(RunnerError, match=r"IsPowerOfTwo|RFFT"):
+        export_tflite(model, tmp_path / "model.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_differs_from_the_model_is_refused(wide, plain):
+    keras.utils.set_random_seed(1)
+    other = keras.models.clone_model(wide)  # new weights
+    with pytest.raises(
+        VerificationError, match=r"TFLite gives something else .* output 'y' differs by up to"
+    ):
+        verify.verify_file(plain, make_reference(other))
+
+
+def test_a_file_with_an_output_missing_is_refused(wide, plain):
+    hidden = wide.layers[1].output
+    other = keras.Model(wide.input, [wide.output, hidden])
+    with pytest.raises(VerificationError, match="missing output"):
+        verify.verify_file(plain, make_reference(other))
+
+
+def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatch):
+    script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    (tmp_path / "tflite").mkdir()
+    (tmp_path / "tflite" / "convert_tflite.py").write_text(script)
+    monkeypatch.setattr(worker_process, "FORMATS", tmp_path)
+    with pytest.raises(ConversionError, match=r"conversion to TFLite: .* killed by SIGSEGV"):
+        export_tflite(models.dense(), tmp_path / "out" / "model.tflite")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(model, converter, request):
+        pathlib.Path(request["path"]).touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tflite, "_convert", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        export_tflite(models.dense(), tmp_path / "new" / "model.tflite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_is_refused_and_kept(tmp_path):
+    (tmp_path / "model.tflite").write_text("theirs")
+    with pytest.raises(FileExistsError, match="choose another name"):
+        export_tflite(models.dense(), tmp_path / "model.tflite")
+    assert (tmp_path / "model.tflite").read_text() == "theirs"
+    path = export_tflite(models.dense(), tmp_path / "model.tflite", overwrite=True)
+    assert path.read_bytes()[4:8] == b"TFL3"
+
+
+@pytest.mark.parametrize("quantize", ["int4", True, ""])
+def test_an_unknown_quantisation_is_refused(tmp_path, quantize):
+    with pytest.raises(ValueError, match=r"quantize must be None, .* received"):
+        export_tflite(models.dense(), tmp_path / "model.tflite", quantize=quantize)
+
+
+def test_another_file_ending_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r'must end in ".tflite"; received .*model.tf$'):
+        export_tflite(models.dense(), tmp_path / "model.tf")
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"])
+def test_half_precision_is_refused_with_the_layer_and_the_remedy(tmp_path, policy):
+    with pytest.raises(ValueError, match=r'layer "y" \(Dense\) computes in .*float16.* float32'):
+        export_tflite(models.dense(dtype=policy), tmp_path / "model.tflite")
+
+
+def test_a_model_in_float64_is_refused_with_the_remedy(tmp_path):
+    inputs = keras.Input((None, 3), dtype="float64")
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2, dtype="float64")(inputs))
+    with pytest.raises(UnsupportedOpError, match=r"float64: build it under the float32 policy"):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
+@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
+def test_a_model_that_keras_quantized_is_refused_with_the_remedy(tmp_path):
+    model = models.dense()
+    model.quantize("int8")
+    with pytest.raises(ConversionError, match=r'layer "y" computes in int8 since model.quantize'):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
+def test_text_is_refused(tmp_path):
+    inputs = keras.Input((), name="words", dtype="string")
+    model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
+    with pytest.raises(ValueError, match='input "words" takes text'):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
+def test_a_stateful_layer_is_refused(tmp_path):
+    inputs = keras.Input(batch_shape=(2, 5, 3))
+    model = keras.Model(inputs, keras.layers.LSTM(2, stateful=True)(inputs))
+    with pytest.raises(ValueError, match="is stateful"):
+        export_tflite(model, tmp_path / "model.tflite")
+
+
+def test_without_litert_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'pip install "\.\[tflite\]"'):
+        export_tflite(models.dense(), tmp_path / "model.tflite")
+
+
+def test_the_file_can_be_read_as_the_umask_says(plain, tmp_path):
+    (tmp_path / "written").touch()
+    assert os.stat(plain).st_mode == (tmp_path / "written").stat().st_mode

@@ -1,0 +1,108 @@
+"""TensorFlow Lite Micro: the step of a recurrence, against Keras, row by row."""
+
+import importlib.util
+
+import flatbuffers
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from keras_norm.export import RunnerError, Step
+from keras_norm.export.formats.tflite.tflite_file import tflite_runner
+from keras_norm.export.formats.tflite.tflite_runner import MicroRunner
+from tests.export import models
+
+pytest.importorskip("tflite_micro")
+
+
+@pytest.fixture(scope="module")
+def micro(step_alone):
+    with MicroRunner(step_alone[1], "step") as run:
+        yield run
+
+
+def test_a_timestep_is_that_of_keras(step_alone, micro):
+    step = Step(step_alone[0])
+    x = np.random.default_rng(0).normal(size=(1, 3)).astype("float32")
+    arguments = {"x": x} | step.initial_states(1)
+    models.assert_same(micro(arguments), step.joined(arguments))
+
+
+def test_streams_run_one_after_another_in_the_worker(step_alone, micro):
+    model, _ = step_alone
+    x = np.random.default_rng(1).normal(size=(2, 50, 3)).astype("float32")
+    hidden, y = model.predict(x, verbose=0)
+    models.assert_same(Step(model).over_time(micro, {"x": x}), {"hidden": hidden, "y": y})
+    assert micro.seconds() > 0
+
+
+def test_the_arena_is_a_power_of_two_that_suffices(micro):
+    assert micro.arena in (2**12, 2**13, 2**14)
+
+
+def test_the_time_limit_holds_in_every_arena_that_is_tried(step_alone):
+    with MicroRunner(step_alone[1], "step", timeout=70.0) as run:
+        assert run.arena > tflite_runner.SMALLEST, "no second worker was started"
+        assert run.worker.timeout == 70.0
+
+
+def test_what_no_arena_cures_is_tried_once(step_alone, monkeypatch):
+    tried = []
+
+    def fail(self, request):
+        tried.append(request["arena"])
+        raise RunnerError("m.tflite: no answer within 300 s")
+
+    monkeypatch.setattr(MicroRunner, "_load_file", fail)
+    with pytest.raises(RunnerError, match="no answer within 300 s"):
+        MicroRunner(step_alone[1], "step")
+    assert len(tried) == 1
+
+
+def file_of(operation):
+    """A TFLite file whose step is one operation without options."""
+    model, graph, entry = schema.ModelT(), schema.SubGraphT(), schema.SignatureDefT()
+    code, operator = schema.OperatorCodeT(), schema.OperatorT()
+    code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, operation)
+    operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0], [1]
+    graph.inputs, graph.outputs, graph.operators, graph.tensors = [0], [1], [operator], []
+    for name in ("x", "y"):
+        tensor, end = schema.TensorT(), schema.TensorMapT()
+        tensor.shape, tensor.name, end.name, end.tensorIndex = (
+            [1, 2],
+            name,
+            name,
+            len(graph.tensors),
+        )
+        graph.tensors.append(tensor)
+        setattr(entry, "inputs" if name == "x" else "outputs", [end])
+    entry.signatureKey, entry.subgraphIndex = "step", 0
+    model.version, model.subgraphs, model.buffers = 3, [graph], [schema.BufferT()]
+    model.operatorCodes, model.signatureDefs = [code], [entry]
+    builder = flatbuffers.Builder(0)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_an_operation_that_it_lacks_is_named(tmp_path):
+    (tmp_path / "m.tflite").write_bytes(file_of("TOPK_V2"))
+    with pytest.raises(RunnerError, match=r"m\.tflite: it has no operation TOPK_V2"):
+        MicroRunner(tmp_path / "m.tflite", "step")
+
+
+def test_a_model_too_large_for_any_arena_says_so(step_alone, monkeypatch):
+    monkeypatch.setattr(tflite_runner, "SMALLEST", 256)
+    monkeypatch.setattr(tflite_runner, "LARGEST", 256)
+    with pytest.raises(RunnerError, match=r"runs in no arena of up to 256 bytes: "):
+        MicroRunner(step_alone[1], "step")
+
+
+def test_another_signature_than_the_main_graph_s_is_refused(step_alone):
+    with pytest.raises(RunnerError, match="no signature serving_default in its main graph"):
+        MicroRunner(step_alone[1])
+
+
+def test_without_the_package_it_says_how_to_install_it(step_alone, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"\[micro\]"):
+        MicroRunner(step_alone[1], "step")

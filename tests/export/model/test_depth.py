@@ -1,0 +1,171 @@
+"""How many layers and timesteps values pass through."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export.model import depth
+from keras_norm.export.model.depth import layers_in_series, timesteps_of
+
+
+def stack(*layers):
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+def test_layers_without_weights_add_no_depth():
+    dense, norm = keras.layers.Dense(4), keras_norm.LayerNormalization()
+    assert layers_in_series(stack(dense, keras.layers.Dropout(0.5), norm)) == 2
+
+
+def test_the_longest_way_through_branches_counts():
+    inputs = keras.Input((3,))
+    long = keras.layers.Dense(3)(keras.layers.Dense(3)(inputs))
+    outputs = keras.layers.Dense(3)(keras.layers.Add()([long, keras.layers.Dense(3)(inputs)]))
+    assert layers_in_series(keras.Model(inputs, outputs)) == 3
+
+
+def test_a_nested_model_counts_as_its_layers():
+    inner = stack(keras.layers.Dense(3), keras.layers.Dense(3))
+    assert layers_in_series(stack(inner, keras.layers.Dense(2))) == 3
+
+
+def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
+    x = inputs = keras.Input((1,))
+    scale = keras.layers.Rescaling(1.0)
+    for _ in range(600):
+        x = scale(x)
+    model = keras.Model(inputs, keras.layers.Dense(1)(x))
+    assert layers_in_series(model) == 1
+
+
+def inputs_of(**lengths):
+    return {name: np.zeros((2, length, 3)) for name, length in lengths.items()}
+
+
+@pytest.mark.parametrize(
+    ("layer", "timesteps"),
+    [
+        (keras.layers.Bidirectional(keras.layers.SimpleRNN(2)), 9),
+        (stack(keras_norm.LayerNormGRU(2)), 9),
+        (keras.layers.Dense(2), 1),
+    ],
+    ids=["in a wrapper", "in a model", "none"],
+)
+def test_timesteps_count_where_a_layer_is_recurrent(layer, timesteps):
+    assert max(map(timesteps_of(stack(layer)), [inputs_of(x=4), inputs_of(x=9)])) == timesteps
+
+
+def test_features_are_no_timesteps():
+    words, features = keras.Input((None, 3), name="words"), keras.Input((50,), name="features")
+    joined = keras.layers.Concatenate()([keras_norm.LayerNormLSTM(2)(words), features])
+    model = keras.Model([words, features], keras.layers.Dense(2)(keras.ops.tanh(joined)))
+    cases = [{"words": np.zeros((2, 7, 3)), "features": np.zeros((2, 50))}]
+    assert max(map(timesteps_of(model), cases)) == 7
+
+
+def test_timesteps_that_the_model_fixes_are_its_own():
+    pixels = keras.Input((784,), name="pixels")
+    rows = keras.layers.Reshape((28, 28))(pixels)
+    model = keras.Model(pixels, keras.layers.SimpleRNN(2)(rows))
+    assert max(map(timesteps_of(model), [{"pixels": np.zeros((2, 784))}])) == 28
+
+
+def test_timesteps_that_no_input_has_are_one():
+    tokens = keras.layers.TextVectorization(vocabulary=["a", "b"])
+    text = keras.Input((), dtype="string", name="text")
+    words = keras.layers.Embedding(5, 3)(tokens(text))
+    model = keras.Model(text, keras.layers.SimpleRNN(2)(words))
+    assert max(map(timesteps_of(model), [{"text": np.array(["a b", "b"], object)}])) == 1
+
+
+@pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])
+def test_rows_that_are_read_one_by_one_are_no_timesteps(time):
+    rows = keras.layers.TimeDistributed(keras.layers.SimpleRNN(2))
+    model = keras.Sequential([keras.Input((time, 4, 3), name="x"), rows])
+    assert max(map(timesteps_of(model), [{"x": np.zeros((2, 6, 4, 3))}])) == 4
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Encoder(keras.layers.Layer):
+    """A convolution and a recurrence, built inside."""
+
+    def build(self, shape):
+        self.convolved = keras.layers.Conv1D(4, 8, strides=4)
+        self.recurrent = keras.layers.GRU(4, return_sequences=True, return_state=True)
+        self.convolved.build(shape)
+        self.recurrent.build((None, None, 4))
+
+    def call(self, x):
+        y, state = self.recurrent(self.convolved(x))
+        return y + state[:, None]
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Voiced(keras.layers.Layer):
+    """Keeps the timesteps that are not zero, of which the shapes do not tell the number."""
+
+    def call(self, x):
+        kept = tf.boolean_mask(x, tf.reduce_any(x != 0, axis=(0, 2)), axis=1)
+        return tf.ensure_shape(kept, (None, None, 3))
+
+
+LSTM = keras.layers.LSTM(2, return_sequences=True)
+
+
+@pytest.mark.parametrize(
+    ("layers", "timesteps"),
+    [
+        ([keras.layers.Conv1D(4, 512, strides=256), LSTM], 95),
+        ([keras.layers.Conv1D(4, 512, strides=256, padding="same"), LSTM], 96),
+        ([keras.layers.MaxPooling1D(8), keras.layers.Bidirectional(LSTM)], 3_072),
+        ([keras.layers.UpSampling1D(2), LSTM], 49_152),
+        ([keras.layers.ZeroPadding1D(10), LSTM], 24_596),
+        ([keras.layers.Conv1D(3, 4, strides=4), stack(keras_norm.LayerNormLSTM(2))], 6_144),
+        ([LSTM, keras.layers.MaxPooling1D(2), keras.layers.GRU(2)], 24_576),
+        ([Encoder()], 6_143),
+        ([keras.layers.TimeDistributed(keras.layers.Dense(2)), LSTM], 24_576),
+        ([Voiced(), LSTM], 24_576),
+    ],
+    ids=[
+        "strides",
+        "same padding",
+        "pooling",
+        "upsampling",
+        "padding",
+        "nested",
+        "two recurrences",
+        "custom layer",
+        "time distributed",
+        "unknown",
+    ],
+)
+def test_timesteps_are_those_that_the_recurrence_runs(layers, timesteps):
+    model = stack(*(layer.__class__.from_config(layer.get_config()) for layer in layers))
+    assert timesteps_of(model)(inputs_of(x=24_576)) == timesteps
+
+
+def test_a_length_that_the_model_refuses_counts_as_it_is():
+    model = stack(keras.layers.Conv1D(4, 512), keras.layers.SimpleRNN(2))
+    assert timesteps_of(model)(inputs_of(x=100)) == 100
+
+
+def test_to_count_timesteps_changes_no_layer():
+    layer = keras.layers.SimpleRNN(2)
+    model = stack(layer)
+    layer.call = own = layer.call  # as a user may assign one
+    x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
+    before = model(x)
+    assert timesteps_of(model)(inputs_of(x=5)) == 5
+    assert vars(layer)["call"] is own
+    np.testing.assert_array_equal(model(x), before)
+
+
+def test_many_lengths_are_not_traced_one_by_one(monkeypatch):
+    calls = []
+    traced = depth.call
+    monkeypatch.setattr(depth, "call", lambda *given: calls.append(1) or traced(*given))
+    timesteps = timesteps_of(stack(keras.layers.SimpleRNN(2)))
+    assert max(timesteps(inputs_of(x=length)) for length in [60, *range(1, 50), 70]) == 70
+    assert len(calls) == depth.TRACED + 1

@@ -1,0 +1,402 @@
+"""Keras' layers are exported in a form that every format runs, and compute the same."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.export import (
+    Step,
+    check,
+    export_onnx,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.layer_replacement import portable_layers
+from tests.export import models
+
+
+def draw(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+def randomized(model):
+    rng = np.random.default_rng(1)
+    model.set_weights([rng.normal(0, 0.3, w.shape).astype(w.dtype) for w in model.get_weights()])
+    return model
+
+
+def sequential(*layers, shape=(None, 3)):
+    return randomized(keras.Sequential([keras.Input(shape, name="x"), *layers]))
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Decay(keras.layers.Layer):
+    """A cell of a user's own, whose output is none of its states."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.state_size, self.output_size = units, units, 2
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1], self.units))
+
+    def call(self, x, states):
+        h = 0.5 * states[0] + keras.ops.matmul(x, self.w)
+        return h[:, :2], [h]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+def lstm(**options):
+    return keras.layers.LSTM(4, return_sequences=True, **options)
+
+
+LAYERS = {
+    "LSTM": lstm,
+    "LSTM without bias, hard": lambda: lstm(use_bias=False, recurrent_activation="hard_sigmoid"),
+    "GRU": lambda: keras.layers.GRU(4, return_sequences=True),
+    "GRU, reset before": lambda: keras.layers.GRU(4, return_sequences=True, reset_after=False),
+    "SimpleRNN backward": lambda: keras.layers.SimpleRNN(
+        4, return_sequences=True, go_backwards=True
+    ),
+    "Bidirectional": lambda: keras.layers.Bidirectional(keras.layers.GRU(4, dropout=0.3)),
+    "RNN": lambda: keras.layers.RNN(keras.layers.LSTMCell(4), go_backwards=True),
+    "stacked cells": lambda: keras.layers.RNN(
+        [keras.layers.LSTMCell(4), keras.layers.GRUCell(3)], return_sequences=True
+    ),
+    "cell of ours": lambda: keras.layers.RNN(keras_norm.BatchNormSimpleRNNCell(4, 3)),
+    "cell of the user's": lambda: keras.layers.RNN(Decay(4), return_sequences=True),
+    "zero output": lambda: keras.layers.RNN(
+        Decay(4), return_sequences=True, zero_output_for_mask=True
+    ),
+    "unrolled": lambda: keras.layers.RNN(keras.layers.GRUCell(3), unroll=True),
+}
+
+
+def masked(layer):
+    x = keras.Input((5 if getattr(layer, "unroll", False) else None, 3), name="x")
+    return randomized(keras.Model(x, layer(keras.layers.Masking()(x))))
+
+
+def graph_of(model, **options):
+    """The operations of a model as it is exported, and the function."""
+    with portable_layers(model, **options):
+        function = tf.function(model, autograph=False).get_concrete_function(
+            tf.TensorSpec(model.inputs[0].shape, model.inputs[0].dtype)
+        )
+    return {op.type for op in function.graph.get_operations()}, function
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_a_portable_layer_computes_the_same_under_a_mask(make):
+    model = masked(make())
+    x = draw(4, 5, 3)
+    x[0, :2], x[1, 3:], x[2, 2], x[3] = 0, 0, 0, 0
+    expected = model(x)
+    with portable_layers(model):
+        np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_no_loop_of_keras_runs(make, monkeypatch):
+    model = masked(make())
+
+    def keras_loop(*args, **kwargs):
+        raise AssertionError
+
+    for cls in (keras.layers.RNN, keras.layers.LSTM, keras.layers.GRU):
+        if "inner_loop" in vars(cls):
+            monkeypatch.setattr(cls, "inner_loop", keras_loop)
+    keras_loop.__module__ = "keras.layers"
+    with portable_layers(model):
+        model(draw(4, 5, 3))
+
+
+def test_layers_of_nested_models_are_portable_too():
+    inner = sequential(lstm(), keras.layers.GRU(2, return_sequences=True))
+    model = sequential(inner, lstm())
+    expected = model(draw(2, 5, 3))
+    _, function = graph_of(model)
+    np.testing.assert_allclose(function(draw(2, 5, 3)), expected, rtol=1e-5, atol=1e-6)
+
+
+def encoder_and_decoder():
+    """As in a translator: the states of one layer are those that another starts from."""
+    source, target = (keras.Input((None, 3), name=name) for name in ("source", "target"))
+    _, *states = keras.layers.LSTM(4, return_state=True, name="encoder")(source)
+    path, h, c = keras.layers.LSTM(4, return_sequences=True, return_state=True, name="decoder")(
+        target, initial_state=states
+    )
+    return randomized(keras.Model([source, target], {"path": path, "h": h, "c": c}))
+
+
+def test_the_model_is_not_changed():
+    model = encoder_and_decoder()
+    nodes = [len(layer._inbound_nodes) for layer in model.layers]
+    attributes = [set(vars(layer)) for layer in model.layers]
+    with portable_layers(model):
+        pass
+    assert [len(layer._inbound_nodes) for layer in model.layers] == nodes
+    assert [set(vars(layer)) for layer in model.layers] == attributes
+
+
+class Mine(keras.layers.LSTM):
+    """Inherits the loop, and doubles what comes out of it."""
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return 2.0 * super().call(sequences, initial_state, mask, training)
+
+
+class OwnLoop(keras.layers.LSTM):
+    """Overrides the loop."""
+
+    def inner_loop(self, *args, **kwargs):
+        last, outputs, states = super().inner_loop(*args, **kwargs)
+        return 2.0 * last, 2.0 * outputs, states
+
+
+@pytest.mark.parametrize("cls", [Mine, OwnLoop])
+@pytest.mark.parametrize("time", [None, 5])
+def test_a_subclass_computes_the_same(cls, time):
+    model = sequential(cls(2), shape=(time, 3))
+    expected = model(draw(2, 5, 3))
+    _, function = graph_of(model)
+    np.testing.assert_allclose(function(draw(2, 5, 3)), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static():
+    operations, _ = graph_of(sequential(OwnLoop(2), shape=(5, 3)))
+    assert operations.isdisjoint({"While", "StatelessWhile"})
+    operations, _ = graph_of(sequential(OwnLoop(2)))
+    assert operations & {"While", "StatelessWhile"}
+
+
+class Minimal(keras.layers.Layer):
+    """The cell of Keras' documentation, which names no output size."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = self.state_size = units
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1], self.units))
+        self.u = self.add_weight(shape=(self.units, self.units))
+
+    def call(self, x, states):
+        h = keras.ops.tanh(keras.ops.matmul(x, self.w) + keras.ops.matmul(states[0], self.u))
+        return h, [h]
+
+
+def test_texts_and_their_vocabulary(tmp_path):
+    vectorizer = keras.layers.TextVectorization(output_sequence_length=4)
+    vectorizer.adapt(["the cat sat", "a cat ran", "the dog"])
+    model = keras.Sequential(
+        [
+            keras.Input((), dtype="string", name="text"),
+            vectorizer,
+            keras.layers.Embedding(10, 3, mask_zero=True),
+            keras.layers.SimpleRNN(4, name="rnn"),
+        ]
+    )
+    texts = np.array(["the cat", "a dog sat"], object)
+    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model", step=False))
+    answer = served.signatures["serving_default"](text=tf.constant(texts))
+    models.assert_same(answer, {"rnn": np.array(model(tf.constant(texts)))})
+
+
+# Models that cannot be rebuilt from their configuration -------------------------------------------
+
+
+class Unsaid(keras.layers.Layer):
+    """Keeps what its configuration does not say."""
+
+    factor = 1.0
+
+    def call(self, x):
+        return self.factor * x
+
+
+def with_an_attribute():
+    unsaid = Unsaid()
+    unsaid.factor = 3.0
+    return sequential(unsaid, keras.layers.GRU(2))
+
+
+OFFSET = tf.constant(0.5)
+
+
+def with_a_lambda():
+    log = keras.layers.Lambda(lambda z: tf.math.log(z * z + OFFSET), output_shape=(None, 3))
+    return sequential(log, keras.layers.LSTM(4))
+
+
+class Holder(keras.layers.Layer):
+    """Holds an LSTM, and no configuration that tells of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = lstm()
+
+    def build(self, shape):
+        self.lstm.build(shape)
+
+    def call(self, x):
+        return self.lstm(x)
+
+
+UNREBUILT = {
+    "attribute": with_an_attribute,
+    "Lambda": with_a_lambda,
+    "layer in a layer": lambda: sequential(Holder(), shape=(6, 3)),
+    "function of TensorFlow": lambda: sequential(
+        keras.layers.LSTM(4), keras.layers.Dense(2, activation=tf.nn.softmax), shape=(6, 3)
+    ),
+    "Lambda without a shape": lambda: sequential(
+        keras.layers.Lambda(lambda z: 2.0 * z), keras.layers.LSTM(4), shape=(6, 3)
+    ),
+    "minimal cell": lambda: sequential(keras.layers.RNN(Minimal(4))),
+}
+
+
+@pytest.mark.parametrize("make", UNREBUILT.values(), ids=UNREBUILT)
+def test_a_model_that_cannot_be_rebuilt_is_exported(make, tmp_path):
+    model = make()
+    path = export_tflite(model, tmp_path / "model.tflite", step=False)
+    with open_runner(path) as run:
+        for batch in (1, 5):
+            x = {"x": draw(batch, 6, 3)}
+            models.assert_same(run(x), KerasRunner(model)(x))
+
+
+# Exports ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A layer that becomes one of ours and one that keeps its cell, masked, and their two files."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    x = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
+    x = keras.layers.RNN(Decay(4), return_sequences=True, zero_output_for_mask=True)(x)
+    x, h = keras.layers.SimpleRNN(3, return_sequences=True, return_state=True)(x)
+    model = randomized(keras.Model(ids, {"y": x, "last": h}))
+    folder = tmp_path_factory.mktemp("both")
+    files = (
+        export_saved_model(model, folder / "m", step=True),
+        export_tflite(model, folder / "m.tflite", step=True),
+    )
+    return model, files
+
+
+def padded_ids(batch, time):
+    ids = np.random.default_rng(time).integers(1, 7, (batch, time)).astype("int32")
+    ids[:, time // 2 + 1 :] = 0
+    return {"ids": ids}
+
+
+def test_both_formats_run_at_any_batch_and_length(both):
+    model, files = both
+    keras_run = KerasRunner(model)
+    for file in files:
+        with open_runner(file) as run:
+            for batch, time in itertools.product((1, 17), (1, 11)):
+                models.assert_same(run(padded_ids(batch, time)), keras_run(padded_ids(batch, time)))
+
+
+def test_both_formats_have_the_step(both):
+    model, files = both
+    expected, step = KerasRunner(model)(padded_ids(2, 6)), Step(model)
+    for file in files:
+        with open_runner(file, signature_name="step") as run:
+            models.assert_same(step.over_time(run, padded_ids(2, 6)), expected)
+
+
+def test_further_signatures_read_the_users_own_layers(tmp_path):
+    model = sequential(keras.layers.SimpleRNN(4, return_sequences=True), keras.layers.Dense(2))
+
+    def hidden(inputs):
+        return {"h": model.layers[0](inputs["x"])}
+
+    path = export_saved_model(model, tmp_path / "m", signatures={"hidden": hidden}, step=False)
+    x = draw(2, 5, 3)
+    with open_runner(path, signature_name="hidden") as run:
+        models.assert_same(run({"x": x}), {"h": np.array(model.layers[0](x))})
+
+
+# Operations of one device -----------------------------------------------------------------------
+
+
+def test_a_file_for_gpus_alone_fails_whoever_wrote_it(tmp_path):
+    """What Keras writes where an LSTM was trained on a GPU."""
+
+    class OnGPU(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, None, 3], tf.float32, name="x")])
+        def serve(self, x):
+            zeros = tf.zeros([1, tf.shape(x)[1], 4])
+            options = {"rnn_mode": "lstm", "is_training": False}
+            y = tf.raw_ops.CudnnRNNV3(
+                input=x,
+                input_h=zeros,
+                input_c=zeros,
+                params=tf.zeros([200]),
+                sequence_lengths=tf.fill([tf.shape(x)[0]], 5),
+                **options,
+            )
+            return {"lstm": y.output}
+
+    module = OnGPU()
+    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.serve)
+    report = check(sequential(lstm(name="lstm")), [tmp_path / "m"], draw(4, 5, 3))
+    assert not report
+    assert any("CudnnRNNV3" in str(failure) for failure in report.failures)
+
+
+def test_a_lookup_of_an_embedding_is_one_operation():
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    embedded = keras.layers.Embedding(9, 4, mask_zero=True, name="table")(ids)
+    model = randomized(keras.Model(ids, embedded))
+    data = np.random.default_rng(0).integers(0, 9, (3, 5)).astype("int32")
+    expected = model(data)
+    operations, function = graph_of(model, one_lookup=True)
+    assert not operations & {"Less", "Select", "SelectV2"}
+    np.testing.assert_array_equal(function(data), expected)
+
+
+# TimeDistributed over a dynamic time ------------------------------------------------------------
+
+
+def framed():
+    """A layer on each frame, a mask, and a recurrence behind it."""
+    inputs = keras.Input((None, 4, 2), name="x")
+    frames = keras.layers.TimeDistributed(keras.layers.Conv1D(3, 2), name="each")(inputs)
+    rows = keras.layers.TimeDistributed(keras.layers.Flatten())(frames)
+    return randomized(keras.Model(inputs, keras.layers.LSTM(3, return_sequences=True)(rows)))
+
+
+@pytest.mark.parametrize(
+    ("export", "name"),
+    [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
+    ids=["SavedModel", "TFLite", "ONNX"],
+)
+def test_time_distributed_is_right_at_batch_sizes_other_than_the_length(export, name, tmp_path):
+    model = framed()
+    with open_runner(export(model, tmp_path / name)) as run:
+        for batch, time in ((1, 5), (2, 1), (7, 3)):
+            x = draw(batch, time, 4, 2)
+            expected = np.array(model(x))  # eager: Keras' graph runs as many timesteps as samples
+            (actual,) = run({"x": x}).values()
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_with_time_distributed_passes_the_check(tmp_path):
+    model = framed()
+    path = export_saved_model(model, tmp_path / "m")
+    assert SavedModelFile(path).signatures == ["serving_default", "step"]
+    assert check(model, [path], draw(8, 5, 4, 2))

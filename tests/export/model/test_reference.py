@@ -1,0 +1,98 @@
+"""What exporters hold files to: the same as `check` does."""
+
+import logging
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import VerificationError, check, export_saved_model, export_tflite
+from keras_norm.export.model.reference import make_reference
+from keras_norm_verify import verify
+from tests.export import models
+
+
+def chaotic():
+    """A recurrence that makes more of whatever differs, at every step."""
+    layer = keras.layers.SimpleRNN(64, return_sequences=True, name="wild")
+    model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
+    kernel, recurrent, bias = layer.get_weights()
+    layer.set_weights([kernel, 4.0 * recurrent, bias])
+    return model
+
+
+@pytest.mark.parametrize("length", [6, 300])
+def test_the_tolerance_is_the_one_of_check(length, tmp_path):
+    model = models.recurrent()
+    x = np.random.default_rng(0).normal(size=(3, length, 3)).astype("float32")
+    own = make_reference(model, x).tolerance(1)
+    path = export_saved_model(model, tmp_path / "saved")
+    for output in check(model, path, x, lengths=[length]).artifacts[0].outputs:
+        (allowed, *_) = output.comparisons
+        assert (own.rtol, own.atol[output.output]) == (allowed.rtol, pytest.approx(allowed.atol))
+
+
+def off_by(reference, share):
+    """Something that is as far off as this share of the answers' size, in every value."""
+    rng = np.random.default_rng(1)
+    return {
+        name: y + share * np.abs(y).max() * rng.choice([-1.0, 1.0], y.shape)
+        for name, y in reference.cases[1][1].items()
+    }
+
+
+@pytest.fixture(scope="module")
+def wild():
+    x = np.random.default_rng(0).normal(size=(3, 90, 3)).astype("float32")
+    return chaotic(), x
+
+
+def test_what_is_as_far_off_as_a_model_from_itself_in_float64_is_excused(wild, caplog):
+    reference = make_reference(*wild)
+    narrow = reference.tolerance(1).atol["wild"]
+    with caplog.at_level(logging.WARNING, "keras_norm.export"):
+        assert reference.wrong(1, off_by(reference, 0.04)) is None
+    assert "magnifies rounding: at batch 3, length 90 output 'wild'" in caplog.text
+    assert reference.tolerance(1).atol["wild"] > 0.04 > narrow
+    assert reference.tolerance(0).atol["wild"] == narrow
+
+
+def test_beyond_a_twentieth_nothing_is(wild, caplog):
+    reference = make_reference(*wild)
+    narrow = reference.tolerance(1).atol["wild"]
+    assert reference.wrong(1, off_by(reference, 0.06)).output == "wild"
+    assert reference.tolerance(1).atol["wild"] == narrow
+    assert not caplog.text
+
+
+def test_what_no_rounding_explains_is_wrong(caplog):
+    reference = make_reference(models.recurrent())
+    assert reference.wrong(1, off_by(reference, 1e-3)) is not None
+    assert not caplog.text
+
+
+def test_a_file_in_half_the_size_is_excused_nothing(wild):
+    reference = make_reference(*wild)
+    wide = reference.tolerance(1, "float16").atol["wild"]
+    assert reference.wrong(1, off_by(reference, 0.04), "float16") is not None
+    assert reference.wrong(1, off_by(reference, 0.04)) is None
+    assert reference.tolerance(1, "float16").atol["wild"] == wide
+
+
+@pytest.mark.parametrize("quantize", [None, "float16"])
+def test_exporters_write_a_chaotic_model_or_say_why_not(wild, quantize, tmp_path, caplog):
+    model, x = wild
+    path = tmp_path / "wild.tflite"
+    if quantize is None:
+        assert verify(export_tflite(model, path, samples=x[:, :20])) == []
+        assert verify(export_saved_model(model, tmp_path / "wild", samples=x[:, :20])) == []
+        assert "magnifies rounding" in caplog.text
+    else:
+        with pytest.raises(VerificationError, match="magnifies rounding, or"):
+            export_tflite(model, path, samples=x[:, :20], quantize=quantize)
+
+
+@pytest.mark.parametrize("quantize", ["dynamic", "int8", "int16x8"])
+def test_in_eight_bits_numbers_have_to_be_finite(quantize):
+    reference = make_reference(models.dense())
+    assert reference.tolerance(0, quantize).atol == {"y": np.inf}

@@ -1,0 +1,77 @@
+"""What float32 costs a model, measured by float64."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.rounding import rounding
+
+
+def stack(*layers):
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, return_sequences=True),
+        lambda: keras.layers.Bidirectional(keras.layers.SimpleRNN(4, return_sequences=True)),
+        lambda: keras.layers.Dense(4, dtype="mixed_float16"),
+    ],
+    ids=["BatchNormSimpleRNN", "Bidirectional", "mixed_float16"],
+)
+def test_the_floor_is_the_distance_from_float64(layer):
+    model = stack(layer(), keras.layers.Dense(2, dtype="float32", name="y"))
+    x = np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")
+    expected = KerasRunner(model)({"x": x})
+    floor = rounding(model, {"x": x}, expected)
+    share = floor["y"] / np.abs(expected["y"]).max()
+    half = any("16" in inner.compute_dtype for inner in model.layers)
+    assert (1e-5 < share < 1e-2) if half else (1e-9 < share < 1e-6)
+
+
+def test_a_floor_that_is_low_by_luck_is_found_by_moving_the_weights():
+    # Every sum is exact in float32, and the norm makes 0.4 of a difference of eight units in the
+    # last place: weights that were rounded otherwise would give something else.
+    dense = keras.layers.Dense(2, use_bias=False)
+    model = stack(dense, keras_norm.LayerNormalization(epsilon=1e-12, name="y"))
+    dense.set_weights([np.full((3, 2), [0.25, 0.25 + 2.0**-22], "float32")])
+    x = np.full((2, 4, 3), [1.0, 2.0, 1.0], "float32")
+    expected = KerasRunner(model)({"x": x})
+    d = 2.0**-20
+    np.testing.assert_allclose(expected["y"][..., 1], d / np.hypot(d, 2e-6), rtol=1e-6)
+    assert rounding(model, {"x": x}, expected)["y"] > 1e-3
+
+
+X = {"x": np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")}
+
+
+@keras.saving.register_keras_serializable()
+class Sampled(keras.layers.Layer):
+    """Draws noise at inference too."""
+
+    def call(self, x):
+        return x + keras.random.normal(keras.ops.shape(x), dtype=x.dtype)
+
+
+class Unsaid(keras.layers.Layer):
+    """Keeps what its config does not say."""
+
+    factor = 1.0
+
+    def call(self, x):
+        return self.factor * x
+
+
+def test_what_a_random_model_gives_is_no_rounding():
+    model = stack(Sampled())
+    assert rounding(model, X, KerasRunner(model)(X)) == {}
+
+
+def test_what_a_config_does_not_tell_is_no_rounding():
+    layer = Unsaid()
+    layer.factor = 3.0
+    model = stack(layer)
+    assert rounding(model, X, KerasRunner(model)(X)) == {}

@@ -1,0 +1,479 @@
+"""A model timestep by timestep: in Keras, from a SavedModel, from a TFLite file."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import (
+    RunnerError,
+    Step,
+    StreamingError,
+    check,
+    export_saved_model,
+    export_tflite,
+    open_runner,
+)
+from keras_norm.export.formats.saved_model.export_saved_model import write_saved_model
+from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.reference import make_reference
+from keras_norm.export.model.step_signature import find_step
+from tests.export import models
+from tests.rnn import kinds
+
+BATCH, TIME = 3, 6
+
+
+def randomized(model):
+    kinds.randomize(model)
+    kinds.randomize_statistics(model)
+    return model
+
+
+def stacked():
+    """Masked ids and masked features, two kinds of layer, an output with time and one without.
+
+    Both are masked: a merge of one mask and none has no mask.
+
+    Recurrences of one product, as every further one takes seconds more to trace.
+    """
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    features = keras.Input((None, 2), name="features")
+    x = keras.layers.Embedding(7, 2, mask_zero=True)(ids)
+    x = keras.layers.Add()([x, keras.layers.Masking()(features)])
+    x = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="lower")(x)
+    tags = keras.layers.Dense(2, name="tags")(x)
+    last = keras_norm.BatchNormSimpleRNN(3, max_timesteps=4, name="upper")(x)
+    return randomized(keras.Model([ids, features], [tags, keras.layers.Dense(1, name="y")(last)]))
+
+
+def stacked_data():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(1, 7, (BATCH, TIME)).astype("int32")
+    ids[0, 4:] = ids[1, :2] = ids[2, 2] = 0
+    features = rng.normal(size=(BATCH, TIME, 2)) * (ids > 0)[..., None]
+    return {"ids": ids, "features": features.astype("float32")}
+
+
+@pytest.fixture(scope="module")
+def streamed():
+    """The stacked model, of which nothing is changed."""
+    return stacked()
+
+
+@pytest.fixture(scope="module")
+def files(streamed, tmp_path_factory):
+    """Its two exports, of which it is not said that they have a step."""
+    folder = tmp_path_factory.mktemp("streamed")
+    return {
+        "saved_model": export_saved_model(streamed, folder / "m"),
+        "tflite": export_tflite(streamed, folder / "m.tflite"),
+    }
+
+
+@pytest.fixture(scope="module")
+def expected(streamed):
+    """What is to be found timestep by timestep."""
+    return expected_of(streamed, stacked_data())
+
+
+def one_layer(layer):
+    inputs = keras.Input((None, 3), name="x")
+    return randomized(keras.Model(inputs, layer(inputs)))
+
+
+def run_by_steps(step, run, data):
+    """Outputs of every timestep, by name, (batch, time, ...)."""
+    states = step.initial_states(BATCH)
+    answers = []
+    for t in range(TIME):
+        found = run({name: array[:, t] for name, array in data.items()} | states)
+        states = {name: found[name] for name in step.states}
+        answers.append(found)
+    return {n: np.stack([a[n] for a in answers], axis=1) for n in answers[0] if n not in states}
+
+
+def expected_of(model, data):
+    """What the model gives for the first 1, 2, ... timesteps, without time where it has none."""
+    run = KerasRunner(model)
+    whole = run(data)
+    prefixes = [run({n: a[:, :t] for n, a in data.items()}) for t in range(1, TIME + 1)]
+    step = Step(model)
+    return {
+        name: whole[name]
+        if name in step.sequence_outputs
+        else np.stack([prefix[name] for prefix in prefixes], axis=1)
+        for name in whole
+    }
+
+
+def test_a_stacked_masked_model_of_two_inputs(streamed, expected):
+    step = Step(streamed)
+    models.assert_same(run_by_steps(step, step.joined, stacked_data()), expected)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        keras_norm.LayerNormSimpleRNN(4, return_sequences=True),
+        keras_norm.NormLSTM(4, norm=keras_norm.RMSNormalization(), zero_output_for_mask=True),
+        keras_norm.BatchNormLSTM(4, max_timesteps=3, return_sequences=True),
+        keras.layers.LSTM(4, return_sequences=True),
+        keras.layers.GRU(4, reset_after=False),
+        keras.layers.RNN(keras_norm.BatchNormLSTMCell(4, max_timesteps=3), return_sequences=True),
+        keras.layers.RNN([keras.layers.LSTMCell(4), keras_norm.LayerNormGRUCell(2)]),
+    ],
+    ids=lambda layer: layer.name,
+)
+def test_every_kind_of_recurrent_layer(layer):
+    model = one_layer(layer)
+    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    step = Step(model)
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+def test_states_have_names():
+    layer = keras_norm.BatchNormLSTM(4, max_timesteps=3, name="lstm")
+    assert {n: (s.shape, s.dtype) for n, s in Step(one_layer(layer)).states.items()} == {
+        "lstm_h": ((None, 4), "float32"),
+        "lstm_c": ((None, 4), "float32"),
+        "lstm_steps": ((None, 2), "float32"),
+    }
+    assert list(Step(stacked()).states) == ["lower_h", "upper_h", "upper_steps"]
+    cells = [keras.layers.LSTMCell(4), keras.layers.GRUCell(2)]
+    step = Step(one_layer(keras.layers.RNN(cells, name="two")))
+    assert list(step.states) == ["two_state_0", "two_state_1", "two_state_2"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "states", "message"),
+    [
+        (2, None, "the step takes a dict of arrays by name, rnn_h; received NoneType"),
+        (None, 2, "the step takes a dict of arrays by name, x; received NoneType"),
+        (2, 3, "the inputs and states of a step have one batch size; received 2, 3"),
+    ],
+)
+def test_arguments_of_a_step_that_do_not_fit_are_refused(inputs, states, message):
+    step = Step(one_layer(keras_norm.LayerNormGRU(4, name="rnn")))
+    x = inputs and {"x": np.zeros((inputs, 3), "float32")}
+    with pytest.raises(ValueError, match=message):
+        step(x, states and step.initial_states(states))
+
+
+@pytest.mark.parametrize("batch", [-1, None, "a", 1.5])
+def test_initial_states_are_for_a_number_of_sequences(batch):
+    step = Step(one_layer(keras_norm.LayerNormGRU(4)))
+    with pytest.raises(ValueError, match="batch is a number of sequences; received"):
+        step.initial_states(batch)
+
+
+def test_the_model_is_left_as_it_was():
+    model = one_layer(keras_norm.LayerNormSimpleRNN(4, name="rnn"))
+    data = {"x": np.ones((BATCH, TIME, 3), "float32")}
+    before = KerasRunner(model)(data)
+    step = Step(model)
+    run_by_steps(step, step.joined, data)
+    models.assert_same(KerasRunner(model)(data), before, 0)
+    assert "inner_loop" not in vars(model.get_layer("rnn"))
+
+
+RUNNERS = {
+    "TensorFlow": lambda files: open_runner(files["saved_model"], signature_name="step"),
+    "loader of TensorFlow Serving": lambda files: CApiRunner(files["saved_model"], "step"),
+    "TFLite": lambda files: open_runner(files["tflite"], signature_name="step"),
+}
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_exports_have_the_step(runner, streamed, files, expected):
+    with RUNNERS[runner](files) as run:
+        found = run_by_steps(Step(streamed), run, stacked_data())
+    models.assert_same(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["saved_model", "tflite"])
+def test_exports_with_the_step_run_whole_sequences_too(kind, streamed, files):
+    with open_runner(files[kind], streamed) as run:
+        models.assert_same(run(stacked_data()), KerasRunner(streamed)(stacked_data()))
+
+
+def test_check_runs_the_step(streamed, files):
+    report = check(streamed, list(files.values()), stacked_data())
+    assert report, report
+    found = [p for a in report.artifacts for p in a.properties if p.name == "streaming"]
+    assert [p.status for p in found] == ["pass"] * 3
+
+
+def test_check_finds_a_step_that_forgets(tmp_path):
+    class Forgetful(Step):
+        def __call__(self, inputs, states):
+            outputs, after = super().__call__(inputs, states)
+            return outputs, {name: 0.9 * state for name, state in after.items()}
+
+    # Without a norm, which would undo the factor.
+    model = one_layer(keras_norm.NormSimpleRNN(4, norm=None))
+    write_saved_model(model, tmp_path / "model", Forgetful(model))
+    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    report = check(model, [tmp_path / "model"], data)
+    found = [(a.name, p.name) for a in report.artifacts for p in a.properties if p.status == "fail"]
+    assert found == [("model", "streaming"), ("model (C API)", "streaming")]
+
+
+# What has no step -------------------------------------------------------------------------------
+
+
+def pooled(x):
+    x = keras_norm.LayerNormLSTM(4, return_sequences=True)(x)
+    return keras.layers.GlobalAveragePooling1D()(x)
+
+
+def twice(x):
+    layer = keras_norm.LayerNormLSTM(3, return_sequences=True)
+    return layer(layer(x))
+
+
+def from_a_state(x):
+    state = keras.layers.Dense(4)(x[:, 0])
+    return keras_norm.LayerNormGRU(4)(x, initial_state=[state])
+
+
+REFUSED = {
+    "mixes timesteps": pooled,
+    "called twice": twice,
+    "initial_state": from_a_state,
+    "runs backward": keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4)),
+    "one timestep": lambda x: keras_norm.LayerNormLSTM(4)(keras.layers.Conv1D(2, 3)(x)),
+    "no recurrent layer": keras.layers.Dense(2),
+}
+
+
+@pytest.mark.parametrize(("reason", "layer"), REFUSED.items(), ids=REFUSED)
+def test_what_cannot_be_streamed_is_refused_with_the_reason(reason, layer, tmp_path):
+    model = one_layer(layer)
+    with pytest.raises(StreamingError, match=reason):
+        export_saved_model(model, tmp_path / "model", step=True)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        keras.layers.Conv1D(4, 2, padding="causal", dilation_rate=20),
+        lambda x: x[:, -20:],
+        keras.Sequential([keras.layers.ZeroPadding1D((20, 0)), keras.layers.Cropping1D((0, 20))]),
+    ],
+    ids=["convolution", "slice", "nested"],
+)
+def test_layers_that_look_back_further_than_the_cases_are_long_are_found(before):
+    model = one_layer(lambda x: keras.layers.SimpleRNN(4)(before(x)))
+    with pytest.raises(StreamingError, match=r"\(1, 300, 3\).*mixes timesteps"):
+        find_step(model, True)
+
+
+def test_a_reason_that_a_layer_gives_is_said_without_what_keras_adds():
+    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, and a stream"):
+        find_step(one_layer(from_a_state), True)
+
+
+def test_a_decoder_is_refused_for_its_state_and_not_for_the_lengths_of_the_samples():
+    source, target = (keras.Input((None, 3), name=name) for name in ("source", "target"))
+    state = keras.layers.GRU(2, name="encoder")(source)
+    outputs = keras.layers.GRU(2, name="decoder")(target, initial_state=state)
+    model = keras.Model([source, target], outputs)
+    draw = np.random.default_rng(0).normal
+    reference = make_reference(
+        model, {"source": draw(size=(3, 8, 3)), "target": draw(size=(3, 12, 3))}
+    )
+    with pytest.raises(StreamingError, match='layer "decoder" takes an initial_state'):
+        find_step(model, True, reference)
+
+
+def test_a_cell_without_a_first_state_stops_no_export():
+    class Stateless(keras.layers.SimpleRNNCell):
+        def get_initial_state(self, batch_size=None):
+            raise TypeError("no batch size is enough")
+
+    model = one_layer(lambda x: keras.layers.RNN(Stateless(2))(x, initial_state=x[:, 0, :2]))
+    assert find_step(model) is None
+    with pytest.raises(StreamingError, match="before the first timestep: no batch size is enough"):
+        find_step(model, True)
+
+
+def test_a_wish_that_is_neither_yes_nor_no_is_refused():
+    with pytest.raises(ValueError, match="is None, True or False"):
+        find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
+
+
+def test_a_fixed_length_is_refused():
+    inputs = keras.Input((5, 3))
+    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2)(inputs))
+    with pytest.raises(StreamingError, match="open time"):
+        Step(model)
+
+
+def test_a_layer_with_an_initial_state_of_its_own_is_refused():
+    class Warm(keras.layers.GRUCell):
+        def get_initial_state(self, batch_size=None):
+            return [keras.ops.ones((batch_size, self.units))]
+
+    with pytest.raises(StreamingError, match="starts from states of its own"):
+        Step(one_layer(keras.layers.RNN(Warm(4))))
+
+
+def test_without_a_step_an_export_says_why(tmp_path, caplog):
+    with caplog.at_level("INFO", "keras_norm.export"):
+        path = export_saved_model(one_layer(pooled), tmp_path / "model")
+    assert "mixes timesteps" in caplog.text
+    with pytest.raises(RunnerError, match="no signature step"):
+        open_runner(path, signature_name="step")
+
+
+def test_a_file_without_a_step_that_the_model_could_have_is_noted(tmp_path):
+    model = one_layer(keras.layers.SimpleRNN(4))
+    data = np.random.default_rng(0).normal(size=(2, TIME, 3)).astype("float32")
+    report = check(model, export_tflite(model, tmp_path / "m.tflite", step=False), data)
+    assert report
+    assert report.notes == ("m.tflite: no signature step, so streaming was not compared",)
+
+
+def masked_cells(cells, **options):
+    inputs = keras.Input((None,), dtype="int32", name="ids")
+    x = keras.layers.Embedding(5, 3, mask_zero=True)(inputs)
+    return keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True, **options)(x))
+
+
+def test_a_step_with_other_names_is_noted(tmp_path):
+    """Keras numbers layers without a name anew."""
+
+    def build(name):
+        recurrent = keras_norm.NormSimpleRNN(4, norm=None, name=name)
+        return one_layer(lambda x: keras.layers.Dense(2, name="y")(recurrent(x)))
+
+    model, data = build("a"), np.random.default_rng(0).normal(size=(2, TIME, 3)).astype("float32")
+    file = export_tflite(model, tmp_path / "m.tflite")
+    renamed = build("b")
+    renamed.set_weights(model.get_weights())
+    report = check(renamed, file, data)
+    assert report
+    assert any("m.tflite: streaming was not compared: the signature" in n for n in report.notes)
+
+
+def test_a_masked_output_of_stacked_cells_is_the_last_cells():
+    model = masked_cells([keras.layers.LSTMCell(4), keras.layers.GRUCell(4)])
+    step, data = Step(model), {"ids": stacked_data()["ids"] % 5}
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+def test_a_repeated_output_that_is_no_state_is_refused():
+    class Doubled(keras.layers.SimpleRNNCell):
+        def call(self, *args, **kwargs):
+            output, states = super().call(*args, **kwargs)
+            return 2 * output, states
+
+    step = Step(masked_cells(Doubled(4)))
+    with pytest.raises(StreamingError, match="zero_output_for_mask"):
+        step({"ids": np.ones([1], "int32")}, step.initial_states(1))
+
+
+def test_states_that_are_outputs_are_those_of_the_stream():
+    inputs = keras.Input((None, 3), name="x")
+    outputs = keras_norm.LayerNormLSTM(4, return_sequences=True, return_state=True)(inputs)
+    model = randomized(keras.Model(inputs, outputs))
+    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    step = Step(model)
+    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
+
+
+def test_other_threads_call_the_model_while_a_step_runs():
+    model = one_layer(keras_norm.LayerNormSimpleRNN(4))
+    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    before = KerasRunner(model)(data)
+
+    class Elsewhere(keras.layers.Layer):
+        """Called in the middle of the step; calls the model from another thread."""
+
+        def call(self, x):
+            with ThreadPoolExecutor(1) as pool:
+                self.seen = pool.submit(lambda: KerasRunner(model)(data)).result()
+            return x
+
+    layer = Elsewhere()
+    inputs = keras.Input((None, 3), name="x")
+    outer = keras.Model(inputs, model(layer(inputs)))
+    step = Step(outer)
+    step({"x": data["x"][:, 0]}, step.initial_states(BATCH))
+    models.assert_same(layer.seen, before, 0)
+
+
+def test_a_tflite_file_has_the_weights_once(tmp_path):
+    model = one_layer(keras_norm.LayerNormSimpleRNN(128))
+    sizes = [
+        export_tflite(model, tmp_path / f"{step}.tflite", step=step).stat().st_size
+        for step in (False, True)
+    ]
+    assert sizes[1] < sizes[0] + 0.5 * 4 * model.count_params()
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision(policy, tmp_path):
+    inputs = keras.Input((None, 3), name="x")
+    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(32, dtype=policy)(inputs))
+    path = export_saved_model(model, tmp_path / "model", step=True)
+    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    report = check(model, [path], data)
+    assert report, report.failures
+
+
+def test_check_streams_two_inputs_of_different_lengths(tmp_path):
+    a, b = keras.Input((None, 2), name="a"), keras.Input((None, 2), name="b")
+    last = [keras.layers.SimpleRNN(3)(x) for x in (a, b)]
+    model = keras.Model([a, b], keras.layers.Concatenate()(last))
+    path = export_tflite(model, tmp_path / "m.tflite", step=True)
+    rng = np.random.default_rng(0)
+    data = {n: rng.normal(size=(3, t, 2)).astype("float32") for n, t in (("a", 5), ("b", 9))}
+    report = check(model, path, data)
+    assert report
+    assert report.artifacts[0].property("streaming").status == "pass"
+
+
+# Further signatures -----------------------------------------------------------------------------
+
+
+def test_further_signatures(tmp_path):
+    model = models.dense()
+    data = {"x": np.ones((2, 3), "float32")}
+    path = export_saved_model(
+        model,
+        tmp_path / "model",
+        signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"]), axis=1)}},
+    )
+    with open_runner(path, model, "sum") as run:
+        models.assert_same(run(data), {"sum": KerasRunner(model)(data)["y"].sum(axis=1)})
+
+
+@pytest.mark.parametrize("name", ["step", "serving_default"])
+def test_the_exporters_own_names_are_taken(name, tmp_path):
+    with pytest.raises(ValueError, match="own"):
+        export_saved_model(models.dense(), tmp_path / "model", signatures={name: lambda x: x})
+
+
+def test_streams_at_different_timesteps_may_share_a_batch(streamed):
+    """As a server joins them: each row has statistics of its own timestep."""
+    step, data = Step(streamed), stacked_data()
+
+    def rows(inputs, t):
+        return {name: array[:1, t] for name, array in inputs.items()}
+
+    def join(early, late):
+        return {name: np.concatenate([early[name], late[name]]) for name in early}
+
+    early = step.initial_states(1)
+    for t in range(2):
+        late = step.joined(rows(data, t) | early)
+        early = {name: np.asarray(late[name]) for name in step.states}
+    fresh = step.initial_states(1)
+    together = step.joined(join(rows(data, 2) | early, rows(data, 0) | fresh))
+    alone = join(step.joined(rows(data, 2) | early), step.joined(rows(data, 0) | fresh))
+    models.assert_same(together, alone)

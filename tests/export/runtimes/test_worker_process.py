@@ -1,0 +1,188 @@
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.runtimes import worker_protocol as protocol
+from keras_norm.export.runtimes.worker_process import WorkerProcess
+
+FOLDER = str(pathlib.Path(protocol.__file__).parent)
+
+ECHO = f"""
+import sys, time
+sys.path.insert(0, {FOLDER!r})
+import worker_protocol as protocol
+
+alive = []
+
+def load(request):
+    print("a stray line on stdout")
+    def run(arrays):
+        if "hang" in arrays:
+            time.sleep(60)
+        if "doze" in arrays:
+            time.sleep(0.05)
+        if "abort" in arrays:
+            print("F0000 Check failed: size > 0", file=sys.stderr, flush=True)
+            print("    @ 0x7f stack frame", file=sys.stderr, flush=True)
+            import os; os.abort()
+        if "alive" in arrays:
+            alive.append(1)
+            time.sleep(0.02)
+            count = len(alive)
+            alive.pop()
+            return {{"alive": count}}
+        if "litter" in arrays:
+            import tempfile
+            _, name = tempfile.mkstemp()
+            return {{name: 0}}
+        if "fail" in arrays:
+            raise ValueError("first line\\nsecond line")
+        return arrays
+    return request, run
+
+protocol.serve(load)
+"""
+
+
+def start(folder, text=ECHO, timeout=30.0):
+    script = folder / "script.py"
+    script.write_text(text)
+    worker = WorkerProcess(str(script), subject="the echo", timeout=timeout)
+    worker.load({"given": 1})
+    return worker
+
+
+@pytest.fixture(scope="module")
+def echo(tmp_path_factory):
+    with start(tmp_path_factory.mktemp("echo")) as worker:
+        yield worker
+
+
+def test_a_worker_loads_as_often_as_it_is_asked(echo):
+    for request in ({"given": 1}, {"given": 2}):
+        assert echo.load(request) == request
+        assert echo.run({"fine": 1})["fine"] == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
+def test_arrays_come_back_as_they_were(echo, dtype, shape):
+    sent = np.ones(shape, dtype)
+    received = echo.run({"file": sent})["file"]
+    assert received.dtype == sent.dtype
+    np.testing.assert_array_equal(received, sent)
+
+
+def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
+    with start(tmp_path) as worker:
+        (name,) = worker.run({"litter": 1})
+        assert pathlib.Path(name).exists()
+    assert not pathlib.Path(name).parent.exists()
+
+
+def test_the_worker_tells_how_long_its_last_run_took(echo):
+    echo.run({"doze": 1})
+    assert 0.05 <= echo.ask("seconds")[0] < 0.5
+    echo.run({"fine": 1})
+    assert 0.0 < echo.ask("seconds")[0] < 0.05
+
+
+def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
+    with pytest.raises(RunnerError, match=r"^the echo: first line$") as caught:
+        echo.run({"fail": 1})
+    assert caught.value.detail == "first line\nsecond line"
+    assert echo.run({"fine": 1})["fine"] == 1
+
+
+def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_call(tmp_path, monkeypatch):
+    def interrupted(stream):
+        raise KeyboardInterrupt
+
+    with start(tmp_path) as worker:
+        with monkeypatch.context() as patched:
+            patched.setattr(protocol, "read_message", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                worker.run({"file": 1})
+        with pytest.raises(RunnerError, match="the runner is closed"):
+            worker.run({"fine": 1})
+
+
+def test_threads_call_at_once_and_every_one_of_them_is_answered(echo):
+    calls, (lowest, highest) = echo.ask("threads", [{"alive": 1}], threads=8, seconds=0.1)
+    assert calls >= 8
+    assert 1 <= lowest["alive"] < highest["alive"] <= 8
+
+
+def test_the_answers_of_threads_are_sorted_by_case(echo):
+    cases = [{"file": np.array([k, -k])} for k in range(3)]
+    calls, spans = echo.ask("threads", cases, threads=4, seconds=0)
+    assert calls == 4  # one for each thread, however short the time
+    np.testing.assert_array_equal([span["file"] for span in spans], 2 * [c["file"] for c in cases])
+
+
+def test_what_fails_in_a_thread_fails_the_call(echo):
+    with pytest.raises(RunnerError, match=r"^the echo: first line$"):
+        echo.ask("threads", [{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
+
+
+def test_a_crash_names_the_signal_and_what_the_worker_said(tmp_path):
+    with (
+        start(tmp_path) as worker,
+        pytest.raises(RunnerError, match=r"killed by SIGABRT: F0000 Check failed: size > 0$"),
+    ):
+        worker.run({"abort": 1})
+
+
+def test_a_hang_is_ended(tmp_path):
+    with (
+        start(tmp_path, timeout=2.0) as worker,
+        pytest.raises(RunnerError, match=r"^the echo: no answer within 2 s$"),
+    ):
+        worker.run({"hang": 1})
+
+
+PARENT = f"""
+import subprocess, sys, time
+sys.path.insert(0, {FOLDER!r})
+import numpy
+import worker_protocol as protocol
+
+worker = subprocess.Popen([sys.executable, "script.py"], stdin=-1, stdout=-1)
+protocol.write_message(worker.stdin, {{"ask": "load", "given": {{"request": None}}}})
+protocol.read_message(worker.stdout)
+hang = {{"hang": numpy.ones(1)}}
+protocol.write_message(worker.stdin, {{"ask": "run", "given": {{}}}}, [hang])
+print("at work", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_worker_at_work_ends_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "script.py").write_text(ECHO)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,  # which the worker inherits, and so holds open as long as it lives
+        text=True,
+    )
+    assert parent.stdout.readline() == "at work\n"
+    parent.kill()
+    parent.communicate(timeout=30)
+
+
+def test_a_worker_that_cannot_start_says_why(tmp_path):
+    with pytest.raises(RunnerError, match=r"ended with status 1: ModuleNotFoundError: .*no_such"):
+        start(tmp_path, "import no_such")
+
+
+def test_closing_twice_is_fine_and_running_afterwards_is_refused(tmp_path):
+    worker = start(tmp_path)
+    worker.close()
+    worker.close()
+    with pytest.raises(RunnerError, match=r"^the echo: the runner is closed$"):
+        worker.run({"fine": 1})
