@@ -1,4 +1,4 @@
-"""What a Keras user types: arguments that are seen, taken by position, and refused by name."""
+"""Constructor arguments: shown by inspect.signature, taken by position, and refused."""
 
 import inspect
 
@@ -45,23 +45,22 @@ def config(layer):
 
 
 @every_class
-def test_the_signature_is_what_the_class_takes(cls):
-    """The arguments of its config, no **kwargs, and the defaults that it has without them."""
+def test_the_signature_shows_the_arguments_of_the_config_and_their_defaults(cls):
     shown = parameters(cls)
     assert not {p.kind for p in shown.values()} & {
         inspect.Parameter.VAR_POSITIONAL,
         inspect.Parameter.VAR_KEYWORD,
     }
     layer = cls(**required(cls))
-    unsaved = {"autocast", "activity_regularizer", "use_cudnn"}  # by Keras
+    unsaved = {"autocast", "activity_regularizer", "use_cudnn"}  # not in the configs of Keras
     assert set(layer.get_config()) - unsaved == set(shown) - unsaved
     defaults = {name: p.default for name, p in shown.items() if p.default is not p.empty}
     assert config(cls(**required(cls), **defaults)) == config(layer)
 
 
 @every_class
-def test_a_layer_itself_is_called_with_other_arguments(cls):
-    """tf.function, for one, asks a layer."""
+def test_the_signature_of_a_layer_instance_shows_the_arguments_of_its_call(cls):
+    """tf.function reads the signature of an instance."""
     called = inspect.signature(cls(**required(cls)))
     assert called == inspect.signature(keras.layers.Dense(1))
 
@@ -69,12 +68,12 @@ def test_a_layer_itself_is_called_with_other_arguments(cls):
 @every_kind
 @layer_or_cell
 @pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
-def test_the_signature_has_all_that_keras_shows(kind, suffix, prefix):
+def test_recurrent_layers_show_every_argument_of_keras_layer(kind, suffix, prefix):
     ours = parameters(getattr(keras_norm, f"{prefix}{kind}{suffix}"))
     theirs = dict(parameters(getattr(keras.layers, f"{kind}{suffix}")))
     del theirs["kwargs"]
     defaults = {name: p.default for name, p in theirs.items()}
-    defaults["bias_initializer"] = None  # zeros, or what the norm wants
+    defaults["bias_initializer"] = None  # the norm decides: zeros or random values
     assert {name: ours[name].default for name in theirs} == defaults
     assert {"name", "dtype", "trainable"} <= set(ours)
     if not suffix:
@@ -82,7 +81,7 @@ def test_the_signature_has_all_that_keras_shows(kind, suffix, prefix):
 
 
 @pytest.mark.parametrize("name", ["LayerNormalization", "RMSNormalization", "BatchNormalization"])
-def test_the_norms_show_all_that_keras_shows(name):
+def test_norms_show_every_argument_of_keras_layer(name):
     ours, theirs = (dict(parameters(getattr(m, name))) for m in (keras_norm, keras.layers))
     del theirs["kwargs"]
     assert {n: ours[n].default for n in theirs} == {n: p.default for n, p in theirs.items()}
@@ -138,12 +137,14 @@ VALUES = {
     ],
     ids=["LayerNorm", "Norm", "BatchNorm"],
 )
-def test_positions_are_those_of_keras_after_our_own(kind, suffix, prefix, own):
+def test_positional_arguments_follow_keras_after_the_arguments_of_the_norm(
+    kind, suffix, prefix, own
+):
     theirs = getattr(keras.layers, f"{kind}{suffix}")
     units, *rest = [VALUES[name] for name in parameters(theirs) if name != "kwargs"]
     ours = config(getattr(keras_norm, f"{prefix}{kind}{suffix}")(units, *own.values(), *rest))
     expected = {**config(theirs(units, *rest)), **own}
-    if not suffix:  # Keras' SimpleRNN takes an activity_regularizer, and loses it
+    if not suffix:  # Keras' SimpleRNN takes an activity_regularizer, but its config lacks it
         expected["activity_regularizer"] = keras.regularizers.serialize(
             VALUES["activity_regularizer"]
         )
@@ -155,7 +156,7 @@ def test_positions_are_those_of_keras_after_our_own(kind, suffix, prefix, own):
 
 @every_kind
 @layer_or_cell
-def test_epsilon_of_the_layer_norm_presets(kind, suffix):
+def test_epsilon_of_a_layer_norm_preset_reaches_every_slot(kind, suffix):
     cls = kind.preset("LayerNorm", suffix)
     layer = cls(3, epsilon=0.5)
     cell = getattr(layer, "cell", layer)
@@ -168,7 +169,7 @@ def test_epsilon_of_the_layer_norm_presets(kind, suffix):
 
 @every_kind
 @layer_or_cell
-def test_configurations_from_before_epsilon_load(kind, suffix):
+def test_a_configuration_without_epsilon_loads(kind, suffix):
     cls = kind.preset("LayerNorm", suffix)
     old = cls(3).get_config()
     assert old.pop("epsilon") == 1e-5
@@ -179,17 +180,18 @@ def test_configurations_from_before_epsilon_load(kind, suffix):
 
 
 @every_class
-def test_what_is_refused_names_the_class_that_was_called(cls):
+def test_refusals_name_the_class_that_was_called(cls):
     given, first = required(cls), next(iter(parameters(cls)))
+    takes = f"{cls.__name__} takes"
     for args, kwargs, words in [
-        ((), {**given, "no_such_argument": 1}, ["'no_such_argument'. It takes", first]),
+        ((), {**given, "no_such_argument": 1}, [f"'no_such_argument'. {takes}", first]),
         (
             range(60),
             {},
-            ["too many positional", "It takes", first, "Received 60 by position, none"],
+            ["too many positional", takes, first, "Received 60 positional arguments", "none."],
         ),
-        ((3,), {**given, first: 3}, ["multiple values", first, "Received 1 by position"]),
-        *([((), {}, ["missing", f"'{first}'", "Received 0 by position"])] if given else []),
+        ((3,), {**given, first: 3}, ["multiple values", first, "Received 1 positional"]),
+        *([((), {}, ["missing", f"'{first}'", "Received 0 positional"])] if given else []),
     ]:
         with pytest.raises(TypeError) as refusal:
             cls(*args, **kwargs)
@@ -206,27 +208,27 @@ def test_a_missing_max_timesteps_is_explained(kind, suffix):
     assert_refused(
         lambda: cls(16),
         f"{cls.__name__}: missing a required argument: 'max_timesteps'. "
-        "It is the number of timesteps with statistics of their own.",
-        "Received 1 by position",
+        "Give max_timesteps, the number of timesteps with their own statistics.",
+        "Received 1 positional",
     )
 
 
 @every_class
-def test_the_nearest_argument_is_proposed(cls):
+def test_a_refusal_proposes_the_most_similar_argument(cls):
     assert_refused(lambda: cls(**required(cls), dtipe=1), f"{cls.__name__}: ", "mean 'dtype'?")
 
 
 @every_kind
 @layer_or_cell
 @pytest.mark.parametrize("prefix", ["LayerNorm", "BatchNorm"])
-def test_the_norm_of_a_preset_is_sent_to_the_class_that_takes_one(kind, suffix, prefix):
+def test_a_preset_that_refuses_norm_names_the_class_that_takes_it(kind, suffix, prefix):
     cls = kind.preset(prefix, suffix)
-    general = f"Norm{kind}{suffix} has it."
+    general = f"Only Norm{kind}{suffix} takes 'norm'."
     assert_refused(lambda: cls(**required(cls), norm=None), f"{cls.__name__}: ", "'norm'", general)
 
 
 @every_class
-def test_no_refusal_of_a_value_names_an_internal_class(cls):
+def test_refusals_of_a_value_name_no_internal_class(cls):
     refused = 0
     for name in parameters(cls):
         for wrong in (object(), -1, "no"):
@@ -240,15 +242,15 @@ def test_no_refusal_of_a_value_names_an_internal_class(cls):
     assert refused > 3
 
 
-def test_a_gru_is_told_which_class_resets_before():
+def test_a_layer_norm_gru_that_refuses_reset_after_names_the_class_that_takes_it():
     for cls in (keras_norm.LayerNormGRU, keras_norm.LayerNormGRUCell):
         assert_refused(lambda cls=cls: cls(3, reset_after=False), "take NormGRU without a norm")
 
 
-# Kept -------------------------------------------------------------------------------------------
+# Undeclared arguments, and subclasses of users --------------------------------------------------
 
 
-def test_what_keras_declares_nowhere_is_still_taken():
+def test_arguments_that_keras_does_not_declare_are_taken():
     with pytest.warns(UserWarning, match="input_shape"):
         layer = LayerNormLSTM(3, input_shape=(5, 2), implementation=1)
     assert keras.Sequential([layer]).output_shape == (None, 3)
@@ -268,7 +270,7 @@ class OwnNorm(LayerNormalization):
 
 
 @pytest.mark.parametrize("cls", [OwnLSTM, OwnNorm])
-def test_a_class_derived_elsewhere_shows_and_reads_its_own_arguments(cls):
+def test_a_subclass_with_its_own_init_shows_and_reads_its_own_arguments(cls):
     layer = cls(3, more=4, name="mine")
     assert (layer.more, layer.name) == (4, "mine")
     assert layer(np.zeros((2, 3, 4))).shape[0] == 2
@@ -277,11 +279,11 @@ def test_a_class_derived_elsewhere_shows_and_reads_its_own_arguments(cls):
     assert_refused(lambda: cls(), cls.__name__)
 
 
-def test_a_class_derived_elsewhere_without_an_init_shows_that_of_its_base():
-    class Same(LayerNormLSTM):
+def test_a_subclass_without_an_init_shows_the_arguments_of_its_base():
+    class Subclass(LayerNormLSTM):
         pass
 
-    assert inspect.signature(Same) == inspect.signature(LayerNormLSTM)
+    assert inspect.signature(Subclass) == inspect.signature(LayerNormLSTM)
     assert_refused(
-        lambda: Same(3, no_such_argument=1), "Same: got an unexpected", "no_such_argument"
+        lambda: Subclass(3, no_such_argument=1), "Subclass: got an unexpected", "no_such_argument"
     )

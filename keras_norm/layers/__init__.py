@@ -1,4 +1,4 @@
-"""Normalization layers, one public layer a file."""
+"""Normalization layers, with one public layer in each file."""
 
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization

@@ -6,61 +6,62 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import broadcastable
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, feature_sizes, is_int, require_floating
+from keras_norm.layers.normalization import reshape_to_broadcast
 from keras_norm.layers.renorm import add_renorm_weights, require_renorm, update_renorm
-from keras_norm.ops import ghosts, kernels
+from keras_norm.ops.ghost_batches import merge_batch, split_batch
+from keras_norm.ops.kernels import uses_fused_batch_norm
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import identity, statistics_dtype
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormalization(StatisticsNormalization):
-    """Normalize each feature over the batch, and over every other axis.
+    """Normalize each feature over all axes but the feature axis.
 
     ::
 
         y = gamma * (x - mean) / sqrt(var + epsilon) + beta
 
-    Training uses the mean and biased variance of the batch and moves the moving statistics towards
-    them; inference, and a layer with `trainable=False`, uses the moving statistics. The defaults
-    are those of `keras.layers.BatchNormalization`.
+    Training uses the mean and biased variance of the batch, and updates the moving statistics with
+    them. Inference uses the moving statistics, and so does a layer with `trainable=False`. The
+    default arguments equal those of `keras.layers.BatchNormalization`.
 
     Args:
         axis: the feature axis, which is not reduced.
-        momentum: weight of the past in the moving statistics, in [0, 1]; None averages all batches
-            seen, each with the same weight.
+        momentum: weight of the old value in the moving statistics, in [0, 1]. None computes the
+            mean of the statistics of all batches.
         epsilon: number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
         debias: divide the exponential average by 1 - momentum^n, so that inference is right after
             the first step.
-        virtual_batch_size: most samples that are normalized together in training ("ghost batch
-            normalization"): the batch is cut into ghosts as equal as whole samples allow, and the
-            moving statistics move once, towards the mean of the ghosts' statistics. None for the
-            whole batch.
-        renorm: batch renormalization.
+        virtual_batch_size: largest number of samples that are normalized together in training
+            ("ghost batch normalization"). The batch is split into ghost batches, as equal as whole
+            samples allow. The moving statistics are updated once, with the mean of the statistics
+            of the ghost batches. None for the whole batch.
+        renorm: whether to use batch renormalization.
         renorm_clipping: dict with any of `rmax`, `rmin`, `dmax`.
-        renorm_momentum: weight of the past in the statistics that renormalize.
-        synchronized: take the statistics over all replicas of a distributed step (TensorFlow).
-        **kwargs: `unbiased_variance` (move towards the variance with n - 1 in place of n),
-            `moving_mean_initializer`, `moving_variance_initializer`, `beta_initializer`,
-            `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`, `beta_constraint`,
-            `gamma_constraint`, and `name`, `dtype`, `trainable`.
+        renorm_momentum: weight of the old value in the averages of batch renormalization.
+        synchronized: compute the statistics over all replicas of a distributed step (TensorFlow).
+        **kwargs: `unbiased_variance` (update the moving variance with n - 1 in place of n as the
+            divisor), `moving_mean_initializer`, `moving_variance_initializer`,
+            `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: floating tensor of rank 2 or more.
-        training: whether to use, and to learn from, the batch's statistics.
-        mask: True where a position counts: (batch, time), or the shape of `inputs` without one
-            dimension (see `keras_norm.ops.masks.align_mask`). A batch that is masked everywhere
-            normalizes with the moving statistics and moves nothing.
+        training: whether to use the batch's statistics and to update the moving statistics.
+        mask: True at unmasked positions: (batch, time), or the shape of `inputs` without one
+            dimension (see `keras_norm.ops.masks.align_mask`). A fully masked batch is normalized
+            with the moving statistics and does not update them.
 
     Raises:
-        TypeError: an integer input, an axis that is no integer, or an unknown argument.
-        ValueError: an axis out of range, a mask of the wrong rank, momentum outside [0, 1], unknown
-            keys of `renorm_clipping`, `virtual_batch_size` below 1 or together with `renorm` or
-            `synchronized`, `synchronized` without TensorFlow.
+        TypeError: the inputs are integers, the axis is not an integer, or an argument is unknown.
+        ValueError: the axis is out of range; the mask has a wrong rank; momentum is outside [0, 1];
+            `renorm_clipping` has an unknown key; `virtual_batch_size` is below 1, or is combined
+            with `renorm` or `synchronized`; `synchronized` is True without TensorFlow.
 
     Example:
     >>> layer = BatchNormalization(momentum=None)
@@ -94,18 +95,18 @@ class BatchNormalization(StatisticsNormalization):
             momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
         )
         if not is_int(axis):
-            raise TypeError(f"axis must be an int, the feature axis. Received: axis={axis!r}.")
+            raise TypeError(f"axis must be the feature axis, an int. Received: axis={axis!r}.")
         if virtual_batch_size is not None and not (
             is_int(virtual_batch_size) and virtual_batch_size >= 1
         ):
             raise ValueError(
-                "virtual_batch_size must be an int from 1 on, or None for the whole batch. "
+                "virtual_batch_size must be an int of 1 or more, or None for the whole batch. "
                 f"Received: virtual_batch_size={virtual_batch_size!r}."
             )
         if virtual_batch_size is not None and (renorm or synchronized):
             raise ValueError(
-                "virtual_batch_size makes the statistics smaller than the batch; renorm and "
-                "synchronized make them larger. Choose one. Received: "
+                "virtual_batch_size cannot be combined with renorm or synchronized: it computes "
+                "statistics of less than a batch, they of more. Choose one. Received: "
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )
@@ -116,7 +117,7 @@ class BatchNormalization(StatisticsNormalization):
             )
         if renorm and (debias or momentum is None):
             raise ValueError(
-                "renorm keeps exponential averages; debias and momentum=None do not go with it. "
+                "renorm needs exponential averages: set debias=False, and momentum to a number. "
                 f"Received: renorm=True, debias={debias}, momentum={momentum}."
             )
         if renorm:
@@ -165,7 +166,7 @@ class BatchNormalization(StatisticsNormalization):
         return ops.cast(y, self.compute_dtype)
 
     def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
-        """Move towards one batch's statistics, those that renormalize too."""
+        """Update the moving statistics, and the averages of batch renormalization."""
         if self.renorm:
             update_renorm(self, mean, variance, count > 0)
         else:
@@ -173,26 +174,26 @@ class BatchNormalization(StatisticsNormalization):
 
     def _infer(self, inputs: Any) -> Any:
         """Normalize with the moving statistics."""
-        if not kernels.has_batch_norm(inputs, self._axis, "inference"):
+        if not uses_fused_batch_norm(inputs, self._axis, "inference"):
             return self.normalize_moving(inputs, self._axis, *self._moving(inputs))
-        from keras_norm.ops.tensorflow_batch_norm import normalize_with
+        from keras_norm.ops.tensorflow_batch_norm import normalize_with_statistics
 
         moving = (self.moving_mean, self.moving_variance)
-        y = normalize_with(inputs, *moving, self.gamma, self.beta, self.epsilon)
+        y = normalize_with_statistics(inputs, *moving, self.gamma, self.beta, self.epsilon)
         return ops.cast(y, self.compute_dtype)
 
     def _normalize_ghosts(self, inputs: Any, mask: Any, virtual_batch_size: int) -> Any:
-        x, alive = ghosts.split(inputs, mask, virtual_batch_size)
+        x, unmasked = split_batch(inputs, mask, virtual_batch_size)
         reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
-        y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), alive)
-        ghost_count = ops.shape(x)[0]
-        self.update_steps(*(ops.reshape(s, (ghost_count, math.prod(s.shape[1:]))) for s in batch))
-        return ops.cast(ghosts.merge(y, ops.shape(inputs)[0]), self.compute_dtype)
+        y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), unmasked)
+        ghosts = ops.shape(x)[0]
+        self.update_steps(*(ops.reshape(s, (ghosts, math.prod(s.shape[1:]))) for s in batch))
+        return ops.cast(merge_batch(y, ops.shape(inputs)[0]), self.compute_dtype)
 
     def _moving(self, inputs: Any) -> tuple[Any, Any]:
-        """The moving statistics, shaped to broadcast to `inputs`."""
+        """Reshape the moving statistics to broadcast to `inputs`."""
         dtype = statistics_dtype(inputs.dtype)
         return tuple(
-            broadcastable(ops.cast(s, dtype), len(inputs.shape), [self._axis])
+            reshape_to_broadcast(ops.cast(s, dtype), len(inputs.shape), [self._axis])
             for s in (self.moving_mean, self.moving_variance)
         )

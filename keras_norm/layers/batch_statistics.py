@@ -1,4 +1,4 @@
-"""What the batch normalizations share: batch statistics in training, moving ones at inference."""
+"""Base class of the batch normalizations: batch statistics and moving statistics."""
 
 import math
 from collections.abc import Callable
@@ -6,18 +6,19 @@ from typing import Any
 
 from keras import initializers, ops
 
-from keras_norm.layers.affine import AffineNormalization
-from keras_norm.layers.renorm import renormalized
-from keras_norm.ops import kernels
+from keras_norm.layers.normalization import AffineNormalization
+from keras_norm.layers.renorm import renormalize
+from keras_norm.ops.kernels import uses_fused_batch_norm
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
 
 
 class StatisticsNormalization(AffineNormalization):
-    """Base of the layers that normalize with the batch in training and with averages at inference.
+    """Base class of the layers that normalize with batch statistics and moving statistics.
 
-    They keep a moving mean and variance: a row of them, or several. Arguments, and what is raised,
-    are those of `BatchNormalization`.
+    Training uses the statistics of the batch, inference the moving mean and variance. A layer has
+    one row of moving statistics, or one row for each timestep. `BatchNormalization` documents the
+    arguments and the errors.
     """
 
     def __init__(
@@ -33,13 +34,13 @@ class StatisticsNormalization(AffineNormalization):
         super().__init__(**kwargs)
         if momentum is not None and not 0.0 <= momentum <= 1.0:
             raise ValueError(
-                "momentum must be within [0, 1], or None for the average of all batches. "
+                "momentum must be within [0, 1], or None for the mean of all batches. "
                 f"Received: momentum={momentum}."
             )
         if debias and momentum == 1.0:
             raise ValueError(
-                "debias=True needs momentum below 1: statistics that never move have no bias to "
-                "remove. Received: momentum=1.0."
+                "debias=True needs a momentum below 1: with momentum=1 the moving statistics never "
+                "change. Received: debias=True, momentum=1.0."
             )
         self.momentum = momentum
         self.debias = debias
@@ -50,8 +51,8 @@ class StatisticsNormalization(AffineNormalization):
     def add_statistic(
         self, name: str, shape: tuple[int, ...], initializer: Any, dtype: str | None = None
     ) -> Any:
-        """Create a weight that batches move, and gradients do not."""
-        # A mean of many float16 or bfloat16 batches needs more digits than they have.
+        """Create a non-trainable weight for a moving statistic."""
+        # Averages of float16 or bfloat16 values need more digits than these dtypes have.
         dtype = dtype or statistics_dtype(self.variable_dtype)
         return self.add_weight(
             shape, initializer, dtype, trainable=False, autocast=False, name=name
@@ -60,7 +61,8 @@ class StatisticsNormalization(AffineNormalization):
     def add_statistics(self, shape: tuple[int, ...], counted: bool = False) -> None:
         """Create the moving statistics, of shape (features,) or (rows, features).
 
-        Updates are `counted` in any case where the average is debiased or cumulative.
+        The layer counts its updates if `counted` is True, or if its average is debiased or
+        cumulative.
         """
         add = self.add_statistic
         self.moving_mean = add("moving_mean", shape, self.moving_mean_initializer)
@@ -70,7 +72,7 @@ class StatisticsNormalization(AffineNormalization):
             self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
     def update_weight(self, n: Any, dtype: str) -> Any:
-        """Weight w_n of the n-th batch statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
+        """Compute the weight w_n of the n-th statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
 
         ::
 
@@ -78,39 +80,41 @@ class StatisticsNormalization(AffineNormalization):
             debiased       w_n = (1 - momentum) / (1 - momentum^n)
             cumulative     w_n = 1 / n
 
-        The debiased m_n equals the exponential average started at 0 and divided by 1 - momentum^n
-        (Kingma and Ba, "Adam" (2015), section 3), so what is stored is always ready for inference.
+        The debiased m_n equals an exponential average with initial value 0, divided by
+        1 - momentum^n (Kingma and Ba, "Adam" (2015), section 3). So inference uses the stored
+        value directly.
 
         Args:
-            n: number of updates with this one, from 1 on; unused by the exponential average.
+            n: number of updates, this update included; not used by the exponential average.
             dtype: dtype of the result.
         """
         if self.momentum is None:
             return 1.0 / ops.cast(n, dtype)
         w = ops.convert_to_tensor(1.0 - self.momentum, dtype)
         if self.debias and self.momentum > 0.0:
-            # 1 - momentum^n would cancel where momentum is close to 1.
+            # expm1, because 1 - momentum^n loses digits if momentum is close to 1.
             log = ops.convert_to_tensor(math.log(self.momentum), dtype)
             return w / -ops.expm1(ops.cast(n, dtype) * log)
         return w
 
     @staticmethod
     def move(average: Any, batch: Any, weight: Any, valid: Any) -> None:
-        """Give a batch's statistic its weight in an average, where `valid`."""
+        """Update an average with a batch's statistic of the given weight, where `valid` is True."""
         before = ops.cast(average, batch.dtype)
         after = ops.where(valid, (1.0 - weight) * before + weight * batch, before)
         average.assign(ops.cast(after, average.dtype))
 
     def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
-        """Move towards one batch's statistics, where there are any.
+        """Update the moving statistics with the statistics of one batch.
 
         Args:
-            mean: broadcasts to the moving mean.
-            variance: broadcasts to the moving variance.
-            count: of their rank, the positions of each; 0 leaves a statistic as it was.
+            mean: tensor that broadcasts to the moving mean.
+            variance: tensor that broadcasts to the moving variance.
+            count: number of positions of each statistic, of equal rank. With a count of 0 the
+                moving statistic stays unchanged.
 
         Raises:
-            ValueError: an average that counts its updates, wanted when none are counted any more.
+            ValueError: the layer needs a count of its updates, but was built without it.
         """
         n, valid = None, count > 0
         if self.update_count is not None:
@@ -121,23 +125,23 @@ class StatisticsNormalization(AffineNormalization):
         elif self.momentum is None or self.debias:
             raise ValueError(
                 f"{self.name} was built without a count of its updates, which momentum=None "
-                "and debias=True need. Give them when the layer is made. "
-                f"Received: momentum={self.momentum}, debias={self.debias}."
+                f"and debias=True need. Received: momentum={self.momentum}, "
+                f"debias={self.debias}. Set them in the constructor of the layer."
             )
         w = self.update_weight(n, mean.dtype)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
             self.move(moving, batch, w, valid)
 
     def update_steps(self, mean: Any, variance: Any, count: Any) -> None:
-        """Move each row towards the statistics of its timesteps, in one update a row.
+        """Update each row of the moving statistics once, with the statistics of its timesteps.
 
-        Timestep t belongs to row t, and every later one to the last row. A row with several
-        timesteps moves towards the mean of their statistics.
+        Timestep t updates row t. All timesteps beyond the last row update the last row, with the
+        mean of their statistics.
 
         Args:
             mean: (time, features).
             variance: (time, features).
-            count: of rank 2, broadcasts to them, the positions of each timestep.
+            count: number of positions of each timestep; broadcasts to (time, features).
         """
         count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
         valid = count > 0
@@ -149,7 +153,7 @@ class StatisticsNormalization(AffineNormalization):
         self.update_statistics(mean, variance, self.total_by_row(count))
 
     def total_by_row(self, per_step: Any) -> Any:
-        """Sum (time, features) over the timesteps of each row."""
+        """Sum a tensor (time, features) over the timesteps of each row of moving statistics."""
         per_timestep = len(self.moving_mean.shape) == 2
         last = self.moving_mean.shape[0] - 1 if per_timestep else 0
         time = ops.shape(per_step)[0]
@@ -163,13 +167,13 @@ class StatisticsNormalization(AffineNormalization):
         return by_row if per_timestep else by_row[0]
 
     def statistics_at(self, steps: Any, dtype: Any) -> tuple[Any, Any]:
-        """The statistics that stand for given timesteps at inference.
+        """Return the moving statistics that inference uses at given timesteps.
 
-        Timestep t reads row min(t, last row), or, where training never reached that row, the
-        nearest row before it that training reached, or else the first one after it.
+        Timestep t uses row min(t, last row). If training never updated that row, timestep t uses
+        the nearest updated row before it, or else the first updated row.
 
         Args:
-            steps: int (time,), from 0 on.
+            steps: timesteps, int (time,), counted from 0.
             dtype: dtype of the result.
 
         Returns:
@@ -188,7 +192,7 @@ class StatisticsNormalization(AffineNormalization):
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
 
     def normalize_moving(self, x: Any, axis: int, mean: Any, variance: Any) -> Any:
-        """Normalize with given statistics, which broadcast to `x`, as inference does."""
+        """Normalize `x` with given statistics that broadcast to it, as in inference."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         affine = self.affine_weights(len(x.shape), [axis])
         y = normalize(x - mean, variance, self.epsilon, **affine)
@@ -206,47 +210,49 @@ class StatisticsNormalization(AffineNormalization):
         fewest: int = 1,
         fused: bool = False,
     ) -> tuple[Any, tuple[Any, Any, Any]]:
-        """Normalize with the batch's own statistics, as training does.
+        """Normalize with the statistics of the batch, as in training.
 
         Args:
             x: floating tensor with features at `axis`.
             axis: the feature axis.
-            reduced: axes that the statistics are taken over.
-            moving: mean and variance that serve where fewer than `fewest` positions count.
-            mask: bool, broadcasts to `x`, or None.
-            all_reduce: sums over replicas.
-            renorm: whether slow averages correct gamma and beta.
-            fewest: positions that statistics need.
-            fused: whether a kernel may do it, where there is one. A loop would wait at every
-                timestep for it to start.
+            reduced: axes that the statistics are computed over.
+            moving: mean and variance to use with fewer than `fewest` unmasked positions.
+            mask: bool tensor that broadcasts to `x`, or None.
+            all_reduce: function that sums a tensor over replicas.
+            renorm: whether to apply batch renormalization.
+            fewest: smallest number of unmasked positions that gives statistics.
+            fused: whether a fused kernel may be used. Loops pass False, because the kernel takes
+                long to start at every timestep.
 
         Returns:
-            The tensor, in the dtype of its statistics, and the `batch_statistics` to move towards.
+            The normalized tensor in the dtype of its statistics, and the `batch_statistics` for the
+            update of the moving statistics.
         """
-        plain = mask is None and all_reduce is identity and not renorm
         leading = reduced == list(range(len(reduced)))
-        if fused and plain and leading and kernels.has_batch_norm(x, axis, "training"):
+        supported = leading and mask is None and all_reduce is identity and not renorm
+        if fused and supported and uses_fused_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
-            kept = len(x.shape) - len(reduced)
-            surely = fewest < 2 or (x.shape[0] is not None and x.shape[0] >= fewest)
-            given = self.gamma, self.beta, self.epsilon, kept, fewest
-            y, mean, variance, count = normalize_batch(x, *given, None if surely else moving)
+            feature_axes = len(x.shape) - len(reduced)
+            enough = fewest < 2 or (x.shape[0] is not None and x.shape[0] >= fewest)
+            options = self.gamma, self.beta, self.epsilon, feature_axes, fewest
+            y, mean, variance, count = normalize_batch(x, *options, None if enough else moving)
         else:
             m = moments(x, reduced, mask, all_reduce, fewest, moving)
             mean, variance, count = m.mean, m.variance, m.count
             affine = self.affine_weights(len(x.shape), [axis])
             if renorm:
-                affine = renormalized(self, affine, mean, variance)
-            y = normalize(m.centred, variance, self.epsilon, **affine)
+                affine = renormalize(self, affine, mean, variance)
+            y = normalize(m.centered, variance, self.epsilon, **affine)
         return y, self.batch_statistics(mean, variance, count, fewest)
 
     def batch_statistics(
         self, mean: Any, variance: Any, count: Any, fewest: int
     ) -> tuple[Any, Any, Any]:
-        """What a batch of `count` positions moves mean and variance towards, and the count.
+        """Return the (mean, variance, count) that update the moving statistics, without gradients.
 
-        It is 0 where there are too few for statistics. The shapes broadcast to each other.
+        The variance is unbiased if the layer's `unbiased_variance` is True. A count below `fewest`
+        becomes 0, so that the moving statistics stay unchanged.
         """
         unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
         count = ops.where(count >= fewest, count, 0.0)

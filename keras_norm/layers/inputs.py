@@ -1,4 +1,4 @@
-"""What a normalization takes, and errors that say what was received and what to do."""
+"""Check the axes and the inputs of a normalization layer."""
 
 import numbers
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 
 def as_axis(axis: Any) -> int | list[int]:
-    """An axis as an int, or several as a list of ints.
+    """Convert an `axis` argument to an int or a list of ints.
 
     Raises:
         TypeError: `axis` is neither an int nor a list or tuple of ints.
@@ -23,41 +23,41 @@ def as_axis(axis: Any) -> int | list[int]:
 
 
 def is_int(value: Any) -> bool:
-    """Whether `value` is a whole number, Python's or NumPy's, and no bool."""
+    """Return whether `value` is an integer of Python or NumPy, and not a bool."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
-    """Axes as sorted numbers in [0, rank).
+    """Convert axes to sorted numbers in [0, rank).
 
     Args:
-        axis: an axis or several; negative ones count from the end.
-        shape: the input's shape, None where a size is unknown.
+        axis: one axis or several; negative axes count from the end.
+        shape: the input's shape, with None for a dynamic dimension.
 
     Raises:
-        ValueError: an axis is out of range, or is named twice.
+        ValueError: an axis is out of range, or occurs twice.
     """
     try:
         return sorted(normalize_axis_tuple(axis, len(shape)))
     except ValueError as error:
         raise ValueError(
-            f"axis names dimensions of the inputs, each once: {error}. "
-            f"Received: axis={axis} for inputs of shape {tuple(shape)}."
+            f"axis does not fit the inputs: {error}. Received: axis={axis} for inputs of shape "
+            f"{tuple(shape)}. Name each dimension once."
         ) from None
 
 
 def feature_sizes(axis: int | Sequence[int], shape: Sequence[Any]) -> tuple[int, ...]:
-    """The sizes of the axes that a layer is built for.
+    """Return the sizes of the feature axes in an input shape.
 
     Raises:
-        ValueError: one is unknown; or as `canonical_axes`.
+        ValueError: a feature axis is dynamic, out of range, or occurs twice.
     """
     axes = canonical_axes(axis, shape)
     for a in axes:
         if shape[a] is None:
             raise ValueError(
-                f"The size of axis {a} must be known when the layer is built. Received inputs of "
-                f"shape {tuple(shape)}. Give that size in keras.Input, or choose another axis."
+                f"The size of axis {a} must be static when the layer is built. Received inputs of "
+                f"shape {tuple(shape)}. Give the size in keras.Input, or choose another axis."
             )
     return tuple(shape[a] for a in axes)
 
@@ -66,12 +66,12 @@ def require_floating(inputs: Any, layer: Any) -> None:
     """Refuse integer and boolean inputs.
 
     Raises:
-        TypeError: the dtype of `inputs` is no floating one.
+        TypeError: the dtype of `inputs` is not a floating dtype.
     """
     if not keras.backend.is_float_dtype(inputs.dtype):
         raise TypeError(
-            f"{type(layer).__name__} '{layer.name}' normalizes floating-point inputs. Received "
-            f"dtype {keras.backend.standardize_dtype(inputs.dtype)}: cast them first, for example "
+            f"{type(layer).__name__} '{layer.name}' needs floating-point inputs. Received dtype "
+            f"{keras.backend.standardize_dtype(inputs.dtype)}. Cast the inputs first, for example "
             "with keras.ops.cast(inputs, 'float32')."
         )
 
@@ -79,15 +79,20 @@ def require_floating(inputs: Any, layer: Any) -> None:
 def with_features(
     inputs: Any, axis: int | Sequence[int], sizes: Sequence[int]
 ) -> tuple[Any, list[int]]:
-    """The inputs of a built layer, whose rank may differ from build's, and the axes of features.
+    """Check the feature sizes of the inputs of a built layer, and make these sizes static.
+
+    The rank of the inputs may differ from the rank that the layer was built with.
 
     Args:
         inputs: tensor to normalize.
-        axis: as given to the layer.
-        sizes: of the axes that the layer was built for; they stand where a graph knows none.
+        axis: the layer's `axis` argument.
+        sizes: sizes of the feature axes that the layer was built with.
+
+    Returns:
+        The inputs with static feature sizes, and the feature axes in [0, rank).
 
     Raises:
-        ValueError: an axis does not exist, or has another size.
+        ValueError: an axis does not exist, or its size differs from `sizes`.
     """
     axes = canonical_axes(axis, inputs.shape)
     built = dict(zip(axes, sizes, strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import AffineNormalization, FeatureNormalization
+from keras_norm.layers.normalization import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
 
@@ -22,29 +22,30 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         y = gamma * (x - mean) / (sqrt(var) + epsilon) + beta        "outside"
         y = gamma * x / sqrt(var + epsilon)                          rms_scaling
 
-    with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The defaults are those
-    of `keras.layers.LayerNormalization`; `epsilon_placement="outside", ddof=1` is the form of
-    "The Annotated Transformer".
+    with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The default arguments
+    equal those of `keras.layers.LayerNormalization`. `epsilon_placement="outside", ddof=1` gives
+    the equation of "The Annotated Transformer".
 
     Args:
         axis: axis or axes to normalize over; gamma and beta have their shape.
         epsilon: number added to the variance ("inside") or to the deviation ("outside").
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        epsilon_placement: "inside" or "outside" of the root.
-        ddof: 0 for the biased variance, 1 for the unbiased one.
-        rms_scaling: do not centre the output, whatever `center` and `scale` say: what Keras calls
-            so, and has deprecated, as `RMSNormalization` divides by another number.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
+        epsilon_placement: "inside" or "outside" the square root.
+        ddof: 0 for the biased variance, 1 for the unbiased variance.
+        rms_scaling: multiply x, not x - mean, by gamma / sqrt(var + epsilon), without beta:
+            `center` and `scale` are ignored. Keras has deprecated this argument. It is not
+            `RMSNormalization`, which divides by the root mean square.
         **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
             `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: floating tensor of any rank; a mask passes through.
+        inputs: floating tensor of any rank. The layer passes its mask on.
 
     Raises:
-        TypeError: an integer input, an axis that is no integer, or an unknown argument.
-        ValueError: an axis out of range or named twice; another `epsilon_placement` or `ddof`; no
-            more than `ddof` features.
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: an axis is out of range or occurs twice; `epsilon_placement` or `ddof` has
+            another value; there are too few features for `ddof`.
 
     Example:
     >>> layer = LayerNormalization(epsilon=1e-5)
@@ -71,7 +72,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         super().__init__(axis=axis, epsilon=epsilon, center=center, scale=scale, **kwargs)
         if epsilon_placement not in ("inside", "outside"):
             raise ValueError(
-                "epsilon_placement must be 'inside' or 'outside' (of the root). "
+                "epsilon_placement must be 'inside' or 'outside' (the square root). "
                 f"Received: epsilon_placement={epsilon_placement!r}."
             )
         if ddof not in (0, 1):
@@ -85,17 +86,17 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         super().build(input_shape)
         if math.prod(self._shape) <= self.ddof:
             raise ValueError(
-                f"ddof={self.ddof} needs more than {self.ddof} features. Received inputs of shape "
-                f"{tuple(input_shape)} with axis={self.axis}."
+                f"ddof={self.ddof} needs at least {self.ddof + 1} features. Received inputs of "
+                f"shape {tuple(input_shape)} with axis={self.axis}. Use ddof=0, or more features."
             )
         self.add_affine_weights(self._shape)
 
     def normalize(self, x: Any, axes: list[int]) -> Any:
-        """Normalize `x`."""
+        """Normalize `x` over `axes`."""
         m = moments(x, axes)
         n = math.prod(self._shape)
         y = normalize(
-            ops.cast(x, m.variance.dtype) if self.rms_scaling else m.centred,
+            ops.cast(x, m.variance.dtype) if self.rms_scaling else m.centered,
             m.variance * (n / (n - self.ddof)),
             self.epsilon,
             epsilon_placement=self.epsilon_placement,

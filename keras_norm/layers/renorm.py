@@ -1,12 +1,13 @@
-"""Batch renormalization: a batch's normalization, corrected by slow averages.
+"""Batch renormalization: correct the batch statistics with moving averages.
 
 ::
 
     r = clip(sigma_batch / sigma, rmin, rmax)      d = clip((mean_batch - mean) / sigma, +-dmax)
     y = gamma * (r * (x - mean_batch) / sigma_batch + d) + beta
 
-sigma is sqrt(var + epsilon); no gradient flows through r and d. The moving variance follows the
-moving average of sigma. (Ioffe, "Batch Renormalization" (2017), arXiv 1702.03275, algorithm 1.)
+with sigma = sqrt(var + epsilon). No gradient flows through r and d. The moving variance is computed
+from the moving average of sigma. (Ioffe, "Batch Renormalization" (2017), arXiv 1702.03275,
+algorithm 1.)
 """
 
 from typing import Any
@@ -17,11 +18,11 @@ LIMITS = ("rmax", "rmin", "dmax")
 
 
 def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
-    """Refuse arguments that make no sense.
+    """Check the arguments of batch renormalization.
 
     Args:
         clipping: dict with any of `rmax`, `rmin`, `dmax`, or None.
-        momentum: weight of the past in mean and sigma.
+        momentum: weight of the old value in the averages of mean and sigma.
 
     Raises:
         ValueError: unknown keys, rmax below rmin, a negative dmax, or a momentum outside [0, 1].
@@ -29,14 +30,14 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
     clipping = clipping or {}
     if set(clipping) - set(LIMITS):
         raise ValueError(
-            f"renorm_clipping takes the keys {', '.join(LIMITS)}. "
+            f"renorm_clipping may have only the keys {', '.join(LIMITS)}. "
             f"Received: renorm_clipping={clipping}."
         )
     rmax, rmin, dmax = (clipping.get(key) for key in LIMITS)
     if rmax is not None and rmin is not None and rmax < rmin:
-        raise ValueError(f"rmax must not be below rmin. Received: renorm_clipping={clipping}.")
+        raise ValueError(f"rmax must be at least rmin. Received: renorm_clipping={clipping}.")
     if dmax is not None and dmax < 0:
-        raise ValueError(f"dmax must not be negative. Received: renorm_clipping={clipping}.")
+        raise ValueError(f"dmax must be 0 or more. Received: renorm_clipping={clipping}.")
     if not 0.0 <= momentum <= 1.0:
         raise ValueError(
             f"renorm_momentum must be within [0, 1]. Received: renorm_momentum={momentum}."
@@ -44,7 +45,7 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
 
 
 def add_renorm_weights(layer: Any, shape: tuple[int, ...]) -> None:
-    """Create the averages, in the order and by the names of Keras' layer."""
+    """Create the averages with the names, and in the order, of keras.layers.BatchNormalization."""
 
     def deviation(shape: Any, dtype: Any = None) -> Any:
         return ops.sqrt(layer.moving_variance_initializer(shape, dtype=dtype))
@@ -55,8 +56,15 @@ def add_renorm_weights(layer: Any, shape: tuple[int, ...]) -> None:
     layer.renorm_stddev = layer.add_statistic("renorm_stddev", shape, deviation)
 
 
-def renormalized(layer: Any, affine: dict[str, Any], mean: Any, variance: Any) -> dict[str, Any]:
-    """Fold r and d into gamma and beta; `mean` and `variance` are the batch's."""
+def renormalize(layer: Any, affine: dict[str, Any], mean: Any, variance: Any) -> dict[str, Any]:
+    """Fold r and d into gamma and beta.
+
+    Args:
+        layer: batch normalization with the averages.
+        affine: gamma and beta; either may be None.
+        mean: mean of the batch.
+        variance: variance of the batch.
+    """
     shape = ops.shape(mean)
     average = ops.reshape(ops.cast(layer.renorm_mean, mean.dtype), shape)
     sigma = ops.reshape(ops.cast(layer.renorm_stddev, mean.dtype), shape)
@@ -80,7 +88,7 @@ def renormalized(layer: Any, affine: dict[str, Any], mean: Any, variance: Any) -
 
 
 def update_renorm(layer: Any, mean: Any, variance: Any, valid: Any) -> None:
-    """Move every average of the layer, where `valid`."""
+    """Update every average of the layer with the statistics of a batch, where `valid` is True."""
     sigma = ops.sqrt(variance + layer.epsilon)
     for average, batch, momentum in (
         (layer.renorm_mean, mean, layer.renorm_momentum),

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import FeatureNormalization, broadcastable
+from keras_norm.layers.normalization import FeatureNormalization, reshape_to_broadcast
 from keras_norm.ops.moments import mean_square, statistics_dtype
 from keras_norm.ops.normalize import normalize
 
@@ -19,8 +19,8 @@ class RMSNormalization(FeatureNormalization):
 
         y = scale * x / sqrt(mean(x^2) + epsilon)
 
-    Arguments, defaults and the weight `scale` are those of `keras.layers.RMSNormalization`; unlike
-    it, this layer passes masks on and does not overflow in float16.
+    The layer takes the arguments, the defaults and the weight of `keras.layers.RMSNormalization`.
+    Unlike Keras' layer, it passes masks on and does not overflow in float16.
 
     Args:
         axis: axis or axes to normalize over; `scale` has their shape.
@@ -28,11 +28,11 @@ class RMSNormalization(FeatureNormalization):
         **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
 
     Call arguments:
-        inputs: floating tensor of any rank; a mask passes through.
+        inputs: floating tensor of any rank. The layer passes its mask on.
 
     Raises:
-        TypeError: an integer input, an axis that is no integer, or an unknown argument.
-        ValueError: an axis out of range or named twice; a negative epsilon.
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: an axis is out of range or occurs twice; epsilon is negative.
 
     Example:
     >>> RMSNormalization()(np.array([[3.0, 4.0]])).numpy().round(4)
@@ -48,13 +48,13 @@ class RMSNormalization(FeatureNormalization):
         super().__init__(axis=axis, epsilon=epsilon, **kwargs)
 
     def build(self, input_shape: Any) -> None:
-        """Create the gain over the normalized axes."""
+        """Create `scale` over the normalized axes."""
         super().build(input_shape)
         self.scale = self.add_weight(self._shape, "ones", autocast=False, name="scale")
 
     def normalize(self, x: Any, axes: list[int]) -> Any:
-        """Normalize `x`."""
+        """Normalize `x` over `axes`."""
         x = ops.cast(x, statistics_dtype(x.dtype))
-        gamma = broadcastable(self.scale, len(x.shape), axes)
+        gamma = reshape_to_broadcast(self.scale, len(x.shape), axes)
         y = normalize(x, mean_square(x, axes), self.epsilon, gamma=gamma)
         return ops.cast(y, self.compute_dtype)

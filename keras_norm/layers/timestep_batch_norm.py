@@ -1,4 +1,4 @@
-"""Batch normalization with statistics of every timestep."""
+"""Batch normalization with separate statistics for each timestep."""
 
 from typing import Any
 
@@ -10,48 +10,52 @@ from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, wi
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 
-FEWEST = 2  # sequences that have a variance
+FEWEST = 2  # unmasked sequences: the variance of a single sequence is 0
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class TimestepBatchNormalization(StatisticsNormalization):
-    """Normalize every timestep of a sequence over the batch, with statistics of its own.
+    """Normalize each timestep over the batch, with separate statistics for each timestep.
 
-    At timestep t, over the sequences that are alive at t::
+    ::
 
         y_t = gamma * (x_t - mean_t) / sqrt(var_t + epsilon) + beta
 
-    gamma and beta are shared over time. Training uses the batch's mean_t and var_t and moves row t
-    of the moving statistics; timesteps beyond the last row all move that row. A timestep with fewer
-    than two alive sequences normalizes with its moving statistics and moves nothing. Inference uses
-    row min(t, last row that training reached).
+    with mean_t and var_t over the sequences that are unmasked at timestep t. gamma and beta are
+    shared over time. Training uses mean_t and var_t of the batch, and updates row t of the moving
+    statistics. All timesteps beyond the last row update the last row. A timestep with fewer than
+    two unmasked sequences uses the moving statistics, and does not update them. Inference uses row
+    min(t, last row that training updated).
 
     Args:
-        max_timesteps: number of rows of statistics.
-        momentum: weight of the past in the moving statistics, in [0, 1]; None averages all batches.
+        max_timesteps: number of rows of moving statistics.
+        momentum: weight of the old value in the moving statistics, in [0, 1]. None computes the
+            mean of the statistics of all batches.
         epsilon: number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
-        debias: divide each row's average by 1 - momentum^n, n being the updates of that row. On by
-            default: late timesteps of long sequences are seen seldom.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
+        debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
+            row. The default is True because few batches reach the late timesteps.
         **kwargs: `unbiased_variance`, `moving_mean_initializer`, `moving_variance_initializer`,
             `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
             `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (batch, time, features), or (batch, features) with `step`.
-        training: whether to use, and to learn from, the batch's statistics.
-        mask: (batch, time), or (batch,) with `step`; True where a sequence is alive.
-        step: the timestep of `inputs`, an int or int tensor from 0 on, or at inference one for each
-            sequence (batch,); None for whole sequences. Training with several takes the greatest.
+        training: whether to use the batch's statistics and to update the moving statistics.
+        mask: (batch, time), or (batch,) with `step`; True at unmasked timesteps.
+        step: the timestep of `inputs`, an int or int tensor counted from 0; None for whole
+            sequences. At inference it may be a tensor (batch,), with a timestep for each sequence.
+            Training with such a tensor uses its maximum.
 
     Weights:
         gamma and beta (features,), moving_mean and moving_variance (max_timesteps, features), and
-        update_count (max_timesteps,), the updates that each row had.
+        update_count (max_timesteps,), the number of updates of each row.
 
     Raises:
-        TypeError: an integer input, an unknown argument, or no `max_timesteps`.
-        ValueError: `max_timesteps` below 1, inputs or a mask of another rank, a negative `step`.
+        TypeError: the inputs are integers, an argument is unknown, or `max_timesteps` is missing.
+        ValueError: `max_timesteps` is below 1, `step` is negative, or the inputs or the mask have
+            another rank.
 
     Example:
     >>> layer = TimestepBatchNormalization(max_timesteps=5)
@@ -79,13 +83,13 @@ class TimestepBatchNormalization(StatisticsNormalization):
         )
         if not (is_int(max_timesteps) and max_timesteps >= 1):
             raise ValueError(
-                "max_timesteps is the number of timesteps with statistics of their own, an int "
-                f"from 1 on. Received: max_timesteps={max_timesteps!r}."
+                "max_timesteps must be the number of timesteps with their own statistics, an int "
+                f"of 1 or more. Received: max_timesteps={max_timesteps!r}."
             )
         self.max_timesteps = int(max_timesteps)
 
     def build(self, input_shape: Any) -> None:
-        """Create gamma, beta and a row of statistics for every timestep."""
+        """Create gamma, beta and one row of moving statistics for each timestep."""
         features = feature_sizes(-1, input_shape)
         self.add_affine_weights(features)
         self.add_statistics((self.max_timesteps, *features), counted=True)
@@ -93,7 +97,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
     def call(
         self, inputs: Any, training: bool | None = None, mask: Any = None, step: Any = None
     ) -> Any:
-        """Normalize whole sequences, or the one timestep `step`."""
+        """Normalize whole sequences, or the single timestep `step`."""
         require_floating(inputs, self)
         rank = 3 if step is None else 2
         if len(inputs.shape) != rank:
@@ -103,7 +107,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"Received inputs of shape {tuple(inputs.shape)}."
             )
         if is_int(step) and step < 0:
-            raise ValueError(f"step counts timesteps from 0 on. Received: step={step}.")
+            raise ValueError(f"step must be 0 or more. Received: step={step}.")
         inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
@@ -111,7 +115,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             steps = ops.arange(ops.shape(inputs)[1])
         else:
             steps = ops.reshape(ops.cast(step, "int32"), (-1,))
-            if steps.shape[0] == 0:  # no backend takes the maximum of the steps of an empty batch
+            if steps.shape[0] == 0:  # an empty batch, and no backend computes an empty maximum
                 steps = ops.zeros((1,), "int32")
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
@@ -124,8 +128,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # A batch too small for statistics has the moving ones of each sequence, which move
-            # nothing. Row 0 stands for all: zeros where a graph is run on an empty batch.
+            # A batch of fewer than two sequences has the moving statistics of each sequence here,
+            # and a count of 0, so it updates nothing. The sum over row 0 drops all other rows. On
+            # an empty batch in a graph the sum gives zeros.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in (mean, variance))
             self.update_statistics(mean, variance, ops.where(here, count, 0.0))
         return ops.cast(y, self.compute_dtype)

@@ -6,35 +6,35 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_norm.layers.affine import AffineNormalization, FeatureNormalization
+from keras_norm.layers.normalization import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class VarianceNormalization(FeatureNormalization, AffineNormalization):
-    """Divide each sample by the deviation of its features, without centring it.
+    """Divide each sample by the standard deviation of its features, without centering.
 
     ::
 
         y = gamma * x / sqrt(var(x) + epsilon) + beta
 
-    By default there is neither gamma nor beta, as in the paper.
+    As in the paper, the layer has neither gamma nor beta by default.
 
     Args:
-        axis: axis or axes that the variance is taken over.
+        axis: axis or axes to normalize over; gamma and beta have their shape.
         epsilon: number added to the variance.
-        center: whether there is a beta.
-        scale: whether there is a gamma.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
         **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
             `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
 
     Call arguments:
-        inputs: floating tensor of any rank; a mask passes through.
+        inputs: floating tensor of any rank. The layer passes its mask on.
 
     Raises:
-        TypeError: an integer input, an axis that is no integer, or an unknown argument.
-        ValueError: an axis out of range or named twice.
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: an axis is out of range or occurs twice; epsilon is negative.
 
     Example:
     >>> VarianceNormalization(epsilon=0.0)(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
@@ -57,12 +57,12 @@ class VarianceNormalization(FeatureNormalization, AffineNormalization):
         super().__init__(axis=axis, epsilon=epsilon, center=center, scale=scale, **kwargs)
 
     def build(self, input_shape: Any) -> None:
-        """Create gamma and beta, where they are asked for."""
+        """Create gamma if `scale` is True, and beta if `center` is True."""
         super().build(input_shape)
         self.add_affine_weights(self._shape)
 
     def normalize(self, x: Any, axes: list[int]) -> Any:
-        """Normalize `x`."""
+        """Normalize `x` over `axes`."""
         variance = moments(x, axes).variance
         affine = self.affine_weights(len(x.shape), axes)
         y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, **affine)

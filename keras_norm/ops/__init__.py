@@ -1,1 +1,1 @@
-"""Pure tensor functions: no layers, no variables, no state."""
+"""Pure functions of tensors, without layers, variables or state."""

@@ -1,4 +1,4 @@
-"""Where TensorFlow's own kernels serve better than a composition of operations."""
+"""Choose between TensorFlow's fused kernels and a composition of operations."""
 
 import math
 from typing import Any
@@ -7,14 +7,18 @@ import keras
 
 from keras_norm.ops.scan import loops_are_portable
 
-# Elements from which on the kernel of batch normalization is faster.
+# Number of elements above which the fused kernel of batch normalization is faster.
 LARGE = 2**17
-# What an unknown size counts as: the kernel takes 0.2 ms to start in training, 0.05 at inference.
-UNKNOWN = {"training": 64, "inference": 256}
+# Size assumed for a dynamic dimension. It differs by mode because the kernel takes 0.2 ms to start
+# in training and 0.05 ms at inference.
+DYNAMIC_SIZE = {"training": 64, "inference": 256}
 
 
 def computes_on_cpu() -> bool:
-    """Whether TensorFlow computes, and on a CPU, where products keep all digits of float32."""
+    """Return whether TensorFlow computes on a CPU.
+
+    On a CPU matrix products keep all digits of float32.
+    """
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
@@ -22,17 +26,17 @@ def computes_on_cpu() -> bool:
     return not tf.config.list_logical_devices("GPU")
 
 
-def has_batch_norm(x: Any, axis: int, mode: str) -> bool:
-    """Whether a kernel normalizes `x` with float32 statistics, and is faster.
+def uses_fused_batch_norm(x: Any, axis: int, mode: str) -> bool:
+    """Return whether a fused kernel can normalize `x` with float32 statistics, and is faster.
 
-    TFLite has no such kernel: what it makes of one loses the digits of a large mean.
+    TFLite has no such kernel: its converted operations lose the digits of a large mean.
 
     Args:
         x: tensor to normalize.
         axis: the feature axis, in [0, rank).
         mode: "training" or "inference".
     """
-    size = math.prod(UNKNOWN[mode] if size is None else size for size in x.shape)
+    size = math.prod(DYNAMIC_SIZE[mode] if size is None else size for size in x.shape)
     return (
         size >= LARGE
         and axis == len(x.shape) - 1

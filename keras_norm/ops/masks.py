@@ -1,4 +1,4 @@
-"""Bring a mask to the rank of what it masks."""
+"""Align the dimensions of a mask with those of a tensor."""
 
 import operator
 from typing import Any
@@ -7,13 +7,13 @@ from keras import ops
 
 
 def align_mask(mask: Any, x: Any, axis: int) -> Any:
-    """Expand a mask so that it broadcasts to `x`, whose features stand at `axis`.
+    """Expand a mask so that it broadcasts to `x`.
 
-    A mask covers positions, so that its dimensions are those of `x` without the feature axis:
-    (batch, time) for (batch, time, features), for (batch, time, height, width, channels), and with
-    axis 1 for (batch, channels, time). Where the shapes rule that out, they are the leading
-    dimensions of `x`, as Keras passes masks on: with axis 1, (batch, time) for (batch, time,
-    features). A dimension of size 1 stands for every position.
+    A mask has the dimensions of `x` without the feature axis. A mask (batch, time) fits
+    (batch, time, features), (batch, time, height, width, channels) and, with axis 1,
+    (batch, channels, time). If the shapes rule that out, the mask has the leading dimensions of
+    `x`, as in Keras: with axis 1, (batch, time) fits (batch, time, features). A dimension of size
+    1 broadcasts.
 
     Args:
         mask: bool tensor of rank 2, or of one rank less than `x`.
@@ -24,25 +24,26 @@ def align_mask(mask: Any, x: Any, axis: int) -> Any:
         A bool tensor of the rank of `x`.
 
     Raises:
-        ValueError: the mask has another rank, or fits `x` in neither way.
+        ValueError: the mask has another rank, or its shape fits `x` in neither of these ways.
     """
     rank, shape = len(x.shape), tuple(x.shape)
     if len(mask.shape) not in {min(2, rank - 1), rank - 1}:
         raise ValueError(
-            f"A mask for inputs of rank {rank} has rank {rank - 1}, or 2 for (batch, time). "
-            f"Received a mask of shape {tuple(mask.shape)} for inputs of shape {shape}."
+            f"A mask for inputs of rank {rank} must have rank {rank - 1}, or rank 2 for (batch, "
+            f"time). Received a mask of shape {tuple(mask.shape)} for inputs of shape {shape}."
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # Known sizes decide before unknown ones, which may be anything, and these before ones.
+    # Equal static sizes decide first, then dynamic sizes (which may be equal), then sizes of 1.
     for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):
                 missing = [d for d in range(rank) if d not in dims]
                 return ops.cast(ops.expand_dims(mask, missing), "bool")
     raise ValueError(
-        f"The mask's shape {tuple(mask.shape)} fits neither the inputs, of shape {shape}, without "
-        f"axis {axis}, nor their leading dimensions."
+        f"The mask does not fit the inputs. Received a mask of shape {tuple(mask.shape)} for "
+        f"inputs of shape {shape}. Give a mask with the dimensions of the inputs without axis "
+        f"{axis}, or with their leading dimensions."
     )
 
 

@@ -1,44 +1,45 @@
-"""Scale centred values by their deviation, a gain and an offset."""
+"""Divide centered values by their standard deviation, and apply gamma and beta."""
 
 from typing import Any
 
 from keras import ops
 
-from keras_norm.ops.gradients import Gradient, with_gradient
+from keras_norm.ops.custom_gradient import Gradient, with_custom_gradient
 from keras_norm.ops.sums import broadcast_axes, total
 
 
 def normalize(
-    centred: Any,
+    centered: Any,
     variance: Any,
     epsilon: float,
     gamma: Any = None,
     beta: Any = None,
     epsilon_placement: str = "inside",
 ) -> Any:
-    """Scale centred values by their deviation, then by gamma, and add beta.
+    """Divide centered values by their standard deviation, multiply by gamma, and add beta.
 
     ::
 
         inside:    a = 1 / sqrt(variance + epsilon)
         outside:   a = 1 / (sqrt(variance) + epsilon)
 
-        y = gamma * a * centred + beta
+        y = gamma * a * centered + beta
 
     Args:
-        centred: x - mean.
-        variance: broadcasts to `centred`.
-        epsilon: added under the root ("inside") or to the root ("outside").
-        gamma: gain of the rank of `centred` that broadcasts to it, or None for 1.
-        beta: bias of the rank of `centred` that broadcasts to it, or None for 0.
+        centered: x - mean.
+        variance: tensor that broadcasts to `centered`.
+        epsilon: number added to the variance ("inside") or to its square root ("outside").
+        gamma: tensor that broadcasts to `centered`, with equal rank; None for 1.
+        beta: tensor that broadcasts to `centered`, with equal rank; None for 0.
         epsilon_placement: "inside" or "outside".
     """
 
-    def function(centred: Any, variance: Any, gamma: Any, beta: Any) -> tuple[Any, Gradient]:
+    def function(centered: Any, variance: Any, gamma: Any, beta: Any) -> tuple[Any, Gradient]:
         if epsilon_placement == "inside":
             a = ops.rsqrt(variance + epsilon)
         else:
-            # The root's slope at 0 is infinite; a constant row (padding) would get a NaN gradient.
+            # The derivative of sqrt at 0 is infinite: a constant row, such as padding, would get a
+            # gradient of NaN.
             positive = variance > 0
             root = ops.sqrt(ops.where(positive, variance, 1.0))
             a = 1.0 / (ops.where(positive, root, 0.0) + epsilon)
@@ -49,27 +50,27 @@ def normalize(
             else:
                 slope = ops.where(positive, -0.5 * a * a / root, 0.0)
             d_beta = None if beta is None else total(dy, broadcast_axes(dy, beta))
-            d_a, d_gamma = _scale_gradients(dy * centred, a, gamma)
+            d_a, d_gamma = _scale_gradients(dy * centered, a, gamma)
             return [_scale(dy, a, gamma), d_a * slope, d_gamma, d_beta]
 
-        y = _scale(centred, a, gamma)
+        y = _scale(centered, a, gamma)
         return (y if beta is None else y + beta), gradient
 
-    rank = len(centred.shape)
+    rank = len(centered.shape)
     variance = ops.reshape(variance, [1] * (rank - len(variance.shape)) + list(ops.shape(variance)))
-    gamma, beta = (None if w is None else ops.cast(w, centred.dtype) for w in (gamma, beta))
-    return with_gradient(function, centred, variance, gamma, beta)
+    gamma, beta = (None if w is None else ops.cast(w, centered.dtype) for w in (gamma, beta))
+    return with_custom_gradient(function, centered, variance, gamma, beta)
 
 
 def _scale(x: Any, a: Any, gamma: Any) -> Any:
-    """Compute gamma * a * x in as few passes over the size of x as can be."""
+    """Compute gamma * a * x with the fewest operations on tensors of the size of x."""
     if gamma is None:
         return x * a
     return x * (a * gamma) if _common_axes(x, a, gamma) else x * a * gamma
 
 
 def _scale_gradients(p: Any, a: Any, gamma: Any) -> tuple[Any, Any]:
-    """Gradients of a and gamma in sum(gamma * a * p)."""
+    """Compute the gradients of sum(gamma * a * p) with respect to a and gamma."""
     if gamma is None:
         return total(p, broadcast_axes(p, a)), None
     p = total(p, _common_axes(p, a, gamma))
@@ -77,5 +78,5 @@ def _scale_gradients(p: Any, a: Any, gamma: Any) -> tuple[Any, Any]:
 
 
 def _common_axes(x: Any, a: Any, gamma: Any) -> list[int]:
-    """Axes along which both a and gamma are broadcast to x."""
+    """List the axes along which both a and gamma are broadcast to x."""
     return sorted(set(broadcast_axes(x, a)) & set(broadcast_axes(x, gamma)))

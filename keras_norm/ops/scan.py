@@ -1,8 +1,7 @@
-"""The loop over time: what every timestep reads, carries on and leaves.
+"""Run a recurrence over time.
 
-The forms compute the same: an unrolled Python loop; the backend's own scan; and on TensorFlow a
-`tf.while_loop`, of which `tensorflow_scan` has three: for training, for inference, and one that
-converts to TFLite.
+Every implementation computes equal values: an unrolled Python loop, the backend's own scan, and on
+TensorFlow three `tf.while_loop`s in `tensorflow_scan`: for training, for inference and for TFLite.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,11 @@ _exported: ContextVar[str] = ContextVar("exported", default="")
 
 @contextmanager
 def exported_loops(to: str) -> Iterator[None]:
-    """Trace loops for a file, which never holds a compiled one.
+    """Trace loops for an exported file inside the block; such loops are never compiled by XLA.
 
     Args:
-        to: "saved_model"; "onnx"; or "tflite", whose loops are portable: they take a dynamic batch
-            and time, are slow in TensorFlow itself, and have no gradient.
+        to: "saved_model", "onnx" or "tflite". The loops for TFLite are portable: their batch and
+            time may be dynamic. They are slow in TensorFlow itself, and have no gradient.
     """
     token = _exported.set(to)
     try:
@@ -34,12 +33,12 @@ def exported_loops(to: str) -> Iterator[None]:
 
 
 def loops_are_exported() -> bool:
-    """Whether loops are traced for a file."""
+    """Return whether loops are being traced for an exported file."""
     return bool(_exported.get())
 
 
 def loops_are_portable() -> bool:
-    """Whether loops are traced in the form that TFLite converts."""
+    """Return whether loops are being traced for TFLite."""
     return _exported.get() == "tflite"
 
 
@@ -57,33 +56,33 @@ def scan(
 
     Args:
         step: maps (carry, xs at t) to (new carry, ys at t).
-        xs: tensors (time, ...).
-        carry: what the first step is given, tensors (batch, ...).
-        like: tensors of the shape and dtype of the ys at t.
-        unroll: write the steps one after the other; time must be static.
-        training: whether a gradient will be asked for.
-        rows_alone: whether the rows of a batch, the first axis of the carry and the second of xs of
-            rank 3, have nothing to do with each other.
+        xs: inputs, tensors (time, ...).
+        carry: initial state, tensors (batch, ...).
+        like: tensors with the shape and dtype of the ys at t.
+        unroll: trace every step; time must be static.
+        training: whether the result will be differentiated.
+        rows_alone: whether the rows of a batch are independent of each other. The batch is the
+            first axis of the carry and the second axis of xs of rank 3.
 
     Returns:
         The last carry, and the ys stacked over time.
     """
-    given: tuple[Step, Any, Any, Any] = (step, list(xs), list(carry), list(like))
+    arguments: tuple[Step, Any, Any, Any] = (step, list(xs), list(carry), list(like))
     if unroll:
-        return _unrolled(*given)
+        return _scan_unrolled(*arguments)
     if keras.backend.backend() != "tensorflow":
-        last, ys = ops.scan(step, given[2], given[1])
+        last, ys = ops.scan(step, arguments[2], arguments[1])
         return last, list(ys)
     from keras_norm.ops import tensorflow_scan
 
     if loops_are_portable():
-        return tensorflow_scan.portable(*given)
+        return tensorflow_scan.scan_for_tflite(*arguments)
     if training or _exported.get() == "onnx":
-        return tensorflow_scan.one_by_one(*given)
-    return tensorflow_scan.in_blocks(*given, rows_alone=rows_alone)
+        return tensorflow_scan.scan_by_step(*arguments)
+    return tensorflow_scan.scan_by_block(*arguments, rows_alone=rows_alone)
 
 
-def _unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:
+def _scan_unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:
     steps = []
     for t in range(xs[0].shape[0]):
         carry, ys = step(carry, [x[t] for x in xs])

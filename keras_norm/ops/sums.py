@@ -1,4 +1,4 @@
-"""Weighted sums over axes of a tensor."""
+"""Sum a tensor over axes, with or without weights."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,16 @@ from keras_norm.ops.kernels import computes_on_cpu
 
 
 def total(x: Any, axes: Sequence[int], weights: Any = None) -> Any:
-    """Sum of weights * x over `axes`, which are kept at size one.
+    """Sum weights * x over `axes`; the reduced axes have size 1.
 
-    On TensorFlow a sum over leading axes, or a weighted one over trailing axes, is a product of a
-    matrix with a vector: it is faster than the sum, and the products are written nowhere.
+    On TensorFlow two sums are computed as the product of a matrix and a vector: the sum over
+    leading axes, and the weighted sum over trailing axes. The product is faster than
+    `keras.ops.sum` and does not store weights * x.
 
     Args:
         x: floating tensor.
         axes: axes to sum over, sorted, each in [0, rank).
-        weights: of the rank of `x`, broadcasts to it; None for ones.
+        weights: tensor that broadcasts to `x`, with equal rank; None for ones.
     """
     axes, rank, shape = list(axes), len(x.shape), ops.shape(x)
     if not axes:
@@ -39,12 +40,12 @@ def total(x: Any, axes: Sequence[int], weights: Any = None) -> Any:
 
 
 def broadcast_axes(x: Any, like: Any) -> list[int]:
-    """Axes along which `like`, of the same rank, is broadcast to `x`."""
+    """List the axes along which `like` is broadcast to `x`; both have equal rank."""
     return [a for a, size in enumerate(like.shape) if size == 1 and x.shape[a] != 1]
 
 
 def _vary_along(weights: Any, axes: list[int], x: Any) -> bool:
-    """Whether the weights are the same along every axis but `axes`, and not along these."""
+    """Return whether the weights have the sizes of `x` at `axes`, and size 1 at all other axes."""
     return weights is None or all(
         size == (x.shape[a] if a in axes else 1) for a, size in enumerate(weights.shape)
     )

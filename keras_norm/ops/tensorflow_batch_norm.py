@@ -1,4 +1,4 @@
-"""Batch normalization by TensorFlow's fused kernel, and over replicas. Needs TensorFlow."""
+"""Batch normalization with TensorFlow's fused kernel, and sums over replicas."""
 
 from typing import Any
 
@@ -12,46 +12,47 @@ def normalize_batch(
     gamma: Any,
     beta: Any,
     epsilon: float,
-    kept: int = 1,
-    fewest: int = 0,
-    otherwise: tuple[Any, Any] | None = None,
+    feature_axes: int = 1,
+    min_count: int = 0,
+    fallback: tuple[Any, Any] | None = None,
 ) -> tuple[Any, Any, Any, Any]:
-    """Normalize with the statistics of the batch.
+    """Normalize with the statistics of the batch, by the fused kernel.
 
     ::
 
         y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
 
-    The kernel reads twice and writes once, and so does its gradient. As it rounds its mean, it is
-    given x - s, where s is a first mean (see `keras_norm.ops.moments`).
+    The kernel reads x twice and writes y once; its gradient does likewise. The kernel rounds its
+    mean, so its input is x - s, where s is a first mean (see `keras_norm.ops.moments`).
 
     Args:
         x: (..., features), of float32 or narrower.
         gamma: (features,), or None for 1.
         beta: (features,), or None for 0.
         epsilon: number added to the variance.
-        kept: how many of the last axes have statistics of their own: 1 for those of each feature, 2
-            for those of each feature at each timestep.
-        fewest: positions that statistics need, 2 at most.
-        otherwise: mean and variance that stand where there are fewer; None where there cannot be.
+        feature_axes: number of trailing axes that are not reduced: 1 for statistics of each
+            feature, 2 for statistics of each feature at each timestep.
+        min_count: smallest number of positions that gives statistics, at most 2.
+        fallback: mean and variance to use with fewer positions; None if there are always enough.
 
     Returns:
-        y; the mean and the biased variance, and the count of what they were taken over, with the
-        reduced axes kept at size one. All are float32, and only y has a gradient.
+        y, the mean, the biased variance and the number of positions; the reduced axes have size 1.
+        All are float32. Only y has a gradient.
     """
     x = tf.cast(x, tf.float32)
-    axes = list(range(len(x.shape) - kept))
+    axes = list(range(len(x.shape) - feature_axes))
     n = tf.cast(tf.reduce_prod(tf.shape(x)[: len(axes)]), x.dtype)
 
     s = total(x, axes) / tf.maximum(n, 1.0)
-    if otherwise is not None:
-        # Of one position x - s is 0, and y its offset.
-        mean, variance = otherwise
+    if fallback is not None:
+        # With a single position x - s is 0 and the kernel returns beta. So an offset added to beta
+        # gives the output for the fallback statistics.
+        mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
-        offset = tf.where(n >= fewest, 0.0, offset)
+        offset = tf.where(n >= min_count, 0.0, offset)
         beta = offset if beta is None else beta + offset
     s = tf.stop_gradient(s)
-    y, residual, unbiased = _kernel(x - s, gamma, beta, epsilon, kept)
+    y, residual, unbiased = _fused_batch_norm(x - s, gamma, beta, epsilon, feature_axes)
     residual, unbiased = (
         tf.reshape(tf.stop_gradient(statistic), tf.shape(s)) for statistic in (residual, unbiased)
     )
@@ -59,45 +60,53 @@ def normalize_batch(
     return y, s + residual, variance, tf.reshape(n, [1] * len(x.shape))
 
 
-def normalize_with(x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    """The same y with given statistics (features,), in one pass."""
-    return _kernel(tf.cast(x, tf.float32), gamma, beta, epsilon, 1, mean, variance)[0]
+def normalize_with_statistics(
+    x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float
+) -> Any:
+    """Normalize with given statistics (features,), by the fused kernel, in one pass over x."""
+    return _fused_batch_norm(tf.cast(x, tf.float32), gamma, beta, epsilon, 1, mean, variance)[0]
 
 
 def sum_over_replicas(x: Any) -> Any:
-    """Sum `x` over all replicas; `x` itself outside of a replica context."""
+    """Sum `x` over all replicas of a distributed step; outside of a step, return `x`."""
     context = tf.distribute.get_replica_context()
     if context is None:
         return x
     return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
 
 
-def _kernel(
+def _fused_batch_norm(
     x: Any,
     gamma: Any,
     beta: Any,
     epsilon: float,
-    kept: int,
+    feature_axes: int,
     mean: Any = None,
     variance: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """y, and the flat mean and unbiased variance; those of the batch where no mean is given."""
-    shape, last = tf.shape(x), x.shape[-kept:]
-    # As constants where they are known: of open channels ONNX' converter makes time x channels.
-    last = last.as_list() if last.is_fully_defined() else shape[-kept:]
-    positions, channels = tf.reduce_prod(shape[:-kept]), tf.reduce_prod(last)
+    """Run the fused kernel.
 
-    def of_every_channel(weight: Any, default: float) -> Any:
+    Returns:
+        y, and the flat mean and unbiased variance: those of the batch if `mean` is None, else the
+        given ones.
+    """
+    shape, last = tf.shape(x), x.shape[-feature_axes:]
+    # Static sizes are given as constants: with a dynamic number of channels, the ONNX converter
+    # multiplies time with channels.
+    last = last.as_list() if last.is_fully_defined() else shape[-feature_axes:]
+    positions, channels = tf.reduce_prod(shape[:-feature_axes]), tf.reduce_prod(last)
+
+    def broadcast_to_channels(weight: Any, default: float) -> Any:
         values = tf.cast(default if weight is None else weight, x.dtype)
         return tf.reshape(values + tf.zeros(last), (channels,))
 
-    # Positions are images of one pixel where they are many, and pixels of one image where the
-    # channels are: so the kernel is fastest.
-    images = (positions, 1, 1, channels) if kept == 1 else (1, 1, positions, channels)
+    # These two layouts are the fastest. With many positions, each position is an image of one
+    # pixel. With many channels, the positions are the pixels of one image.
+    images = (positions, 1, 1, channels) if feature_axes == 1 else (1, 1, positions, channels)
     y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, images),
-        scale=of_every_channel(gamma, 1.0),
-        offset=of_every_channel(beta, 0.0),
+        scale=broadcast_to_channels(gamma, 1.0),
+        offset=broadcast_to_channels(beta, 0.0),
         mean=tf.zeros(0) if mean is None else tf.cast(mean, x.dtype),
         variance=tf.zeros(0) if variance is None else tf.cast(variance, x.dtype),
         epsilon=epsilon,

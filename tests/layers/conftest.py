@@ -1,4 +1,4 @@
-"""What the tests of layers share."""
+"""A fixture that runs batch normalization with and without the fused kernel."""
 
 import math
 
@@ -8,7 +8,7 @@ from keras_norm.ops import kernels
 
 
 @pytest.fixture(params=["composed", "fused"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Batch normalization of any size by operations, or by the kernel wherever there is one."""
+def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Compute batch normalization by operations, or by the fused kernel at every size."""
     monkeypatch.setattr(kernels, "LARGE", 0 if request.param == "fused" else math.inf)
     return request.param

@@ -1,6 +1,6 @@
 """BatchNormalization against Ioffe and Szegedy's algorithms 1 and 2, and against Keras' layer.
 
-How the moving statistics average over batches is in test_batch_statistics.py.
+test_batch_statistics.py tests how the moving statistics average over batches.
 """
 
 import json
@@ -29,7 +29,7 @@ SHAPES_AND_AXES = [
     ((4, 3, 2, 5), 1),
     ((4, 3, 2, 5), -2),
 ]
-every_form = pytest.mark.usefixtures("form")
+every_implementation = pytest.mark.usefixtures("implementation")
 
 
 def draw(shape, dtype="float64"):
@@ -37,7 +37,7 @@ def draw(shape, dtype="float64"):
 
 
 def layer_and_weights(x, dtype="float64", **kwargs):
-    """A built layer with random gamma and beta, and these."""
+    """Build a layer with random gamma and beta; return the layer, gamma and beta."""
     layer = BatchNormalization(dtype=dtype, **kwargs)
     layer.build(x.shape)
     layer.gamma.assign(RNG.normal(size=layer.gamma.shape))
@@ -63,7 +63,7 @@ def assert_all_close(actual, expected, **tolerance):
 
 
 @pytest.mark.parametrize(
-    ("form", "kwargs", "non_trainable"),
+    ("implementation", "kwargs", "non_trainable"),
     [
         ("fused", {}, 2),
         ("composed", {"axis": 1, "momentum": None, "unbiased_variance": True}, 3),
@@ -71,9 +71,9 @@ def assert_all_close(actual, expected, **tolerance):
         ("composed", {"renorm": True, "renorm_clipping": {"rmax": 3.0}, "synchronized": True}, 5),
     ],
     ids=["default", "cumulative", "debiased ghosts", "renorm"],
-    indirect=["form"],
+    indirect=["implementation"],
 )
-def test_contract(form, kwargs, non_trainable):
+def test_contract(implementation, kwargs, non_trainable):
     check_layer(
         BatchNormalization,
         kwargs,
@@ -118,7 +118,7 @@ def test_initializers_regularizers_and_constraints_reach_the_weights():
 # Outputs and gradients --------------------------------------------------------------------------
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES_AND_AXES, ids=str)
 def test_training_output_and_statistics_are_the_papers(shape, axis, dtype):
@@ -134,7 +134,7 @@ def test_training_output_and_statistics_are_the_papers(shape, axis, dtype):
     )
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES_AND_AXES, ids=str)
 def test_inference_output_is_the_papers(shape, axis, dtype):
@@ -155,7 +155,7 @@ def test_inference_changes_no_statistic():
 
 
 def exact_gradients(function, x, gamma, beta, weights):
-    """Of (weights * function(x, gamma, beta)).sum(), with NaN outputs left out."""
+    """Differentiate (weights * function(x, gamma, beta)).sum() over the nonzero weights."""
 
     def loss(x, gamma, beta):
         return np.where(weights == 0, 0, weights * function(x, gamma, beta)).sum()
@@ -226,25 +226,25 @@ def test_constant_feature_has_a_finite_gradient():
     weights = RNG.normal(size=x.shape)
     layer = BatchNormalization(dtype="float64")
     gradient, *_ = layer_gradients(layer, x, lambda y: keras.ops.sum(weights * y), training=True)
-    centred = weights - weights.mean(axis=0)
-    np.testing.assert_allclose(gradient, centred / np.sqrt(1e-3), rtol=1e-12)
+    centered = weights - weights.mean(axis=0)
+    np.testing.assert_allclose(gradient, centered / np.sqrt(1e-3), rtol=1e-12)
 
 
 # Numerics ---------------------------------------------------------------------------------------
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
 def test_float16_inputs_near_60000(policy):
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 4)), 0, 65500).astype("float16")
     layer = BatchNormalization(momentum=0.0, dtype=policy)
     expected, _, _ = oracles.batch_norm_train(x.astype("float64"))
     np.testing.assert_allclose(layer(x, training=True), expected, rtol=0, atol=1e-2)
-    if policy == "mixed_float16":  # whose statistics are float32
+    if policy == "mixed_float16":  # under "float16" the variance overflows in the moving statistics
         np.testing.assert_allclose(layer(x, training=False), expected, rtol=0, atol=1e-2)
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("masked", [False, True])
 def test_float32_inputs_with_a_mean_near_1e7(masked):
     x = (1e7 + 10 * RNG.normal(size=(32, 5, 3))).astype("float32")
@@ -260,7 +260,7 @@ def test_float32_inputs_with_a_mean_near_1e7(masked):
 # Keras' layer -----------------------------------------------------------------------------------
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize(
     "kwargs",
     [
@@ -301,7 +301,7 @@ def test_takes_the_configuration_of_keras_layer():
     }
 
 
-def test_averages_of_renormalization_have_keras_names():
+def test_averages_of_renorm_have_the_names_of_keras_layer():
     theirs, ours = keras.layers.BatchNormalization(renorm=True), BatchNormalization(renorm=True)
     x = draw((6, 3), "float32")
     ours(x, training=True)
@@ -311,7 +311,7 @@ def test_averages_of_renormalization_have_keras_names():
 
 
 @pytest.mark.parametrize("mask_shape", [(6, 4), (1, 4), (6, 1)], ids=str)
-def test_masked_training_is_that_of_keras_layer(mask_shape):
+def test_masked_training_equals_that_of_keras_layer(mask_shape):
     theirs, ours = keras.layers.BatchNormalization(), BatchNormalization()
     x, mask = draw((6, 4, 3), "float32"), RNG.random(mask_shape) > 0.3
     mask[0, 0] = True
@@ -328,8 +328,8 @@ MASKS = [  # input shape, axis, mask shape, the mask's shape when aligned with t
     ((6, 3), -1, (6,), (6, 1)),
     ((6, 4, 3), -1, (6, 4), (6, 4, 1)),
     ((6, 3, 4), 1, (6, 4), (6, 1, 4)),  # channels first
-    ((6, 3, 4), 1, (6, 3), (6, 3, 1)),  # fits the leading dimensions: steps are the features
-    ((6, 3, 3), 1, (6, 3), (6, 1, 3)),  # fits both: channels first
+    ((6, 3, 4), 1, (6, 3), (6, 3, 1)),  # only the leading dimensions fit: the feature axis is time
+    ((6, 3, 3), 1, (6, 3), (6, 1, 3)),  # both fit: channels first
     ((6, 4, 2, 3), -1, (6, 4), (6, 4, 1, 1)),
     ((6, 4, 2, 3), -1, (6, 4, 2), (6, 4, 2, 1)),
     ((6, 3, 4, 2), 1, (6, 4), (6, 1, 4, 1)),
@@ -344,7 +344,7 @@ MASKS = [  # input shape, axis, mask shape, the mask's shape when aligned with t
 @pytest.mark.parametrize(("shape", "axis", "mask_shape", "aligned"), MASKS, ids=str)
 def test_mask_reaches_the_statistics(shape, axis, mask_shape, aligned):
     x, mask = draw(shape), RNG.random(mask_shape) > 0.4
-    mask[:2] = True  # so that no feature is without a value
+    mask[:2] = True  # every feature has unmasked values
     full = np.broadcast_to(mask.reshape(aligned), shape)
     layer, gamma, beta = layer_and_weights(x, axis=axis, momentum=0.0)
     expected, mean, variance = oracles.batch_norm_train(x, gamma, beta, axis, mask=full)
@@ -354,7 +354,7 @@ def test_mask_reaches_the_statistics(shape, axis, mask_shape, aligned):
     np.testing.assert_allclose(layer.moving_variance, variance, rtol=0, atol=1e-12)
 
 
-def test_a_mask_of_unknown_sizes_covers_what_is_not_the_feature_axis():
+def test_a_mask_with_dynamic_sizes_aligns_with_the_axes_other_than_the_feature_axis():
     x, mask = draw((4, 3, 5)), RNG.random((4, 5)) > 0.3
     layer = BatchNormalization(axis=1, momentum=0.0, dtype="float64")
     layer.build((None, 3, None))
@@ -370,8 +370,8 @@ def test_a_mask_of_unknown_sizes_covers_what_is_not_the_feature_axis():
         return layer(x, training=True, mask=mask)
 
     train(x, mask)
-    alive = np.broadcast_to(mask[:, None], x.shape)
-    expected = [x[:, c][alive[:, c]].mean() for c in range(3)]
+    unmasked = np.broadcast_to(mask[:, None], x.shape)
+    expected = [x[:, c][unmasked[:, c]].mean() for c in range(3)]
     np.testing.assert_allclose(layer.moving_mean, expected, rtol=0, atol=1e-12)
 
 
@@ -395,7 +395,7 @@ def test_mask_of_a_masking_layer_reaches_the_statistics():
 @pytest.mark.parametrize(
     "make", [BatchNormalization, lambda **o: TimestepBatchNormalization(4, debias=False, **o)]
 )
-def test_a_mask_that_only_the_run_shows_to_broadcast(make, shape):
+def test_a_mask_with_dynamic_sizes_broadcasts(make, shape):
     layer, x = make(momentum=0.0), RNG.normal(5.0, size=(6, 4, 3)).astype("float32")
     spec = [tf.TensorSpec((None, None, 3)), tf.TensorSpec((None, None), "bool")]
     graph = tf.function(lambda x, m: layer(x, mask=m, training=True), input_signature=spec)
@@ -405,7 +405,7 @@ def test_a_mask_that_only_the_run_shows_to_broadcast(make, shape):
     np.testing.assert_allclose(layer.moving_variance, x.var(axis=axes), rtol=1e-5)
 
 
-def test_the_momentum_may_be_set_while_training():
+def test_momentum_may_be_changed_after_build():
     layer, x = BatchNormalization(), RNG.normal(5.0, size=(100, 3)).astype("float32")
     layer.build((None, 3))
     layer.momentum = 0.0
@@ -413,7 +413,7 @@ def test_the_momentum_may_be_set_while_training():
     np.testing.assert_allclose(layer.moving_mean, x.mean(axis=0), rtol=1e-5)
 
 
-def test_the_momentum_of_renorm_may_be_set_while_training():
+def test_renorm_momentum_may_be_changed_after_build():
     layer = BatchNormalization(renorm=True)
     x = RNG.normal(5.0, size=(100, 3)).astype("float32")
     layer.build((None, 3))
@@ -422,7 +422,7 @@ def test_the_momentum_of_renorm_may_be_set_while_training():
     np.testing.assert_allclose(layer.renorm_mean, x.mean(axis=0), rtol=1e-5)
 
 
-def test_an_average_that_counts_its_updates_is_refused_once_none_are_counted():
+def test_momentum_none_is_refused_if_the_layer_was_built_without_a_count_of_updates():
     layer = BatchNormalization(name="norm")
     layer.build((None, 3))
     layer.momentum = None
@@ -430,7 +430,7 @@ def test_an_average_that_counts_its_updates_is_refused_once_none_are_counted():
         layer(np.ones((2, 3), "float32"), training=True)
 
 
-def test_mask_with_unknown_batch_and_time():
+def test_batch_and_time_of_a_mask_may_be_dynamic():
     layer = BatchNormalization(momentum=0.0)
     layer.build((None, None, 3))
     train = tf.function(
@@ -444,7 +444,7 @@ def test_mask_with_unknown_batch_and_time():
         np.testing.assert_allclose(layer.moving_mean, mean, atol=1e-6)
 
 
-def test_nan_in_masked_positions_harms_no_gradient():
+def test_nan_in_masked_positions_does_not_reach_the_gradients():
     x, mask = draw((3, 4, 2)), np.array([[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]], bool)
     weights = RNG.normal(size=x.shape)
 
@@ -475,7 +475,7 @@ def test_nan_in_masked_positions_harms_no_gradient():
     ],
     ids=str,
 )
-def test_fully_masked_batch_changes_nothing_and_is_normalised_as_in_inference(kwargs):
+def test_fully_masked_batch_updates_nothing_and_is_normalized_as_in_inference(kwargs):
     x = draw((5, 4, 3))
     layer, _, _ = layer_and_weights(x, **kwargs)
     layer(x, training=True)
@@ -485,8 +485,8 @@ def test_fully_masked_batch_changes_nothing_and_is_normalised_as_in_inference(kw
     np.testing.assert_allclose(y, layer(x, training=False), rtol=0, atol=1e-12)
 
 
-def test_feature_without_an_unmasked_value_keeps_its_statistics():
-    x = draw((4, 3, 2))  # steps are the features
+def test_fully_masked_feature_keeps_its_moving_statistics():
+    x = draw((4, 3, 2))  # the feature axis is time
     mask = np.ones((4, 3), bool)
     mask[:, 1] = False
     layer, _, _ = layer_and_weights(x, axis=1, momentum=0.5)
@@ -497,9 +497,9 @@ def test_feature_without_an_unmasked_value_keeps_its_statistics():
     assert np.isfinite(y).all()
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("kwargs", [{}, {"virtual_batch_size": 4}], ids=str)
-def test_empty_batch_changes_nothing(kwargs):
+def test_empty_batch_updates_nothing(kwargs):
     layer, _, _ = layer_and_weights(draw((4, 3)), **kwargs)
     before = state(layer)
     assert layer(np.zeros((0, 3)), training=True).shape == (0, 3)
@@ -507,7 +507,7 @@ def test_empty_batch_changes_nothing(kwargs):
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"virtual_batch_size": 4}], ids=str)
-def test_empty_batch_changes_nothing_in_a_graph(kwargs):
+def test_empty_batch_updates_nothing_in_a_graph(kwargs):
     layer, _, _ = layer_and_weights(draw((4, 3)), **kwargs)
     before = state(layer)
     spec = [tf.TensorSpec((None, 3)), tf.TensorSpec((None,), "bool")]
@@ -522,7 +522,7 @@ def test_empty_batch_changes_nothing_in_a_graph(kwargs):
 @pytest.mark.parametrize(
     ("batch", "size"), [(8, 4), (10, 4), (9, 4), (5, 2), (7, 7), (3, 8), (4, 1)]
 )
-def test_ghost_batches_are_normalised_by_themselves(batch, size):
+def test_each_ghost_batch_is_normalized_with_its_own_statistics(batch, size):
     x = draw((batch, 3, 2))
     layer, gamma, beta = layer_and_weights(x, virtual_batch_size=size, momentum=0.5)
     expected, mean, variance = oracles.ghost_batch_norm_train(x, size, gamma, beta)
@@ -531,7 +531,7 @@ def test_ghost_batches_are_normalised_by_themselves(batch, size):
     np.testing.assert_allclose(layer.moving_variance, 0.5 + 0.5 * variance, rtol=0, atol=1e-12)
 
 
-def test_ghost_batches_with_channels_first():
+def test_ghost_batches_may_have_channels_first():
     x = draw((5, 3, 4))
     layer, gamma, beta = layer_and_weights(x, axis=1, virtual_batch_size=2)
     expected, _, _ = oracles.ghost_batch_norm_train(np.moveaxis(x, 1, -1), 2, gamma, beta)
@@ -540,10 +540,10 @@ def test_ghost_batches_with_channels_first():
     )
 
 
-def test_ghost_batches_with_a_mask():
+def test_masked_positions_do_not_count_in_ghost_batches():
     x = draw((5, 4, 2))
     mask = RNG.random((5, 4)) > 0.3
-    mask[2:4] = False  # the second ghost has nothing, and no say in the update
+    mask[2:4] = False  # the second ghost batch is fully masked: it does not count in the update
     layer, gamma, beta = layer_and_weights(x, virtual_batch_size=2, momentum=0.0)
     expected, mean, variance = oracles.ghost_batch_norm_train(x, 2, gamma, beta, mask=mask)
     y = layer(np.where(mask[..., None], x, np.nan), training=True, mask=tf.constant(mask))
@@ -552,7 +552,7 @@ def test_ghost_batches_with_a_mask():
     np.testing.assert_allclose(layer.moving_variance, variance, rtol=0, atol=1e-12)
 
 
-def test_ghost_batches_with_a_mask_that_broadcasts():
+def test_the_mask_of_ghost_batches_may_broadcast():
     x, mask = draw((5, 4, 2)), np.array([[True, False, True, True]])
     layer, gamma, beta = layer_and_weights(x, virtual_batch_size=2, momentum=0.0)
     full = np.broadcast_to(mask, (5, 4))
@@ -564,7 +564,7 @@ def test_ghost_batches_with_a_mask_that_broadcasts():
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_ghost_batches_of_an_unknown_batch_size(jit_compile):
+def test_the_batch_size_of_ghost_batches_may_be_dynamic(jit_compile):
     layer = BatchNormalization(virtual_batch_size=3)
     layer.build((None, 2))
     train = tf.function(
@@ -580,15 +580,15 @@ def test_ghost_batches_of_an_unknown_batch_size(jit_compile):
 
 def test_inference_ignores_the_virtual_batch_size():
     x = draw((5, 2))
-    ghosts, plain = BatchNormalization(virtual_batch_size=2), BatchNormalization()
-    np.testing.assert_array_equal(ghosts(x), plain(x))
+    ghosts, whole = BatchNormalization(virtual_batch_size=2), BatchNormalization()
+    np.testing.assert_array_equal(ghosts(x), whole(x))
 
 
 # Training ---------------------------------------------------------------------------------------
 
 
-@every_form
-def test_frozen_layer_runs_in_inference_form_and_does_not_update():
+@every_implementation
+def test_frozen_layer_normalizes_as_in_inference_and_updates_nothing():
     x = draw((6, 3))
     layer, _, _ = layer_and_weights(x)
     layer(x, training=True)
@@ -600,7 +600,7 @@ def test_frozen_layer_runs_in_inference_form_and_does_not_update():
     assert layer.trainable_weights == []
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
     "kwargs", [{}, {"momentum": None}, {"debias": True}, {"renorm": True}], ids=str
@@ -634,7 +634,7 @@ weights = rng.normal(size=x.shape).astype("float32")
 masks = np.array([[[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]], [[1, 0, 0, 0]] * 3], bool)
 
 empty = masks * [[[1]], [[0]]]
-for name, mask in [("plain", None), ("masked", masks), ("one empty replica", empty)]:
+for name, mask in [("unmasked", None), ("masked", masks), ("one empty replica", empty)]:
     with strategy.scope():
         layer = keras_norm.BatchNormalization(momentum=0.0, synchronized=True)
         layer.build((None, 4, 2))
@@ -651,9 +651,9 @@ for name, mask in [("plain", None), ("masked", masks), ("one empty replica", emp
             loss = tf.reduce_sum(weights * y)
         return y, tape.gradient(loss, x)
 
-    kept = np.ones_like(masks) if mask is None else mask.astype(bool)
-    counted = weights * kept[..., None]
-    args = [spread(x), spread(counted), *([] if mask is None else [spread(kept)])]
+    unmasked = np.ones_like(masks) if mask is None else mask.astype(bool)
+    masked_weights = weights * unmasked[..., None]
+    args = [spread(x), spread(masked_weights), *([] if mask is None else [spread(unmasked)])]
     y, dx = (
         strategy.experimental_local_results(result)
         for result in tf.function(strategy.run)(run, args)
@@ -661,8 +661,8 @@ for name, mask in [("plain", None), ("masked", masks), ("one empty replica", emp
     print(json.dumps({
         "name": name,
         "x": x.tolist(),
-        "mask": kept.astype(int).tolist(),
-        "weights": counted.tolist(),
+        "mask": unmasked.astype(int).tolist(),
+        "weights": masked_weights.tolist(),
         "y": [replica.numpy().tolist() for replica in y],
         "dx": [replica.numpy().tolist() for replica in dx],
         "mean": layer.moving_mean.numpy().tolist(),
@@ -679,7 +679,7 @@ def test_synchronized_statistics_and_gradients_are_those_of_the_global_batch():
     )
     assert run.returncode == 0, run.stderr
     results = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-    assert [result["name"] for result in results] == ["plain", "masked", "one empty replica"]
+    assert [result["name"] for result in results] == ["unmasked", "masked", "one empty replica"]
     for result in results:
         x = np.concatenate(result["x"]).astype("float64")
         mask = np.concatenate(result["mask"]).astype(bool)
@@ -704,7 +704,7 @@ def test_axis_out_of_range_is_refused(axis):
     assert_refused(lambda: BatchNormalization(axis=axis)(draw((2, 3, 4))), "axis", str(axis))
 
 
-def test_axis_of_unknown_size_is_refused():
+def test_axis_of_dynamic_size_is_refused():
     assert_refused(lambda: BatchNormalization(axis=1)(keras.Input((None, 3))), "axis", "None")
 
 
@@ -720,7 +720,7 @@ def test_mask_of_wrong_rank_is_refused():
     )
 
 
-def test_mask_that_fits_nowhere_is_refused():
+def test_mask_that_does_not_fit_is_refused():
     layer = BatchNormalization()
     assert_refused(
         lambda: layer(draw((2, 3, 4)), training=True, mask=tf.ones((2, 5), bool)), "mask", "(2, 5)"
@@ -773,7 +773,7 @@ def test_renorm_momentum_outside_0_to_1_is_refused(momentum):
 
 
 @pytest.mark.parametrize("kwargs", [{"momentum": None}, {"debias": True}], ids=str)
-def test_renorm_with_another_average_is_refused(kwargs):
+def test_renorm_with_a_cumulative_or_debiased_average_is_refused(kwargs):
     assert_refused(lambda: BatchNormalization(renorm=True, **kwargs), "renorm", *kwargs)
 
 
@@ -793,7 +793,7 @@ def test_virtual_batch_size_below_1_or_fractional_is_refused(size):
 
 
 @pytest.mark.parametrize("other", ["synchronized", "renorm"])
-def test_ghost_batches_with_larger_statistics_are_refused(other):
+def test_ghost_batches_with_renorm_or_synchronized_are_refused(other):
     assert_refused(
         lambda: BatchNormalization(virtual_batch_size=4, **{other: True}),
         "virtual_batch_size",

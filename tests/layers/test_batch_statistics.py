@@ -1,4 +1,4 @@
-"""How moving statistics average over batches, seen through the layers that keep them."""
+"""How the moving statistics of batch normalizations average over batches."""
 
 import keras
 import numpy as np
@@ -65,7 +65,7 @@ def test_debiased_average_forgets_its_initial_value(momentum, count):
 
 
 @pytest.mark.parametrize("debias", [False, True])
-def test_no_momentum_is_the_exact_mean_of_all_batches(debias):
+def test_momentum_none_gives_the_exact_mean_of_all_batches(debias):
     layer = train(BatchNormalization(momentum=None, debias=debias, dtype="float64"))
     means, variances = statistics(BATCHES)
     assert_moving(layer, oracles.cumulative_average(means), oracles.cumulative_average(variances))
@@ -83,7 +83,7 @@ def test_inference_is_right_after_one_step(kwargs):
     ("cls", "args"), [(BatchNormalization, ()), (TimestepBatchNormalization, (1,))]
 )
 def test_debiasing_loses_no_digits_in_float32(cls, args, momentum):
-    # 1 - momentum^n cancels: formed in float32, it is wrong in its fourth digit or so
+    # In float32, 1 - momentum^n would be wrong in its fourth digit.
     layer = cls(*args, momentum=momentum, debias=True)
     batches = [RNG.normal(1000 + k, 0.5, size=(8, 1, 2)).astype("float32") for k in range(3)]
     means, variances = statistics([x.astype("float64") for x in batches])
@@ -97,11 +97,11 @@ def test_debiasing_loses_no_digits_in_float32(cls, args, momentum):
 
 
 @pytest.mark.parametrize("kwargs", [{"momentum": None}, {"debias": True}], ids=str)
-def test_updates_are_counted_where_the_average_needs_it(kwargs):
+def test_cumulative_and_debiased_averages_count_updates(kwargs):
     assert int(train(BatchNormalization(**kwargs)).update_count) == len(BATCHES)
 
 
-def test_plain_exponential_average_has_no_counter():
+def test_exponential_average_has_no_update_count():
     layer = train(BatchNormalization())
     assert [weight.name for weight in layer.non_trainable_weights] == [
         "moving_mean",
@@ -142,14 +142,14 @@ def test_unbiased_variance_of_a_single_value_is_finite():
     assert np.isfinite(layer.moving_variance).all()
 
 
-def test_unbiased_variance_of_ghost_batches_counts_each_ghosts_values():
+def test_unbiased_variance_of_ghost_batches_counts_the_values_of_each_ghost_batch():
     x = BATCHES[0][:5]
     layer = BatchNormalization(
         momentum=None, unbiased_variance=True, virtual_batch_size=3, dtype="float64"
     )
     layer(x, training=True)
-    parts = statistics([x[:3], x[3:]], ddof=1)
-    assert_moving(layer, *(np.mean(values, axis=0) for values in parts))
+    ghosts = statistics([x[:3], x[3:]], ddof=1)
+    assert_moving(layer, *(np.mean(values, axis=0) for values in ghosts))
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"momentum": None}, {"debias": True}], ids=str)
@@ -191,7 +191,7 @@ def test_training_continues_where_a_saved_model_stopped(kwargs, tmp_path):
     ],
     ids=str,
 )
-def test_each_row_averages_over_the_batches_that_reached_it(kwargs):
+def test_each_row_averages_over_the_batches_that_updated_it(kwargs):
     layer = TimestepBatchNormalization(4, dtype="float64", **kwargs)
     oracle = oracles.TimestepBatchNorm(4, 2, **kwargs)
     for time in (2, 4, 1, 6):  # the rows are updated 4, 3, 2 and 2 times
@@ -204,7 +204,7 @@ def test_each_row_averages_over_the_batches_that_reached_it(kwargs):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed_float16"])
-def test_statistics_are_kept_in_float32_under_half_precision(dtype):
+def test_moving_statistics_are_float32_under_half_precision(dtype):
     layer = BatchNormalization(momentum=0.0, dtype=dtype)
     x = np.array([[-60000.0], [60000.0]], "float16")
     layer(x, training=True)

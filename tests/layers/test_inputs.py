@@ -1,4 +1,4 @@
-"""Inputs of which a graph knows no size, and ragged ones."""
+"""Inputs with dynamic sizes, and ragged inputs."""
 
 import inspect
 
@@ -25,7 +25,7 @@ LAYERS = {
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_built_layer_needs_to_know_no_size(name, training):
+def test_all_sizes_of_the_inputs_of_a_built_layer_may_be_dynamic(name, training):
     first, second = LAYERS[name](), LAYERS[name]()
     first.build(X.shape)
     second.build(X.shape)
@@ -39,7 +39,7 @@ def test_a_built_layer_needs_to_know_no_size(name, training):
         np.testing.assert_allclose(ours, expected, rtol=1e-6)
 
 
-def test_another_size_is_refused_when_it_is_known():
+def test_another_dynamic_size_is_refused_when_the_graph_runs():
     layer = keras_norm.LayerNormalization()
     layer.build((None, 1))
     graph = tf.function(layer, input_signature=[tf.TensorSpec((None, None))])
@@ -49,7 +49,7 @@ def test_another_size_is_refused_when_it_is_known():
 
 @pytest.mark.parametrize("name", ["LayerNormalization", "RMSNormalization"])
 @pytest.mark.parametrize("axis", [-1, 2, [2]], ids=str)
-def test_a_ragged_tensor_is_normalized_as_keras_does(name, axis):
+def test_a_ragged_tensor_is_normalized_as_by_keras(name, axis):
     ours, theirs = (getattr(module, name)(axis) for module in (keras_norm, keras.layers))
     expected = theirs(RAGGED)
     for y in (ours(RAGGED), tf.function(ours)(RAGGED)):

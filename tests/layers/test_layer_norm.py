@@ -15,7 +15,7 @@ TOLERANCE = {"float32": 5e-6, "float64": 1e-12}
 
 
 def layer_and_weights(x, dtype="float64", **kwargs):
-    """A built layer with random gamma and beta, and these."""
+    """Build a layer with random gamma and beta; return the layer, gamma and beta."""
     layer = LayerNormalization(dtype=dtype, **kwargs)
     layer.build(x.shape)
     layer.gamma.assign(RNG.normal(size=layer.gamma.shape))
@@ -43,7 +43,7 @@ def test_output_is_the_papers(axis, dtype):
 
 @pytest.mark.parametrize("placement", ["inside", "outside"])
 @pytest.mark.parametrize("ddof", [0, 1])
-def test_output_with_each_placement_of_epsilon_and_each_ddof(placement, ddof):
+def test_output_is_right_for_each_placement_of_epsilon_and_each_ddof(placement, ddof):
     layer, gamma, beta = layer_and_weights(X, epsilon=0.5, epsilon_placement=placement, ddof=ddof)
     expected = oracles.layer_norm(X, gamma, beta, -1, 0.5, placement, ddof)
     np.testing.assert_allclose(layer(X), expected, rtol=0, atol=1e-12)
@@ -108,8 +108,8 @@ def test_float32_inputs_with_a_mean_near_1e7(axis):
 
 @pytest.mark.parametrize(("placement", "divisor"), [("inside", np.sqrt(1e-3)), ("outside", 1e-3)])
 @pytest.mark.parametrize("ddof", [0, 1])
-def test_gradient_of_a_constant_row(placement, divisor, ddof):
-    # there y is linear to first order: centring, divided by what epsilon makes of a zero variance
+def test_gradient_of_a_constant_row_divides_by_epsilon_or_its_root(placement, divisor, ddof):
+    # At a variance of 0, y is (x - mean) / divisor to first order.
     weights = RNG.normal(size=(1, 5))
     layer = LayerNormalization(epsilon_placement=placement, ddof=ddof, dtype="float64")
     gradient, *_ = layer_gradients(
@@ -150,7 +150,7 @@ def test_initializers_regularizers_and_constraints_reach_the_weights():
     assert isinstance(layer.gamma.constraint, keras.constraints.UnitNorm)
 
 
-def test_time_may_be_unknown():
+def test_time_may_be_dynamic():
     inputs = keras.Input((None, 5))
     model = keras.Model(inputs, LayerNormalization()(inputs))
     for time in (2, 7):
@@ -173,7 +173,7 @@ def test_axis_of_another_type_is_refused(axis):
     assert_refused(lambda: LayerNormalization(axis=axis)(X), "axis", str(axis))
 
 
-def test_normalised_axis_of_unknown_size_is_refused():
+def test_normalized_axis_of_dynamic_size_is_refused():
     assert_refused(lambda: LayerNormalization(axis=1)(keras.Input((None, 3))), "axis 1", "None")
 
 
@@ -205,7 +205,7 @@ def test_negative_epsilon_is_refused():
 @pytest.mark.filterwarnings("ignore:You passed `rms_scaling=True`")
 @pytest.mark.parametrize("axis", [-1, [1, 2]], ids=str)
 @pytest.mark.parametrize("switches", [{}, {"center": False, "scale": False}], ids=str)
-def test_rms_scaling_is_what_keras_calls_so(axis, switches):
+def test_rms_scaling_equals_that_of_keras_layer(axis, switches):
     theirs = keras.layers.LayerNormalization(axis, rms_scaling=True, **switches)
     theirs.build(X.shape)
     ours = LayerNormalization.from_config(theirs.get_config())

@@ -84,7 +84,7 @@ def test_float32_inputs_with_a_mean_near_1e7():
     np.testing.assert_allclose(RMSNormalization()(x), expected, rtol=0, atol=2e-6)
 
 
-def test_zero_row_has_zero_output_and_the_gradient_of_a_division_by_sqrt_epsilon():
+def test_zero_row_gives_zeros_and_a_gradient_of_1_by_sqrt_epsilon():
     layer = RMSNormalization(epsilon=0.25, dtype="float64")
     x = np.zeros((1, 5))
     gradient, _ = layer_gradients(layer, x, keras.ops.sum)
@@ -112,7 +112,7 @@ def test_integer_input_is_refused():
     assert_refused(lambda: RMSNormalization()(np.ones((2, 3), "int32")), "int32")
 
 
-def test_normalised_axis_of_unknown_size_is_refused():
+def test_normalized_axis_of_dynamic_size_is_refused():
     assert_refused(lambda: RMSNormalization(axis=1)(keras.Input((None, 3))), "axis 1", "None")
 
 

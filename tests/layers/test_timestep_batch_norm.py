@@ -1,6 +1,6 @@
 """TimestepBatchNormalization against Cooijmans et al., section 3.
 
-How the moving statistics average over batches is in test_batch_statistics.py.
+test_batch_statistics.py tests how the moving statistics average over batches.
 """
 
 import keras
@@ -22,9 +22,9 @@ MASKS = {
     "broken": np.array(
         [[1, 0, 1, 1], [1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 1, 1], [1, 1, 1, 0]], bool
     ),
-    "one alive": np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]] + [[0] * 4] * 2, bool),
+    "one unmasked": np.array([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0]] + [[0] * 4] * 2, bool),
 }
-every_form = pytest.mark.usefixtures("form")
+every_implementation = pytest.mark.usefixtures("implementation")
 
 
 def draw(time, batch=5):
@@ -32,7 +32,7 @@ def draw(time, batch=5):
 
 
 def layer_and_oracle(dtype="float64", max_timesteps=STEPS, **kwargs):
-    """A built layer with random gamma and beta, and an oracle with the same."""
+    """Build a layer with random gamma and beta, and an oracle with equal weights."""
     layer = TimestepBatchNormalization(max_timesteps, dtype=dtype, **kwargs)
     layer.build((None, None, WIDTH))
     layer.gamma.assign(RNG.normal(size=WIDTH))
@@ -44,7 +44,7 @@ def layer_and_oracle(dtype="float64", max_timesteps=STEPS, **kwargs):
 
 
 def train(layer, oracle, x, mask=None):
-    """One training batch through both; their outputs."""
+    """Train the layer and the oracle on one batch; return both outputs."""
     mask_tensor = None if mask is None else tf.constant(mask)
     y = layer(x, training=True, mask=mask_tensor)
     return np.asarray(y), oracles.timestep_batch_norm(oracle, x, mask, training=True)
@@ -64,14 +64,14 @@ def state(layer):
 
 
 @pytest.mark.parametrize(
-    ("form", "kwargs"),
+    ("implementation", "kwargs"),
     [
         ("composed", {"max_timesteps": 2, "momentum": None, "unbiased_variance": True}),
         ("fused", {"max_timesteps": 5, "debias": False, "epsilon": 1e-3}),
     ],
-    indirect=["form"],
+    indirect=["implementation"],
 )
-def test_contract(form, kwargs):
+def test_contract(implementation, kwargs):
     check_layer(
         TimestepBatchNormalization,
         kwargs,
@@ -81,7 +81,7 @@ def test_contract(form, kwargs):
     )
 
 
-def test_weights_have_a_row_for_each_step():
+def test_moving_statistics_have_a_row_for_each_timestep():
     layer = TimestepBatchNormalization(7)
     layer.build((None, None, 2))
     assert layer.gamma.shape == layer.beta.shape == (2,)
@@ -119,7 +119,7 @@ def test_initializers_regularizers_and_constraints_reach_the_weights():
     np.testing.assert_array_equal(layer.moving_variance, np.full((2, 5), 5))
 
 
-@every_form
+@every_implementation
 def test_operations_do_not_grow_with_time():
     def operations(time):
         layer = TimestepBatchNormalization(time)
@@ -137,18 +137,19 @@ def test_operations_do_not_grow_with_time():
 # Training ---------------------------------------------------------------------------------------
 
 
-@every_form
+@every_implementation
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_each_step_is_normalised_by_the_sequences_alive_at_it(mask, dtype):
+def test_each_timestep_is_normalized_over_its_unmasked_sequences(mask, dtype):
     layer, oracle = layer_and_oracle(dtype)
     tolerance = 2e-5 if dtype == "float32" else 1e-11
-    train(layer, oracle, draw(4).astype(dtype))  # a row of two sequences is ill-conditioned
+    # A batch without a mask first: statistics of two sequences alone are ill-conditioned.
+    train(layer, oracle, draw(4).astype(dtype))
     for _ in range(2):
         x = draw(4).astype(dtype)
         y, expected = train(layer, oracle, x, mask)
-        keep = np.ones((5, 4), bool) if mask is None else mask
-        np.testing.assert_allclose(y[keep], expected[keep], rtol=tolerance, atol=tolerance)
+        unmasked = np.ones((5, 4), bool) if mask is None else mask
+        np.testing.assert_allclose(y[unmasked], expected[unmasked], rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(layer.moving_mean, oracle.moving_mean, atol=tolerance)
     np.testing.assert_allclose(layer.moving_variance, oracle.moving_variance, rtol=tolerance)
     np.testing.assert_array_equal(layer.update_count, oracle.update_count)
@@ -156,17 +157,17 @@ def test_each_step_is_normalised_by_the_sequences_alive_at_it(mask, dtype):
 
 @pytest.mark.parametrize("time", [1, 3, 4, 5, 9])
 @pytest.mark.parametrize("masked", [False, True])
-def test_any_length_trains(time, masked):
+def test_training_is_right_at_every_length(time, masked):
     layer, oracle = layer_and_oracle()
     for _ in range(3):
         x, mask = draw(time), RNG.random((5, time)) > 0.4 if masked else None
         y, expected = train(layer, oracle, x, mask)
-        keep = np.ones((5, time), bool) if mask is None else mask
-        np.testing.assert_allclose(y[keep], expected[keep], rtol=0, atol=1e-11)
+        unmasked = np.ones((5, time), bool) if mask is None else mask
+        np.testing.assert_allclose(y[unmasked], expected[unmasked], rtol=0, atol=1e-11)
     assert_same_state(layer, oracle)
 
 
-def test_shared_last_row_is_updated_once_a_batch_with_the_mean_of_its_steps():
+def test_the_last_row_is_updated_once_a_batch_with_the_mean_of_the_later_timesteps():
     layer = TimestepBatchNormalization(2, momentum=None, dtype="float64")
     x = draw(5)
     layer(x, training=True)
@@ -177,7 +178,7 @@ def test_shared_last_row_is_updated_once_a_batch_with_the_mean_of_its_steps():
     np.testing.assert_array_equal(layer.update_count, [1, 1])
 
 
-def test_shared_steps_with_one_alive_sequence_have_no_say_in_the_last_row():
+def test_a_late_timestep_with_one_unmasked_sequence_does_not_update_the_last_row():
     layer, oracle = layer_and_oracle(max_timesteps=2)
     mask = np.ones((5, 4), bool)
     mask[1:, 2] = False
@@ -186,7 +187,7 @@ def test_shared_steps_with_one_alive_sequence_have_no_say_in_the_last_row():
     assert_same_state(layer, oracle)
 
 
-def test_step_with_one_alive_sequence_uses_its_moving_statistics_and_keeps_them():
+def test_a_timestep_with_one_unmasked_sequence_uses_the_moving_statistics_unchanged():
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(4))
     before = state(layer)
@@ -198,7 +199,7 @@ def test_step_with_one_alive_sequence_uses_its_moving_statistics_and_keeps_them(
         np.testing.assert_array_equal(weight, value)
 
 
-def test_step_with_one_alive_sequence_never_uses_a_row_that_training_did_not_reach():
+def test_a_timestep_with_one_unmasked_sequence_uses_a_row_that_training_updated():
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(2))
     x, mask = draw(4), np.ones((5, 4), bool)
@@ -216,8 +217,8 @@ def test_batch_of_one_sequence_updates_nothing():
     np.testing.assert_allclose(y, layer(x, training=False), rtol=0, atol=1e-12)
 
 
-@every_form
-def test_statistics_that_do_not_count_cannot_poison_a_row():
+@every_implementation
+def test_nan_in_a_batch_of_one_sequence_does_not_reach_the_moving_statistics():
     layer, _ = layer_and_oracle()
     before = state(layer)
     layer(np.full((1, 4, WIDTH), np.nan), training=True)
@@ -225,7 +226,7 @@ def test_statistics_that_do_not_count_cannot_poison_a_row():
         np.testing.assert_array_equal(weight, value)
 
 
-def test_fully_masked_batch_changes_nothing():
+def test_fully_masked_batch_updates_nothing():
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(4))
     before = state(layer)
@@ -234,7 +235,7 @@ def test_fully_masked_batch_changes_nothing():
         np.testing.assert_array_equal(weight, value)
 
 
-def test_frozen_layer_runs_in_inference_form_and_does_not_update():
+def test_frozen_layer_normalizes_as_in_inference_and_updates_nothing():
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(4))
     layer.trainable = False
@@ -248,12 +249,12 @@ def test_frozen_layer_runs_in_inference_form_and_does_not_update():
 def test_gradients_are_exact(mask):
     layer, _ = layer_and_oracle()
     x, gamma, beta = draw(4), layer.gamma.numpy(), layer.beta.numpy()
-    keep = np.ones((5, 4), bool) if mask is None else mask
-    weights = RNG.normal(size=x.shape) * keep[..., None]
+    unmasked = np.ones((5, 4), bool) if mask is None else mask
+    weights = RNG.normal(size=x.shape) * unmasked[..., None]
 
     def loss(x, gamma, beta):
         fresh = oracles.TimestepBatchNorm(STEPS, WIDTH, gamma, beta)
-        y = [fresh.step(x[:, t], t, keep[:, t], training=True) for t in range(4)]
+        y = [fresh.step(x[:, t], t, unmasked[:, t], training=True) for t in range(4)]
         return (weights * np.stack(y, axis=1)).sum()
 
     actual = layer_gradients(
@@ -272,7 +273,7 @@ def test_gradients_are_exact(mask):
         np.testing.assert_allclose(a, e, rtol=1e-9, atol=1e-11)
 
 
-def test_nan_in_masked_positions_harms_nothing():
+def test_nan_in_masked_positions_reaches_neither_gradients_nor_statistics():
     mask = MASKS["broken"]
     x, weights = draw(4), RNG.normal(size=(5, 4, WIDTH))
     results = []
@@ -293,7 +294,7 @@ def test_nan_in_masked_positions_harms_nothing():
 # Inference --------------------------------------------------------------------------------------
 
 
-def test_inference_before_any_training_uses_the_initial_statistics():
+def test_inference_before_training_uses_the_initial_statistics():
     layer, oracle = layer_and_oracle()
     x = draw(6)
     expected = oracles.timestep_batch_norm(oracle, x)
@@ -301,7 +302,7 @@ def test_inference_before_any_training_uses_the_initial_statistics():
 
 
 @pytest.mark.parametrize("trained", [1, 2, 4, 6])
-def test_inference_uses_the_last_row_that_training_reached(trained):
+def test_inference_uses_the_last_row_that_training_updated(trained):
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(trained))
     x = draw(7)
@@ -312,14 +313,14 @@ def test_inference_uses_the_last_row_that_training_reached(trained):
 def test_inference_never_uses_a_row_that_training_skipped():
     layer, oracle = layer_and_oracle(max_timesteps=6)
     mask = np.zeros((5, 6), bool)
-    mask[:, [1, 4]] = True  # rows 1 and 4 are reached; 0 takes 1, and 2 and 3 take 1
+    mask[:, [1, 4]] = True  # training updates rows 1 and 4; timesteps 0, 2 and 3 use row 1
     train(layer, oracle, draw(6), mask)
     x = draw(6)
     expected = oracles.timestep_batch_norm(oracle, x)
     np.testing.assert_allclose(layer(x), expected, rtol=1e-11, atol=1e-11)
 
 
-def test_inference_changes_nothing():
+def test_inference_updates_nothing():
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(4))
     before = state(layer)
@@ -328,30 +329,32 @@ def test_inference_changes_nothing():
         np.testing.assert_array_equal(weight, value)
 
 
-# One step at a time -----------------------------------------------------------------------------
+# Single timesteps -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tensor", [False, True], ids=["int", "tensor"])
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_steps_one_by_one_equal_the_sequence(mask, tensor):
+def test_single_timesteps_equal_the_whole_sequence(mask, tensor):
     sequence, oracle = layer_and_oracle()
-    train(sequence, oracle, draw(4))  # so that every row has been reached
+    train(sequence, oracle, draw(4))  # updates every row
     single = TimestepBatchNormalization(STEPS, dtype="float64")
     single.build((None, None, WIDTH))
     single.set_weights(sequence.get_weights())
-    keep = np.ones((5, 4), bool) if mask is None else mask
+    unmasked = np.ones((5, 4), bool) if mask is None else mask
     for training in (True, False):
         x = draw(4)
-        y = sequence(x, training=training, mask=tf.constant(keep))
+        y = sequence(x, training=training, mask=tf.constant(unmasked))
         for t in range(4):
             step = tf.constant(t) if tensor else t
-            y_t = single(x[:, t], training=training, mask=tf.constant(keep[:, t]), step=step)
-            np.testing.assert_allclose(y_t[keep[:, t]], y[:, t][keep[:, t]], rtol=0, atol=1e-12)
+            y_t = single(x[:, t], training=training, mask=tf.constant(unmasked[:, t]), step=step)
+            np.testing.assert_allclose(
+                y_t[unmasked[:, t]], y[:, t][unmasked[:, t]], rtol=0, atol=1e-12
+            )
     for ours, theirs in zip(state(single), state(sequence), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_layer_may_be_built_by_a_step():
+def test_a_call_with_a_step_builds_the_layer():
     layer = TimestepBatchNormalization(STEPS, dtype="float64")
     x = draw(1)[:, 0]
     y = layer(x, training=True, step=2)
@@ -368,7 +371,7 @@ def test_step_beyond_max_timesteps_uses_the_last_row():
     np.testing.assert_array_equal(layer.update_count, [1, 1, 1, 2])
 
 
-def test_step_in_a_graph_may_be_unknown():
+def test_step_may_be_a_tensor_in_a_graph():
     layer, oracle = layer_and_oracle()
     train(layer, oracle, draw(4))
     infer = tf.function(
@@ -381,8 +384,8 @@ def test_step_in_a_graph_may_be_unknown():
         np.testing.assert_allclose(infer(x[:, t], t), expected[:, t], rtol=0, atol=1e-11)
 
 
-def test_a_step_of_every_sequence_trains_in_a_graph(form):
-    """So a cell in keras.layers.RNN is trained."""
+def test_training_in_a_graph_takes_a_step_for_each_sequence(implementation):
+    """A cell in keras.layers.RNN trains so."""
     layer = TimestepBatchNormalization(4)
     layer.build((None, WIDTH))
     train = tf.function(
@@ -398,7 +401,7 @@ def test_a_step_of_every_sequence_trains_in_a_graph(form):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_batch_and_time_may_be_unknown(jit_compile):
+def test_batch_and_time_may_be_dynamic(jit_compile):
     layer, oracle = layer_and_oracle()
     step = tf.function(
         lambda x, mask: layer(x, training=True, mask=mask),
@@ -425,7 +428,7 @@ def test_mask_of_a_masking_layer_reaches_the_statistics():
     np.testing.assert_allclose(norm.moving_mean[3], x[2:, 3].mean(axis=0), atol=1e-6)
 
 
-@every_form
+@every_implementation
 def test_float16_inputs_near_60000():
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 3, 2)), 0, 65500).astype("float16")
     y = TimestepBatchNormalization(3, dtype="mixed_float16")(x, training=True)
@@ -434,7 +437,7 @@ def test_float16_inputs_near_60000():
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-2)
 
 
-@every_form
+@every_implementation
 def test_float32_inputs_with_a_mean_near_1e7():
     x = (1e7 + 10 * RNG.normal(size=(64, 3, 2))).astype("float32")
     y = TimestepBatchNormalization(3)(x, training=True)
@@ -475,7 +478,7 @@ def test_mask_of_wrong_rank_is_refused():
     )
 
 
-def test_mask_of_a_sequence_is_refused_for_a_step():
+def test_mask_of_a_whole_sequence_with_a_step_is_refused():
     layer = TimestepBatchNormalization(3)
     assert_refused(
         lambda: layer(draw(3)[:, 0], training=True, mask=tf.ones((5, 3), bool), step=0),

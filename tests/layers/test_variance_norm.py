@@ -51,7 +51,7 @@ def test_output_is_the_papers(axis, dtype):
     np.testing.assert_allclose(layer(X.astype(dtype)), expected, rtol=0, atol=TOLERANCE[dtype])
 
 
-def test_by_default_there_are_no_weights():
+def test_the_layer_has_no_weights_by_default():
     layer = VarianceNormalization(dtype="float64")
     np.testing.assert_allclose(layer(X), oracles.variance_norm(X), rtol=0, atol=1e-12)
     assert layer.weights == []
@@ -90,7 +90,7 @@ def test_float32_inputs_with_a_mean_near_1e7():
     np.testing.assert_allclose(VarianceNormalization()(x), expected, rtol=1e-5)
 
 
-def test_gradient_of_a_constant_row_is_that_of_a_division_by_sqrt_epsilon():
+def test_gradient_of_a_constant_row_is_1_by_sqrt_epsilon():
     layer = VarianceNormalization(epsilon=0.25, dtype="float64")
     gradient, *_ = layer_gradients(layer, np.full((1, 5), 3.0), keras.ops.sum)
     np.testing.assert_allclose(gradient, np.full((1, 5), 2.0))
@@ -110,7 +110,7 @@ def test_integer_input_is_refused():
     assert_refused(lambda: VarianceNormalization()(np.ones((2, 3), "int32")), "int32")
 
 
-def test_normalised_axis_of_unknown_size_is_refused():
+def test_normalized_axis_of_dynamic_size_is_refused():
     assert_refused(lambda: VarianceNormalization(axis=1)(keras.Input((None, 3))), "axis 1", "None")
 
 

@@ -1,11 +1,11 @@
-"""Where the fused kernel of batch normalization is used."""
+"""When the fused kernel of batch normalization is used."""
 
 import keras
 import pytest
 import tensorflow as tf
 
 from keras_norm.ops import kernels
-from keras_norm.ops.kernels import has_batch_norm
+from keras_norm.ops.kernels import uses_fused_batch_norm
 from keras_norm.ops.scan import exported_loops
 
 
@@ -15,9 +15,9 @@ def given(shape, dtype="float32"):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(64, 128, 256), (8192, 512), (2**17, 1)], ids=str)
-def test_large_inputs_have_a_kernel(shape, dtype):
+def test_large_inputs_use_the_fused_kernel(shape, dtype):
     for mode in ("training", "inference"):
-        assert has_batch_norm(given(shape, dtype), len(shape) - 1, mode)
+        assert uses_fused_batch_norm(given(shape, dtype), len(shape) - 1, mode)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +30,11 @@ def test_large_inputs_have_a_kernel(shape, dtype):
     ],
     ids=str,
 )
-def test_unknown_sizes_count_as_typical_ones(shape, modes):
-    """The kernel's start takes longer in training."""
+def test_dynamic_sizes_count_as_typical_sizes(shape, modes):
+    """The kernel takes longer to start in training than at inference."""
     inputs = given(shape)
     assert modes == [
-        mode for mode in kernels.UNKNOWN if has_batch_norm(inputs, len(shape) - 1, mode)
+        mode for mode in kernels.DYNAMIC_SIZE if uses_fused_batch_norm(inputs, len(shape) - 1, mode)
     ]
 
 
@@ -43,20 +43,20 @@ def test_unknown_sizes_count_as_typical_ones(shape, modes):
     [(given((32, 64)), 1), (given((64, 128, 256)), 1), (given((64, 128, 256), "float64"), 2)],
     ids=["small", "channels first", "float64"],
 )
-def test_what_has_none(inputs, axis):
-    assert not has_batch_norm(inputs, axis, "training")
+def test_small_channels_first_and_float64_inputs_do_not_use_the_fused_kernel(inputs, axis):
+    assert not uses_fused_batch_norm(inputs, axis, "training")
 
 
-def test_what_is_traced_for_tflite_has_none():
+def test_graphs_for_tflite_do_not_use_the_fused_kernel():
     with exported_loops("tflite"):
-        assert not has_batch_norm(given((64, 128, 256)), 2, "inference")
+        assert not uses_fused_batch_norm(given((64, 128, 256)), 2, "inference")
 
 
-def test_other_backends_have_none(monkeypatch):
+def test_other_backends_do_not_use_the_fused_kernel(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    assert not has_batch_norm(given((64, 128, 256)), 2, "training")
+    assert not uses_fused_batch_norm(given((64, 128, 256)), 2, "training")
 
 
-def test_a_gpu_has_its_own(monkeypatch):
+def test_a_gpu_does_not_use_the_fused_cpu_kernel(monkeypatch):
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
-    assert not has_batch_norm(given((64, 128, 256)), 2, "training")
+    assert not uses_fused_batch_norm(given((64, 128, 256)), 2, "training")

@@ -1,4 +1,4 @@
-"""Which dimensions of a tensor a mask stands for."""
+"""Aligning the dimensions of a mask with those of a tensor."""
 
 import keras
 import numpy as np
@@ -21,7 +21,7 @@ from tests.check_layer import assert_refused
         ((1, 5, 1), (4, 5, 6, 3), 3, (1, 5, 1, 1)),
         ((1, 5), (4, 3, 5), 1, (1, 1, 5)),
         ((4, 1), (4, 5, 3), 1, (4, 1, 1)),
-        ((4, 4), (4, 4, 4), 1, (4, 1, 4)),  # either way fits: the mask is not of the features
+        ((4, 4), (4, 4, 4), 1, (4, 1, 4)),  # both ways fit: the shape without the axis is chosen
     ],
 )
 def test_mask_is_expanded_to_broadcast(mask_shape, shape, axis, expected):
@@ -31,13 +31,13 @@ def test_mask_is_expanded_to_broadcast(mask_shape, shape, axis, expected):
     np.testing.assert_array_equal(np.squeeze(aligned), np.squeeze(mask))
 
 
-def test_numbers_become_truth_values():
+def test_numbers_become_booleans():
     aligned = align_mask(np.array([1.0, 0.0]), np.zeros((2, 3)), 1)
     assert aligned.dtype == "bool"
     assert np.ravel(aligned).tolist() == [True, False]
 
 
-def test_unknown_sizes_fit():
+def test_dynamic_sizes_fit():
     x = keras.KerasTensor((None, None, 3))
     mask = keras.KerasTensor((None, None), dtype="bool")
     assert align_mask(mask, x, 2).shape == (None, None, 1)
@@ -53,7 +53,7 @@ def test_mask_of_another_rank_is_refused(mask_shape, shape):
     )
 
 
-def test_mask_that_fits_no_way_is_refused():
+def test_mask_that_does_not_fit_is_refused():
     assert_refused(
         lambda: align_mask(np.ones((4, 9), bool), np.zeros((4, 5, 3)), 2), "(4, 9)", "(4, 5, 3)"
     )

@@ -24,20 +24,20 @@ def masked(x, mask):
 
 @every_mask
 @pytest.mark.parametrize("axes", [[0], [0, 1], [2], [0, 1, 2]], ids=str)
-def test_moments_of_what_the_mask_keeps(axes, mask):
-    """Where nothing is kept, mean and variance are 0."""
+def test_moments_are_those_of_the_unmasked_positions(axes, mask):
+    """Without unmasked positions, mean and variance are 0."""
     m = moments(tf.constant(X), axes, mask)
-    kept, over = masked(X, mask), {"axis": tuple(axes), "keepdims": True}
-    mean, variance = (np.ma.filled(s(**over), 0.0) for s in (kept.mean, kept.var))
+    unmasked, over = masked(X, mask), {"axis": tuple(axes), "keepdims": True}
+    mean, variance = (np.ma.filled(s(**over), 0.0) for s in (unmasked.mean, unmasked.var))
     np.testing.assert_allclose(m.mean, mean, atol=1e-12)
-    np.testing.assert_allclose(m.centred, X - mean, atol=1e-12)
+    np.testing.assert_allclose(m.centered, X - mean, atol=1e-12)
     np.testing.assert_allclose(m.variance, variance, atol=1e-12)
-    count = kept.count(**over)
+    count = unmasked.count(**over)
     np.testing.assert_array_equal(np.broadcast_to(m.count, np.shape(count)), count)
 
 
 @every_mask
-def test_gradients_of_mean_variance_and_centred(mask):
+def test_gradients_of_mean_variance_and_centered_values_are_exact(mask):
     x = tf.constant(X)
     weights = [RNG.normal(size=s) for s in ((1, 1, 5), (1, 1, 5), X.shape)]
 
@@ -50,20 +50,20 @@ def test_gradients_of_mean_variance_and_centred(mask):
     with tf.GradientTape() as tape:
         tape.watch(x)
         m = moments(x, [0, 1], mask)
-        results = (m.mean, m.variance, m.centred)
+        results = (m.mean, m.variance, m.centered)
         loss = sum(tf.reduce_sum(w * r) for w, r in zip(weights, results, strict=True))
     np.testing.assert_allclose(
         tape.gradient(loss, x), oracles.gradient(expected_loss, X), atol=1e-12
     )
 
 
-def test_nothing_kept_gives_zeros():
+def test_a_fully_masked_tensor_gives_zeros():
     m = moments(tf.constant(X), [0, 1], np.zeros((4, 3, 1), bool))
     for value in (m.mean, m.variance, m.count):
         np.testing.assert_array_equal(value, np.zeros_like(value))
 
 
-def test_hidden_nan_reaches_neither_moments_nor_gradients():
+def test_masked_nan_reaches_neither_moments_nor_gradients():
     mask = MASKS["batch"]
     x = tf.constant(np.where(mask, X, np.nan))
     with tf.GradientTape() as tape:
@@ -74,7 +74,7 @@ def test_hidden_nan_reaches_neither_moments_nor_gradients():
     assert np.isfinite(tape.gradient(loss, x)).all()
 
 
-def test_nan_that_counts_is_shown():
+def test_unmasked_nan_gives_nan():
     x = X.copy()
     x[0, 0, 0] = np.nan
     for mask in (None, np.ones((4, 3, 1), bool)):
@@ -88,14 +88,14 @@ def test_nan_that_counts_is_shown():
 def test_statistics_are_float32_or_wider(dtype, expected):
     assert statistics_dtype(dtype) == expected
     m = moments(tf.cast(X, dtype), [0])
-    assert {t.dtype.name for t in (m.mean, m.variance, m.centred)} == {expected}
+    assert {t.dtype.name for t in (m.mean, m.variance, m.centered)} == {expected}
 
 
 def test_large_mean_costs_no_digits():
     x = (1e7 + np.round(10 * X)).astype("float32")
     m, exact = moments(tf.constant(x), [0, 1, 2]), x.astype("float64")
     np.testing.assert_allclose(np.ravel(m.variance), exact.var(), rtol=1e-5)
-    np.testing.assert_allclose(m.centred, exact - exact.mean(), atol=1e-3)
+    np.testing.assert_allclose(m.centered, exact - exact.mean(), atol=1e-3)
 
 
 def test_float16_near_its_maximum_does_not_overflow():
@@ -104,7 +104,7 @@ def test_float16_near_its_maximum_does_not_overflow():
 
 
 def test_sums_over_replicas_are_used():
-    """Two replicas with the same rows: twice the count, the same mean and variance."""
+    """Two replicas with equal rows double the count, and leave mean and variance unchanged."""
     m = moments(tf.constant(X), [0], all_reduce=lambda s: 2.0 * s)
     alone = moments(tf.constant(X), [0])
     np.testing.assert_allclose(m.count, 2.0 * alone.count)
@@ -112,20 +112,20 @@ def test_sums_over_replicas_are_used():
     np.testing.assert_allclose(m.variance, alone.variance, atol=1e-12)
 
 
-def test_a_constant_far_from_0_is_centred_exactly():
+def test_a_constant_far_from_0_is_centered_exactly():
     m = moments(tf.fill((3, 100), 12345.678), [1])
-    np.testing.assert_array_equal(m.centred, np.zeros((3, 100)))
+    np.testing.assert_array_equal(m.centered, np.zeros((3, 100)))
     np.testing.assert_array_equal(m.variance, np.zeros((3, 1)))
 
 
-def test_masked_values_of_any_size_have_no_say():
-    """The square of the greatest float32 is infinite."""
+def test_huge_masked_values_do_not_change_the_moments():
+    """The square of the largest float32 is infinite."""
     mask = MASKS["batch"]
     x = tf.constant(np.where(mask, X, 3e38).astype("float32"))
     with tf.GradientTape() as tape:
         tape.watch(x)
         m = moments(x, [0, 1], mask)
-        loss = tf.reduce_sum(tf.where(mask, m.centred, 0.0) + m.variance)
+        loss = tf.reduce_sum(tf.where(mask, m.centered, 0.0) + m.variance)
     alone = moments(tf.boolean_mask(x, mask[:, 0, 0]), [0, 1])
     np.testing.assert_allclose(m.variance, alone.variance, rtol=1e-6)
     assert np.isfinite(tape.gradient(loss, x)).all()
@@ -133,38 +133,39 @@ def test_masked_values_of_any_size_have_no_say():
 
 # Too few positions ------------------------------------------------------------------------------
 
-ALIVE = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)[..., None]  # 1, 2 and 4 of 4
+# 1, 2 and 4 of the 4 rows are unmasked at the three timesteps.
+UNMASKED = np.array([[1, 1, 1], [0, 1, 1], [0, 0, 1], [0, 0, 1]], bool)[..., None]
 
 
-def test_given_statistics_stand_where_too_few_positions_count():
-    otherwise = (tf.constant(RNG.normal(size=(3, 5))), tf.constant(RNG.uniform(1, 2, size=(3, 5))))
-    m = moments(tf.constant(X), [0], ALIVE, fewest=2, otherwise=otherwise)
-    batch = moments(tf.constant(X), [0], ALIVE)
-    for actual, own, given in zip((m.mean, m.variance), batch[1:3], otherwise, strict=True):
+def test_fallback_statistics_replace_those_of_too_few_positions():
+    fallback = (tf.constant(RNG.normal(size=(3, 5))), tf.constant(RNG.uniform(1, 2, size=(3, 5))))
+    m = moments(tf.constant(X), [0], UNMASKED, min_count=2, fallback=fallback)
+    batch = moments(tf.constant(X), [0], UNMASKED)
+    for actual, own, given in zip((m.mean, m.variance), batch[1:3], fallback, strict=True):
         np.testing.assert_allclose(actual[:, :1], given[None, :1], rtol=1e-12)
         np.testing.assert_array_equal(actual[:, 1:], own[:, 1:])
-    np.testing.assert_allclose(m.centred, X - m.mean, atol=1e-12)
+    np.testing.assert_allclose(m.centered, X - m.mean, atol=1e-12)
 
 
-def test_given_statistics_have_no_gradient():
-    otherwise = (tf.constant(RNG.normal(size=(3, 5))), tf.ones((3, 5), "float64"))
+def test_fallback_statistics_get_no_gradient():
+    fallback = (tf.constant(RNG.normal(size=(3, 5))), tf.ones((3, 5), "float64"))
     x = tf.constant(X)
     weights = RNG.normal(size=(2, *X.shape))
     with tf.GradientTape() as tape:
-        tape.watch([x, *otherwise])
-        m = moments(x, [0], ALIVE, fewest=2, otherwise=otherwise)
-        loss = tf.reduce_sum(weights[0] * m.centred) + tf.reduce_sum(weights[1, :1] * m.variance)
-    dx, *others = tape.gradient(loss, [x, *otherwise])
+        tape.watch([x, *fallback])
+        m = moments(x, [0], UNMASKED, min_count=2, fallback=fallback)
+        loss = tf.reduce_sum(weights[0] * m.centered) + tf.reduce_sum(weights[1, :1] * m.variance)
+    dx, *others = tape.gradient(loss, [x, *fallback])
     np.testing.assert_allclose(dx[:, 0], weights[0][:, 0], rtol=1e-12)
     assert others == [None, None]
 
 
-def test_given_statistics_may_differ_along_the_reduced_axis():
-    """So do those of sequences that are at different timesteps."""
+def test_fallback_statistics_may_vary_along_the_reduced_axis():
+    """They vary if the sequences of a batch are at different timesteps."""
     x = X[:1, 0]
     rows = RNG.normal(size=(4, 5))
-    m = moments(tf.constant(np.repeat(x, 4, axis=0)), [0], fewest=5, otherwise=(rows, rows**2))
-    np.testing.assert_allclose(m.centred, x - rows, atol=1e-12)
+    m = moments(tf.constant(np.repeat(x, 4, axis=0)), [0], min_count=5, fallback=(rows, rows**2))
+    np.testing.assert_allclose(m.centered, x - rows, atol=1e-12)
     np.testing.assert_allclose(m.variance, rows**2)
 
 
@@ -172,14 +173,12 @@ def test_given_statistics_may_differ_along_the_reduced_axis():
 
 
 @pytest.mark.parametrize("axes", [[0], [0, 1], [2], [1, 2]], ids=str)
-def test_mean_square_and_its_gradient(axes):
-    x, kept = tf.constant(X), np.mean(X, tuple(axes), keepdims=True)
-    weights = RNG.normal(size=kept.shape)
+def test_mean_square_and_its_gradient_are_exact(axes):
+    x, size = tf.constant(X), np.mean(X, tuple(axes), keepdims=True).size
+    weights = RNG.normal(size=np.mean(X, tuple(axes), keepdims=True).shape)
     with tf.GradientTape() as tape:
         tape.watch(x)
         m = mean_square(x, axes)
         loss = tf.reduce_sum(weights * m)
     np.testing.assert_allclose(m, np.mean(X**2, tuple(axes), keepdims=True), rtol=1e-12)
-    np.testing.assert_allclose(
-        tape.gradient(loss, x), 2 * X * weights * kept.size / X.size, rtol=1e-12
-    )
+    np.testing.assert_allclose(tape.gradient(loss, x), 2 * X * weights * size / X.size, rtol=1e-12)

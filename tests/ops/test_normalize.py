@@ -1,4 +1,4 @@
-"""Scaling by a deviation, a gain and an offset, against NumPy and the complex step."""
+"""Division by the standard deviation, gamma and beta, against NumPy and the complex step."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests import oracles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 3, 5))
-# Shapes of variance, gamma and beta in a tensor of the shape of X.
+# Shapes of variance, gamma and beta that broadcast to the shape of X.
 SHAPES = {
     "rows": ((4, 3, 1), (1, 1, 5), (1, 1, 5)),
     "features": ((1, 1, 5), (1, 1, 5), (1, 1, 5)),
@@ -28,14 +28,14 @@ every_placement = pytest.mark.parametrize("placement", ["inside", "outside"])
 
 
 @pytest.mark.parametrize(("placement", "expected"), [("inside", 6.0 / 5.0), ("outside", 6.0 / 5.0)])
-def test_normalize_by_hand(placement, expected):
-    """sqrt(16 + 9) inside; sqrt(16) + 1 outside; both are 5."""
+def test_normalize_divides_by_5(placement, expected):
+    """Both sqrt(16 + 9), with epsilon inside, and sqrt(16) + 1, with epsilon outside, are 5."""
     epsilon = 9.0 if placement == "inside" else 1.0
     y = normalize(tf.constant([3.0]), tf.constant([16.0]), epsilon, epsilon_placement=placement)
     np.testing.assert_allclose(y * 2.0, [expected], rtol=1e-6)
 
 
-def test_gain_and_offset():
+def test_gamma_multiplies_and_beta_is_added():
     y = normalize(
         tf.constant([3.0]), 16.0 * tf.ones(1), 0.0, tf.constant([8.0]), tf.constant([1.0])
     )
@@ -43,7 +43,7 @@ def test_gain_and_offset():
 
 
 def draw(shapes):
-    """A variance, a gamma and a beta; None where there is no shape."""
+    """Draw a variance, a gamma and a beta; None for a shape of None."""
     variance, *affine = (None if s is None else RNG.normal(size=s) for s in shapes)
     return variance**2 + 0.1, *affine
 
@@ -59,7 +59,7 @@ def tensors(arrays):
 
 @every_shape
 @every_placement
-def test_output(shapes, placement):
+def test_output_is_that_of_numpy(shapes, placement):
     arrays = draw(shapes)
     variance, gamma, beta = tensors(arrays)
     y = normalize(tf.constant(X), variance, 0.5, gamma, beta, placement)
@@ -68,29 +68,29 @@ def test_output(shapes, placement):
 
 @every_shape
 @every_placement
-@pytest.mark.parametrize("known", [True, False], ids=["known sizes", "unknown sizes"])
-def test_gradients(shapes, placement, known):
+@pytest.mark.parametrize("static", [True, False], ids=["static sizes", "dynamic sizes"])
+def test_gradients_are_exact(shapes, placement, static):
     arrays, weights = (X, *draw(shapes)), RNG.normal(size=X.shape)
-    there = [i for i, a in enumerate(arrays) if a is not None]
+    present = [i for i, a in enumerate(arrays) if a is not None]
 
-    def gradients(x, *given):
-        watched = [x, *given]
+    def gradients(x, *tensors):
+        watched = [x, *tensors]
         with tf.GradientTape() as tape:
             tape.watch(watched)
-            every = dict(zip(there, watched, strict=True))
-            variance, gamma, beta = (every.get(i) for i in (1, 2, 3))
+            by_index = dict(zip(present, watched, strict=True))
+            variance, gamma, beta = (by_index.get(i) for i in (1, 2, 3))
             y = normalize(x, variance, 0.5, gamma, beta, placement)
             loss = tf.reduce_sum(weights * y)
         return tape.gradient(loss, watched)
 
     def spec(i):
-        batch = None if not known and arrays[i].shape[0] == 4 else arrays[i].shape[0]
+        batch = None if not static and arrays[i].shape[0] == 4 else arrays[i].shape[0]
         return tf.TensorSpec((batch, *arrays[i].shape[1:]), "float64")
 
-    actual = tf.function(gradients, input_signature=[spec(i) for i in there], autograph=False)(
-        *(tf.constant(arrays[i]) for i in there)
+    actual = tf.function(gradients, input_signature=[spec(i) for i in present], autograph=False)(
+        *(tf.constant(arrays[i]) for i in present)
     )
-    for i, gradient in zip(there, actual, strict=True):
+    for i, gradient in zip(present, actual, strict=True):
 
         def loss(v, i=i):
             return (weights * expected(*arrays[:i], v, *arrays[i + 1 :], placement)).sum()
@@ -100,14 +100,13 @@ def test_gradients(shapes, placement, known):
 
 @every_placement
 @pytest.mark.parametrize("axes", [[2], [0, 1], [0]], ids=["rows", "features", "timesteps"])
-def test_second_derivatives(axes, placement):
-    """Of normalized values, along a line: against differences of exact first derivatives."""
+def test_second_derivatives_equal_differences_of_first_derivatives(axes, placement):
     gamma, weights, u, v = RNG.normal(size=(4, *X.shape))
     gamma = gamma[:1, :1]
 
     def loss(x):
         m = moments(x, axes)
-        y = normalize(m.centred, m.variance, 0.5, tf.constant(gamma), None, placement)
+        y = normalize(m.centered, m.variance, 0.5, tf.constant(gamma), None, placement)
         return tf.reduce_sum(weights * tf.square(y))
 
     def slope(x):
@@ -131,5 +130,5 @@ def test_constant_rows_have_finite_gradients_with_epsilon_outside():
     with tf.GradientTape() as tape:
         tape.watch(x)
         m = moments(x, [1])
-        y = normalize(m.centred, m.variance, 1e-3, epsilon_placement="outside")
+        y = normalize(m.centered, m.variance, 1e-3, epsilon_placement="outside")
     assert np.isfinite(tape.gradient(y, x)).all()

@@ -1,4 +1,4 @@
-"""Products with a kernel under dropout."""
+"""Products of inputs and a kernel, with dropout."""
 
 import numpy as np
 import pytest
@@ -14,19 +14,19 @@ every_rank = pytest.mark.parametrize("x", INPUTS.values(), ids=INPUTS)
 
 
 @every_rank
-def test_without_dropout_it_is_the_product(x):
+def test_without_dropout_the_result_is_the_matrix_product(x):
     np.testing.assert_allclose(project(tf.constant(x), KERNEL), x @ KERNEL, atol=1e-12)
 
 
 @every_rank
-def test_one_mask_serves_all_gates_and_timesteps(x):
+def test_all_gates_and_timesteps_share_a_single_mask(x):
     expected = (x * MASKS[0]) @ KERNEL
     actual = project(tf.constant(x), tf.constant(KERNEL), [tf.constant(MASKS[0])])
     np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 @every_rank
-def test_each_gate_has_its_own_mask(x):
+def test_with_several_masks_each_gate_has_its_own(x):
     gates = np.split(KERNEL, 4, axis=1)
     expected = [(x * m) @ k for m, k in zip(MASKS, gates, strict=True)]
     actual = project(tf.constant(x), tf.constant(KERNEL), [tf.constant(m) for m in MASKS])

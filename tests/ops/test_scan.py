@@ -1,4 +1,4 @@
-"""The loop over time, with steps simple enough to do by hand."""
+"""Scans over time, with steps simple enough to compute by hand."""
 
 from contextlib import nullcontext
 from functools import partial
@@ -12,7 +12,7 @@ from keras_norm.ops import tensorflow_scan
 from keras_norm.ops.scan import exported_loops, loops_are_exported, loops_are_portable, scan
 from keras_norm.ops.tensorflow_scan import BLOCK, STEPS
 
-FORMS = ["unrolled", "one by one", "in blocks", "portable", "backend"]
+IMPLEMENTATIONS = ["unrolled", "by step", "by block", "for TFLite", "backend"]
 TIMES = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 1]
 
 every_time = pytest.mark.parametrize("time", TIMES)
@@ -23,14 +23,17 @@ def draw(time, batch=2):
 
 
 def sums(carry, xs):
-    """Carry: the sum, and a count of steps; ys: the sum, and the squares over the batch."""
+    """Run one step: the carry is (sum, count of steps), the ys are (sum, sum of squares)."""
     (total, count), (x,) = carry, xs
     total = total + x
     return [total, count + 1.0], [total, tf.reduce_sum(x * x, axis=0)]
 
 
-def plain_scan(step, carry, xs):
-    """`keras.ops.scan` as documented; TensorFlow's own wants ys that look like the carry."""
+def reference_scan(step, carry, xs):
+    """Scan as `keras.ops.scan` documents it.
+
+    TensorFlow's own `keras.ops.scan` needs ys with the structure of the carry.
+    """
     steps = []
     for t in range(len(xs[0])):
         carry, ys = step(carry, [x[t] for x in xs])
@@ -39,39 +42,39 @@ def plain_scan(step, carry, xs):
 
 
 def run(scan, x):
-    """The scan of `sums` over x (time, batch, 3)."""
+    """Scan `sums` over x (time, batch, 3)."""
     x = tf.convert_to_tensor(x)
-    nothing = tf.zeros_like(x[0])
-    return scan(sums, [x], [nothing, nothing], [nothing, nothing[0]])
+    zeros = tf.zeros_like(x[0])
+    return scan(sums, [x], [zeros, zeros], [zeros, zeros[0]])
 
 
-def in_form(form):
-    return partial(scan, unroll=form == "unrolled", training=form == "one by one")
+def scan_by(name):
+    return partial(scan, unroll=name == "unrolled", training=name == "by step")
 
 
-@pytest.fixture(params=FORMS)
-def form(request, monkeypatch):
-    """`scan` in each of its forms."""
+@pytest.fixture(params=IMPLEMENTATIONS)
+def implementation(request, monkeypatch):
+    """`scan` with each of its implementations."""
     if request.param == "backend":
         monkeypatch.setattr(keras.backend, "backend", lambda: "another")
-        monkeypatch.setattr(keras.ops, "scan", plain_scan)
-    with exported_loops("tflite") if request.param == "portable" else nullcontext():
-        yield in_form(request.param)
+        monkeypatch.setattr(keras.ops, "scan", reference_scan)
+    with exported_loops("tflite") if request.param == "for TFLite" else nullcontext():
+        yield scan_by(request.param)
 
 
 @every_time
-def test_every_form_gives_the_last_carry_and_all_ys(form, time):
+def test_every_implementation_returns_the_last_carry_and_all_ys(implementation, time):
     x = draw(time)
-    (total, count), (totals, squares) = run(form, x)
+    (total, count), (totals, squares) = run(implementation, x)
     np.testing.assert_allclose(totals, np.cumsum(x, axis=0), atol=1e-12)
     np.testing.assert_array_equal(total, totals[-1])
     np.testing.assert_array_equal(count, np.full((2, 3), time))
     np.testing.assert_allclose(squares, (x * x).sum(axis=1), atol=1e-12)
 
 
-def test_a_step_may_have_no_ys(form):
+def test_a_step_may_have_no_ys(implementation):
     x = draw(STEPS + 1)
-    (total,), ys = form(
+    (total,), ys = implementation(
         lambda carry, xs: ([carry[0] + xs[0]], []),
         [tf.constant(x)],
         [tf.zeros([2, 3], x.dtype)],
@@ -84,14 +87,14 @@ def test_a_step_may_have_no_ys(form):
 # On TensorFlow ----------------------------------------------------------------------------------
 
 
-def assert_differentiates(form, time, **compiled):
-    """The gradient of the sum of all sums: x at t counts in every one from t on."""
+def assert_gradient_is_exact(name, time, **options):
+    """Differentiate the sum of all sums, in which x at t occurs time - t times."""
 
-    @tf.function(autograph=False, **compiled)
+    @tf.function(autograph=False, **options)
     def gradient(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            loss = tf.reduce_sum(run(in_form(form), x)[1][0])
+            loss = tf.reduce_sum(run(scan_by(name), x)[1][0])
         return tape.gradient(loss, x)
 
     expected = np.broadcast_to(np.arange(time, 0, -1.0)[:, None, None], (time, 2, 3))
@@ -99,22 +102,22 @@ def assert_differentiates(form, time, **compiled):
 
 
 @pytest.mark.parametrize(
-    ("form", "time"), [("unrolled", 3), ("one by one", 3), *(("in blocks", n) for n in TIMES)]
+    ("name", "time"), [("unrolled", 3), ("by step", 3), *(("by block", n) for n in TIMES)]
 )
-def test_gradients(form, time):
-    assert_differentiates(form, time)
+def test_gradients_are_exact(name, time):
+    assert_gradient_is_exact(name, time)
 
 
-@pytest.mark.parametrize("form", ["one by one", "in blocks"])
-def test_gradients_under_xla(form):
-    assert_differentiates(form, STEPS + 1, jit_compile=True)
+@pytest.mark.parametrize("name", ["by step", "by block"])
+def test_gradients_under_xla_are_exact(name):
+    assert_gradient_is_exact(name, STEPS + 1, jit_compile=True)
 
 
-@pytest.mark.parametrize("form", ["one by one", "in blocks", "portable"])
-def test_one_graph_serves_every_time_and_batch(form):
-    unknown = tf.TensorSpec((None, None, 3), "float64")
-    graph = tf.function(partial(run, in_form(form)), input_signature=[unknown], autograph=False)
-    with exported_loops("tflite") if form == "portable" else nullcontext():
+@pytest.mark.parametrize("name", ["by step", "by block", "for TFLite"])
+def test_one_graph_runs_at_every_time_and_batch(name):
+    spec = tf.TensorSpec((None, None, 3), "float64")
+    graph = tf.function(partial(run, scan_by(name)), input_signature=[spec], autograph=False)
+    with exported_loops("tflite") if name == "for TFLite" else nullcontext():
         graph = graph.get_concrete_function()
     for time, batch in zip(TIMES, [2, 1, 3, 2, 1], strict=True):
         x = draw(time, batch)
@@ -123,18 +126,18 @@ def test_one_graph_serves_every_time_and_batch(form):
         np.testing.assert_array_equal(total, totals[-1])
 
 
-def test_a_known_time_stays_known():
+def test_a_static_time_stays_static():
     for training in (False, True):
         graph = tf.function(partial(run, partial(scan, training=training)), autograph=False)
         traced = graph.get_concrete_function(tf.TensorSpec((STEPS + 1, None, 3)))
         assert [y.shape.rank and y.shape[0] for y in traced.structured_outputs[1]] == [9, 9]
 
 
-def test_xla_gets_no_blocks(monkeypatch):
-    """It would compile every step of a block anew."""
+def test_xla_scans_by_step(monkeypatch):
+    """XLA would compile every step of a block separately."""
     calls = []
-    one_by_one = tensorflow_scan.one_by_one
-    monkeypatch.setattr(tensorflow_scan, "one_by_one", lambda *a: calls.append(a) or one_by_one(*a))
+    by_step = tensorflow_scan.scan_by_step
+    monkeypatch.setattr(tensorflow_scan, "scan_by_step", lambda *a: calls.append(a) or by_step(*a))
     x = tf.constant(draw(2 * STEPS))
     tf.function(partial(run, scan), autograph=False)(x)
     assert not calls
@@ -142,14 +145,14 @@ def test_xla_gets_no_blocks(monkeypatch):
     assert calls
 
 
-# For files --------------------------------------------------------------------------------------
+# For exported files -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("time", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 4 * BLOCK - 5])
-@pytest.mark.parametrize("known", [True, False])
-def test_portable_loop_writes_block_by_block(time, known):
+@pytest.mark.parametrize("static", [True, False])
+def test_scan_for_tflite_writes_every_block(time, static):
     x = draw(time)
-    shape = tf.TensorSpec((time if known else None, 2, 3), "float64")
+    shape = tf.TensorSpec((time if static else None, 2, 3), "float64")
     with exported_loops("tflite"):
         graph = tf.function(partial(run, scan), input_signature=[shape]).get_concrete_function()
     (total, _), (totals, squares) = graph(tf.constant(x))
@@ -166,15 +169,15 @@ def operations():
     return {node.op for node in nodes}
 
 
-def test_only_the_portable_loop_uses_no_tensor_list():
-    """TFLite has none with a dynamic batch."""
+def test_only_the_scan_for_tflite_uses_no_tensor_list():
+    """TFLite has no tensor list with a dynamic batch."""
     with exported_loops("tflite"):
         assert not [op for op in operations() if op.startswith("TensorList")]
     with exported_loops("saved_model"):
         assert [op for op in operations() if op.startswith("TensorList")]
 
 
-def test_loops_are_exported_in_their_context_alone():
+def test_loops_are_exported_only_inside_the_context():
     found = [(loops_are_exported(), loops_are_portable())]
     with exported_loops("saved_model"):
         found.append((loops_are_exported(), loops_are_portable()))

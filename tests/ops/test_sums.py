@@ -28,7 +28,7 @@ def expected(x, axes, weights):
 
 @every_axes
 @every_weights
-def test_sum_over_any_axes_with_any_weights(axes, weights):
+def test_sum_over_any_axes_with_any_weights_is_that_of_numpy(axes, weights):
     weights = draw(weights)
     actual = total(tf.constant(X), axes, None if weights is None else tf.constant(weights))
     np.testing.assert_allclose(actual, expected(X, axes, weights), atol=1e-12)
@@ -36,7 +36,7 @@ def test_sum_over_any_axes_with_any_weights(axes, weights):
 
 @every_axes
 @pytest.mark.parametrize("weights", [None, (4, 1, 1), (1, 3, 5), (1, 1, 5)], ids=str)
-def test_sizes_may_be_unknown(axes, weights):
+def test_sizes_may_be_dynamic(axes, weights):
     weights = draw(weights)
     run = tf.function(
         lambda x: total(x, axes, None if weights is None else tf.constant(weights)),
@@ -47,12 +47,12 @@ def test_sizes_may_be_unknown(axes, weights):
 
 
 @every_axes
-def test_sum_of_nothing_is_0(axes):
+def test_sum_of_an_empty_tensor_is_0(axes):
     x = tf.zeros((0, 3, 5))
     assert np.array_equal(total(x, axes), np.sum(x, axis=axes, keepdims=True))
 
 
-def test_without_exact_products_the_sum_is_the_backends_own(monkeypatch):
+def test_off_the_cpu_the_sum_is_the_backends_own(monkeypatch):
     monkeypatch.setattr(sums, "computes_on_cpu", lambda: False)
     np.testing.assert_allclose(total(tf.constant(X), [0, 1]), expected(X, [0, 1], None), atol=1e-12)
 
@@ -61,9 +61,9 @@ def test_without_exact_products_the_sum_is_the_backends_own(monkeypatch):
     ("like", "axes"),
     [((4, 3, 1), [2]), ((1, 1, 5), [0, 1]), ((4, 3, 5), []), ((1, 1, 1), [0, 1, 2])],
 )
-def test_broadcast_axes(like, axes):
+def test_broadcast_axes_are_the_axes_of_size_one(like, axes):
     assert broadcast_axes(X, np.zeros(like)) == axes
 
 
-def test_axes_of_size_one_are_not_broadcast():
+def test_an_axis_of_size_one_in_both_tensors_is_not_broadcast():
     assert broadcast_axes(np.zeros((1, 3)), np.zeros((1, 1))) == [1]

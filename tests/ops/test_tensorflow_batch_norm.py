@@ -1,4 +1,4 @@
-"""Batch normalization by the fused kernel, against the oracles."""
+"""Batch normalization with the fused kernel, against the oracles."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
-from keras_norm.ops.tensorflow_batch_norm import normalize_batch, normalize_with
+from keras_norm.ops.tensorflow_batch_norm import normalize_batch, normalize_with_statistics
 from tests import oracles
 
 RNG = np.random.default_rng(0)
@@ -19,14 +19,14 @@ def draw(shape, dtype="float32"):
     return RNG.normal(1.0, 2.0, size=shape).astype(dtype)
 
 
-def composed(x, gamma, beta, kept, otherwise=None):
-    """The same in float64, by `moments` and `normalize`, which have tests of their own."""
+def composed(x, gamma, beta, feature_axes, fallback=None):
+    """Normalize a batch in float64 with `moments` and `normalize`."""
     x, rank = tf.cast(x, "float64"), len(x.shape)
-    m = moments(x, list(range(rank - kept)), fewest=2, otherwise=otherwise)
+    m = moments(x, list(range(rank - feature_axes)), min_count=2, fallback=fallback)
     gamma, beta = (
         None if w is None else tf.reshape(w, [1] * (rank - 1) + [-1]) for w in (gamma, beta)
     )
-    return normalize(m.centred, m.variance, EPSILON, gamma, beta)
+    return normalize(m.centered, m.variance, EPSILON, gamma, beta)
 
 
 def gradients(function, *arrays, dtype):
@@ -58,7 +58,7 @@ def test_output_and_statistics_are_the_papers(shape):
 
 def test_each_timestep_has_its_own_statistics():
     x, gamma, beta = draw((6, 4, 5)), draw(5), draw(5)
-    y, mean, variance, count = normalize_batch(x, gamma, beta, EPSILON, kept=2)
+    y, mean, variance, count = normalize_batch(x, gamma, beta, EPSILON, feature_axes=2)
     steps = [
         oracles.batch_norm_train(x[:, t].astype("float64"), gamma, beta, epsilon=EPSILON)
         for t in range(4)
@@ -68,53 +68,53 @@ def test_each_timestep_has_its_own_statistics():
     assert float(tf.squeeze(count)) == 6
 
 
-@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("feature_axes", [1, 2])
 @pytest.mark.parametrize("affine", [(True, True), (False, True), (True, False), (False, False)])
-def test_gradients(affine, kept):
+def test_gradients_equal_those_of_the_composed_operations(affine, feature_axes):
     x, weights = draw((6, 4, 5)), draw((6, 4, 5))
-    given = [draw(5) for there in affine if there]
+    affine_weights = [draw(5) for present in affine if present]
 
     def loss(normalized):
-        def of(x, *given):
-            left = list(given)
-            gamma, beta = (left.pop(0) if there else None for there in affine)
+        def function(x, *affine_weights):
+            values = iter(affine_weights)
+            gamma, beta = (next(values) if present else None for present in affine)
             return tf.reduce_sum(tf.cast(weights, x.dtype) * normalized(x, gamma, beta))
 
-        return of
+        return function
 
-    fused = loss(lambda x, gamma, beta: normalize_batch(x, gamma, beta, EPSILON, kept)[0])
-    exact = loss(lambda x, gamma, beta: composed(x, gamma, beta, kept))
+    fused = loss(lambda x, gamma, beta: normalize_batch(x, gamma, beta, EPSILON, feature_axes)[0])
+    exact = loss(lambda x, gamma, beta: composed(x, gamma, beta, feature_axes))
     assert_all_close(
-        gradients(fused, x, *given, dtype="float32"),
-        gradients(exact, x, *given, dtype="float64"),
+        gradients(fused, x, *affine_weights, dtype="float32"),
+        gradients(exact, x, *affine_weights, dtype="float64"),
         **CLOSE,
     )
 
 
-@pytest.mark.parametrize("kept", [1, 2])
-def test_second_derivatives(kept):
+@pytest.mark.parametrize("feature_axes", [1, 2])
+def test_second_derivatives_equal_those_of_the_composed_operations(feature_axes):
     x, gamma, u, weights = draw((4, 6, 4, 5))
     gamma = gamma[0, 0]
 
     def slope(function):
-        def of(x):
+        def second(x):
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 y = function(x, tf.cast(gamma, x.dtype), None)
                 loss = tf.reduce_sum(tf.cast(weights, x.dtype) * y * y)
             return tf.reduce_sum(tf.cast(u, x.dtype) * tape.gradient(loss, x))
 
-        return of
+        return second
 
     (actual,) = gradients(
-        slope(lambda *args: normalize_batch(*args, EPSILON, kept)[0]), x, dtype="float32"
+        slope(lambda *args: normalize_batch(*args, EPSILON, feature_axes)[0]), x, dtype="float32"
     )
-    (expected,) = gradients(slope(lambda *args: composed(*args, kept)), x, dtype="float64")
+    (expected,) = gradients(slope(lambda *args: composed(*args, feature_axes)), x, dtype="float64")
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 6])
-def test_given_statistics_stand_where_there_are_too_few_sequences(batch):
+def test_fallback_statistics_replace_those_of_too_few_sequences(batch):
     x, gamma, beta, weights = draw((batch, 4, 5)), draw(5), draw(5), draw((batch, 4, 5))
     mean, variance = draw((4, 5)), draw((4, 5)) ** 2
 
@@ -122,11 +122,13 @@ def test_given_statistics_stand_where_there_are_too_few_sequences(batch):
         return lambda x, *affine: tf.reduce_sum(tf.cast(weights, x.dtype) * normalized(x, *affine))
 
     def fused(x, gamma, beta):
-        return normalize_batch(x, gamma, beta, EPSILON, 2, fewest=2, otherwise=(mean, variance))[0]
+        return normalize_batch(x, gamma, beta, EPSILON, 2, min_count=2, fallback=(mean, variance))[
+            0
+        ]
 
     def exact(x, gamma, beta):
-        otherwise = (tf.cast(mean, x.dtype), tf.cast(variance, x.dtype))
-        return composed(x, gamma, beta, 2, otherwise)
+        fallback = (tf.cast(mean, x.dtype), tf.cast(variance, x.dtype))
+        return composed(x, gamma, beta, 2, fallback)
 
     tensors = [tf.constant(a) for a in (x, gamma, beta)]
     np.testing.assert_allclose(
@@ -140,10 +142,10 @@ def test_given_statistics_stand_where_there_are_too_few_sequences(batch):
     )
 
 
-@pytest.mark.parametrize("kept", [1, 2])
-def test_sizes_may_be_unknown(kept):
+@pytest.mark.parametrize("feature_axes", [1, 2])
+def test_sizes_may_be_dynamic(feature_axes):
     run = tf.function(
-        lambda x: normalize_batch(x, None, None, EPSILON, kept),
+        lambda x: normalize_batch(x, None, None, EPSILON, feature_axes),
         input_signature=[tf.TensorSpec((None, None, 5))],
         autograph=False,
     )
@@ -151,10 +153,10 @@ def test_sizes_may_be_unknown(kept):
         x = draw(shape)
         y, mean, _, count = run(x)
         assert y.shape == shape
-        assert mean.shape == ((1, 1, 5) if kept == 1 else (1, shape[1], 5))
+        assert mean.shape == ((1, 1, 5) if feature_axes == 1 else (1, shape[1], 5))
         if shape[0]:
-            np.testing.assert_allclose(y, composed(x, None, None, kept), **CLOSE)
-        assert float(tf.squeeze(count)) == np.prod(shape[:-kept])
+            np.testing.assert_allclose(y, composed(x, None, None, feature_axes), **CLOSE)
+        assert float(tf.squeeze(count)) == np.prod(shape[:-feature_axes])
 
 
 def test_large_mean_costs_no_digits():
@@ -184,12 +186,12 @@ def test_narrow_inputs_are_normalized_in_float32():
 def test_output_with_given_statistics_is_the_papers(shape):
     x, mean, variance, gamma, beta = draw(shape), *draw((4, 5))
     variance = variance**2
-    y = normalize_with(x, mean, variance, gamma, beta, EPSILON)
+    y = normalize_with_statistics(x, mean, variance, gamma, beta, EPSILON)
     expected = oracles.batch_norm_inference(x, mean, variance, gamma, beta, epsilon=EPSILON)
     np.testing.assert_allclose(y, expected, **CLOSE)
 
 
-def test_gradients_with_given_statistics():
+def test_gradients_with_given_statistics_are_exact():
     x, weights = draw((2, 6, 4, 5))
     mean, variance, gamma, beta = draw((4, 5))
     variance = variance**2
@@ -200,7 +202,7 @@ def test_gradients_with_given_statistics():
 
     actual = gradients(
         lambda x, *affine: tf.reduce_sum(
-            weights * normalize_with(x, mean, variance, *affine, EPSILON)
+            weights * normalize_with_statistics(x, mean, variance, *affine, EPSILON)
         ),
         x,
         gamma,
@@ -218,5 +220,5 @@ def test_gradients_with_given_statistics():
 def test_given_statistics_keep_the_digits_of_a_large_mean():
     mean = np.full(5, 1e7, "float32")
     x = (mean + np.round(10 * RNG.normal(size=(64, 5)))).astype("float32")
-    y = normalize_with(x, mean, np.full(5, 100, "float32"), None, None, 0.0)
+    y = normalize_with_statistics(x, mean, np.full(5, 100, "float32"), None, None, 0.0)
     np.testing.assert_allclose(y, (x.astype("float64") - mean) / 10, rtol=1e-6)

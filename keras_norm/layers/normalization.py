@@ -1,4 +1,4 @@
-"""What the normalization layers share, and those of them with a gamma and a beta."""
+"""Base classes of the normalization layers."""
 
 import numbers
 from collections.abc import Sequence
@@ -17,39 +17,39 @@ from keras_norm.layers.inputs import (
 
 
 class Normalization(DeclaredArguments):
-    """Base of the layers that normalize.
+    """Base class of all normalization layers.
 
-    It passes masks on, and leaves its inputs in their own dtype, so that statistics are taken
-    before a mixed precision policy has rounded them.
+    The layer passes masks on. It does not cast its inputs, so statistics are computed before a
+    mixed precision policy rounds the values.
 
     Args:
-        epsilon: number added to what is divided by.
+        epsilon: number added to the divisor, so that it is not 0.
         **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
 
     Raises:
-        ValueError: an epsilon that is no number, or negative.
+        ValueError: epsilon is not a number, or is negative.
     """
 
     def __init__(self, *, epsilon: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not isinstance(epsilon, numbers.Real) or isinstance(epsilon, bool) or epsilon < 0:
             raise ValueError(
-                f"epsilon must be a number, and not negative. Received: epsilon={epsilon!r}."
+                f"epsilon must be a number of 0 or more. Received: epsilon={epsilon!r}."
             )
         self.epsilon: float = epsilon
         self.supports_masking = True
         self.autocast = False
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The input's own shape."""
+        """Return the input shape, which is the output shape too."""
         return input_shape
 
 
 class FeatureNormalization(Normalization):
-    """Base of the layers that normalize each sample over an axis or several.
+    """Base class of the layers that normalize each sample over one or more axes.
 
-    A subclass gives `normalize`, of a floating tensor over given axes. Of a tf.RaggedTensor the
-    values are normalized, whose axes are its last ones.
+    A subclass implements `normalize`. A tf.RaggedTensor is normalized over axes of its dense
+    values, which are its last axes.
     """
 
     def __init__(self, *, axis: int | Sequence[int], **kwargs: Any) -> None:
@@ -57,7 +57,7 @@ class FeatureNormalization(Normalization):
         self.axis = as_axis(axis)
 
     def build(self, input_shape: Any) -> None:
-        """Find the sizes of the axes, which `call` holds its inputs to."""
+        """Store the sizes of the axes; `call` refuses inputs of other sizes."""
         self._shape = feature_sizes(self.axis, input_shape)
 
     def call(self, inputs: Any) -> Any:
@@ -69,21 +69,21 @@ class FeatureNormalization(Normalization):
         axes = [a - len(shape) for a in canonical_axes(self.axis, shape)]
         if axes[0] <= -len(values.shape):
             raise ValueError(
-                "A RaggedTensor is normalized over axes within its values. Received "
-                f"axis={self.axis} for inputs of shape {tuple(shape)}: make them dense, and mask "
-                "the padding."
+                "A RaggedTensor can be normalized only over axes within its values. Received "
+                f"axis={self.axis} for inputs of shape {tuple(shape)}. Convert them to a dense "
+                "tensor, and mask the padding."
             )
         return inputs.with_flat_values(self.normalize(*with_features(values, axes, self._shape)))
 
     def normalize(self, x: Any, axes: list[int]) -> Any:
-        """Normalize `x` over `axes`, each in [0, rank)."""
+        """Normalize the floating tensor `x` over `axes`, each in [0, rank)."""
         raise NotImplementedError
 
 
 class AffineNormalization(Normalization):
-    """Base of the layers that end in gamma * x + beta: it owns these and their arguments.
+    """Base class of the layers with a gamma and a beta: y = gamma * normalized + beta.
 
-    Arguments, and what is raised, are those of `BatchNormalization`.
+    `BatchNormalization` documents the arguments and the errors.
     """
 
     def __init__(
@@ -113,20 +113,23 @@ class AffineNormalization(Normalization):
         self.beta: Any = None
 
     def add_affine_weights(self, shape: Sequence[int]) -> None:
-        """Create gamma and beta, each where it is asked for."""
+        """Create gamma if `scale` is True, and beta if `center` is True."""
         for name, wanted in (("gamma", self.scale), ("beta", self.center)):
             if wanted:
-                parts = ("initializer", "regularizer", "constraint")
-                own = {part: getattr(self, f"{name}_{part}") for part in parts}
-                setattr(self, name, self.add_weight(shape, name=name, autocast=False, **own))
+                options = ("initializer", "regularizer", "constraint")
+                values = {option: getattr(self, f"{name}_{option}") for option in options}
+                setattr(self, name, self.add_weight(shape, name=name, autocast=False, **values))
 
     def affine_weights(self, rank: int, axes: Sequence[int]) -> dict[str, Any]:
-        """Gamma and beta, shaped to broadcast to a tensor of `rank` with features at `axes`."""
+        """Reshape gamma and beta to broadcast to a tensor of `rank` with features at `axes`."""
         weights = {"gamma": self.gamma, "beta": self.beta}
-        return {n: None if w is None else broadcastable(w, rank, axes) for n, w in weights.items()}
+        return {
+            n: None if w is None else reshape_to_broadcast(w, rank, axes)
+            for n, w in weights.items()
+        }
 
 
-def broadcastable(weight: Any, rank: int, axes: Sequence[int]) -> Any:
-    """A weight over `axes`, shaped to broadcast to a tensor of `rank`."""
+def reshape_to_broadcast(weight: Any, rank: int, axes: Sequence[int]) -> Any:
+    """Reshape a weight over `axes` so that it broadcasts to a tensor of `rank`."""
     sizes = dict(zip(axes, weight.shape, strict=True))
     return ops.reshape(weight, [sizes.get(axis, 1) for axis in range(rank)])

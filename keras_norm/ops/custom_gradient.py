@@ -1,0 +1,40 @@
+"""Functions with a custom gradient on TensorFlow."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+Gradient = Callable[..., list[Any]]
+
+
+def with_custom_gradient(function: Callable[..., tuple[Any, Gradient]], *tensors: Any) -> Any:
+    """Compute `function(*tensors)`, and differentiate it with the gradient that it returns.
+
+    On a CPU every operation reads and writes a whole tensor. TensorFlow's autodiff takes more
+    operations than the equations need. The other backends compile the gradient of their own
+    autodiff, so the custom gradient is not used there.
+
+    Args:
+        function: maps tensors to (result, gradient). `gradient` maps the gradients of the result to
+            the gradients of the first tensors. Its operations must be differentiable again. A
+            tensor without a gradient in the list gets none.
+        *tensors: all tensors that `function` reads. A tensor may be None.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return function(*tensors)[0]
+    present = [i for i, tensor in enumerate(tensors) if tensor is not None]
+
+    # `ops.custom_gradient` takes no None among its arguments.
+    def function_of_present(*values: Any) -> tuple[Any, Gradient]:
+        by_index = dict(zip(present, values, strict=True))
+        result, gradient = function(*(by_index.get(i) for i in range(len(tensors))))
+
+        def gradient_of_present(*upstream: Any) -> list[Any]:
+            gradients = dict(enumerate(gradient(*upstream)))
+            return [gradients.get(i) for i in present]
+
+        return result, gradient_of_present
+
+    return ops.custom_gradient(function_of_present)(*(tensors[i] for i in present))

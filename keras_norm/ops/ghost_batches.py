@@ -1,0 +1,44 @@
+"""Split a batch into ghost batches, and merge them again."""
+
+from typing import Any
+
+from keras import ops
+
+
+def split_batch(x: Any, mask: Any, virtual_batch_size: int) -> tuple[Any, Any]:
+    """Split a batch of B rows into ceil(B / virtual_batch_size) ghost batches.
+
+    The ghost batches are as equal as whole rows allow. Masked rows pad the last ghost batch.
+
+    Args:
+        x: tensor (B, ...).
+        mask: bool tensor that broadcasts to `x`, or None.
+        virtual_batch_size: largest number of rows in a ghost batch.
+
+    Returns:
+        x as (ghosts, rows, ...), and a bool mask that broadcasts to it.
+    """
+    batch = ops.shape(x)[0]
+    ghosts = -(-batch // virtual_batch_size)
+    # An empty batch becomes one empty ghost batch: zero ghost batches would divide by zero below.
+    ghosts = max(ghosts, 1) if isinstance(ghosts, int) else ops.maximum(ghosts, 1)
+    rows = -(-batch // ghosts)
+    unmasked = ops.reshape(
+        ops.arange(ghosts * rows) < batch, [ghosts, rows] + [1] * (len(x.shape) - 1)
+    )
+    if mask is not None:
+        mask = ops.broadcast_to(mask, [batch, *ops.shape(mask)[1:]])
+        unmasked = ops.logical_and(unmasked, _pad_and_split(mask, ghosts, rows))
+    return _pad_and_split(x, ghosts, rows), unmasked
+
+
+def merge_batch(x: Any, batch: Any) -> Any:
+    """Merge ghost batches (ghosts, rows, ...) into one batch, without the padding rows."""
+    shape = ops.shape(x)
+    return ops.reshape(x, [shape[0] * shape[1], *shape[2:]])[:batch]
+
+
+def _pad_and_split(x: Any, ghosts: Any, rows: Any) -> Any:
+    shape = ops.shape(x)
+    padding = ops.zeros([ghosts * rows - shape[0], *shape[1:]], x.dtype)
+    return ops.reshape(ops.concatenate([x, padding], axis=0), [ghosts, rows, *shape[1:]])
