@@ -14,15 +14,15 @@ __all__ = ["__version__", "compat", "recalibrate", *_layers.__all__, *_rnn.__all
 
 
 def __getattr__(name: str) -> object:
-    """Import `keras_norm.export` where it is first asked for."""
+    """Import `keras_norm.export` at its first use."""
     if name != "export":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         return importlib.import_module("keras_norm.export")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"keras_norm.export cannot be imported: {error}. Install the package with what it "
-            'needs: pip install "." in a clone of keras_norm.',
+            f"keras_norm.export cannot be imported: {error}. Install the package with its "
+            'requirements: pip install "." in a clone of keras_norm.',
             name=error.name,
         ) from error
 

@@ -1,4 +1,4 @@
-"""`python -m keras_norm` is the command `keras-norm`."""
+"""Run the command `keras-norm` as `python -m keras_norm`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A copy of a model that trains without dropout and whose batch statistics can be read."""
+"""Rebuild a model from its config, for example without dropout and without momentum."""
 
 import tempfile
 from collections.abc import Callable
@@ -15,54 +15,56 @@ DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.Gaussi
 
 
 def measuring_clone(model: Any, *, noise: bool = False) -> Any:
-    """Rebuild a model from its config, then switch off dropout, noise and BatchNorm momenta.
+    """Clone a model without dropout, noise and BatchNorm momentum.
 
-    With momentum 0, one call with training=True leaves the batch's own mean and variance in
-    moving_mean and moving_variance. The model itself, its weights and its seeds are not touched.
+    With momentum 0, a call with training=True stores the mean and variance of the batch in
+    moving_mean and moving_variance. The original model, its weights and its seeds do not change.
 
     Args:
         model: a built Keras model that can be rebuilt from its config.
-        noise: whether a GaussianNoise adds its noise with training=True.
+        noise: whether the GaussianNoise layers of the clone add noise with training=True.
 
     Returns:
         The clone, with the model's weights.
 
     Raises:
-        ValueError: the model cannot be rebuilt, or a layer of the user's own draws dropout.
+        ValueError: the model cannot be rebuilt, or a custom layer has its own dropout.
     """
     clone = rebuilt(model)
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
-            # Wrong in a graph with a dynamic time, in which recalibration runs the clone.
+            # Recalibration runs the clone in a graph with dynamic time, where Keras' own call is
+            # wrong.
             vars(layer)["call"] = partial(apply_to_rows, layer)
-    for (_, own), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
-        copy.trainable = own.trainable  # a slot's is in no config
-    silent = [layer for _, layer in named_layers(clone) if _silence(layer, noise)]
+    for (_, norm), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
+        # The config of a cell does not contain `trainable` of the norms in its slots.
+        copy.trainable = norm.trainable
+    disabled = [layer for _, layer in named_layers(clone) if _disable_dropout(layer, noise)]
     for path, layer in named_layers(clone):
-        if _drops(layer) and not any(inner in silent for _, inner in named_layers(layer)):
+        if _has_dropout(layer) and not any(inner in disabled for _, inner in named_layers(layer)):
             raise ValueError(
-                f"layer {path!r} keeps its dropout: {type(layer).__name__} is none of Keras' "
-                "layers, and holds none that drops. Let it call a keras.layers.Dropout."
+                f"The dropout of layer {path!r} cannot be switched off: {type(layer).__name__} is "
+                "a custom layer with its own dropout. Let it call a keras.layers.Dropout."
             )
     return clone
 
 
 def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: part) -> Any:
-    """Rebuild a model from its config after a change, with the model's weights.
+    """Rebuild a model from its config, with the model's weights.
 
     Args:
         model: a built Keras model that can be rebuilt from its config.
-        change: of every dict in the config, the innermost first: what stands in its place.
+        change: function that replaces every dict of the nested config, the innermost dicts first.
 
     Raises:
         ValueError: the model cannot be rebuilt.
     """
-    custom_objects = _own_classes([model, *(layer for _, layer in named_layers(model))])
+    custom_objects = _custom_classes([model, *(layer for _, layer in named_layers(model))])
     try:
         config = keras.saving.serialize_keras_object(model)
-        # The config was made here from a live object: safe mode would refuse its own Lambdas.
+        # Safe mode would refuse Lambda layers. They are safe here: this config is not from a file.
         clone = keras.saving.deserialize_keras_object(
-            _mapped(change, config), custom_objects=custom_objects, safe_mode=False
+            _map_dicts(change, config), custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
         _copy_adapted(model, clone)
@@ -72,21 +74,21 @@ def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: p
     return clone
 
 
-def _mapped(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
-    """A nested config with every dict changed, the innermost first, and no model compiled."""
+def _map_dicts(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
+    """Apply `change` to every dict of a nested config, and remove the compile settings."""
     if isinstance(node, list | tuple):
-        return type(node)(_mapped(change, item) for item in node)
+        return type(node)(_map_dicts(change, item) for item in node)
     if not isinstance(node, dict):
         return node
-    parts = [(key, value) for key, value in node.items() if key != "compile_config"]
-    return change({key: _mapped(change, value) for key, value in parts})
+    items = [(key, value) for key, value in node.items() if key != "compile_config"]
+    return change({key: _map_dicts(change, value) for key, value in items})
 
 
-def _own_classes(layers: list[Any]) -> dict[str, type]:
-    """The users' classes by the names that a config has for them.
+def _custom_classes(layers: list[Any]) -> dict[str, type]:
+    """Map the names in a config to the custom classes of layers.
 
     Raises:
-        ValueError: two have the same.
+        ValueError: two classes have one name.
     """
     found: dict[str, type] = {}
     for cls in map(type, layers):
@@ -95,15 +97,15 @@ def _own_classes(layers: list[Any]) -> dict[str, type]:
         name = keras.saving.get_registered_name(cls)
         if found.setdefault(name, cls) is not cls:
             raise ValueError(
-                f"the model cannot be rebuilt from its config: {found[name]} and {cls} both are "
-                f"called {name!r} there. Decorate them with "
-                "keras.saving.register_keras_serializable(package=...), each with another package"
+                f"the model cannot be rebuilt from its config: {found[name]} and {cls} have one "
+                f"name there, {name!r}. Decorate each class with "
+                "keras.saving.register_keras_serializable(package=...) and its own package"
             )
     return found
 
 
 def _copy_adapted(model: Any, clone: Any) -> None:
-    """Give the clone what layers learned in `adapt`: vocabularies, and means not yet in use."""
+    """Copy the state that layers computed in `adapt`, such as vocabularies and means."""
     copies = dict(named_layers(clone))
     for path, layer in named_layers(model):
         if path not in copies or not hasattr(layer, "adapt"):
@@ -118,13 +120,13 @@ def _copy_adapted(model: Any, clone: Any) -> None:
             copies[path].load_own_variables(store)
 
 
-def _silence(layer: Any, noise: bool) -> bool:
-    """Switch off what a layer of Keras' or ours draws or remembers; whether it drew dropout."""
+def _disable_dropout(layer: Any, noise: bool) -> bool:
+    """Set dropout, noise and momentum of a layer to 0; return whether the layer has dropout."""
     if isinstance(layer, DROPOUTS):
         layer.rate = 0.0
     elif isinstance(layer, keras.layers.Attention):
         layer.dropout = 0.0
-    elif hasattr(layer, "get_dropout_mask"):  # what every recurrent cell of Keras' inherits
+    elif hasattr(layer, "get_dropout_mask"):  # a recurrent cell of Keras, or a subclass
         layer.dropout = layer.recurrent_dropout = 0.0
     else:
         if isinstance(layer, keras.layers.GaussianNoise) and not noise:
@@ -135,7 +137,7 @@ def _silence(layer: Any, noise: bool) -> bool:
     return True
 
 
-def _drops(layer: Any) -> bool:
+def _has_dropout(layer: Any) -> bool:
     rates = [getattr(layer, name, 0) for name in ("dropout", "recurrent_dropout")]
     if "Dropout" in type(layer).__name__:
         rates.append(getattr(layer, "rate", 0))

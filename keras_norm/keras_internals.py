@@ -1,28 +1,29 @@
-"""Every private name of Keras' and TensorFlow's that the package needs, each with a test.
+"""All private names of Keras and TensorFlow that the package uses, each with a test.
 
-The nodes of a functional model are the calls of its layers, each with `operation`, `input_tensors`,
-`arguments` and `is_input`. (`tensorflow.core` is not private: it has the format of SavedModels.)
+A node of a functional model is a call of a layer, with the attributes `operation`,
+`input_tensors`, `arguments` and `is_input`. (`tensorflow.core`, the format of SavedModels, is
+public.)
 """
 
 import re
 from typing import Any
 
-# What Keras puts before the words of an error that it wraps, and behind them; and what TensorFlow
-# puts before those of an error in a graph, the calls that made it.
-BEFORE_WORDS = re.compile(
+# Keras puts a header and a footer around the message of an error that it wraps. TensorFlow puts a
+# stack trace before the message of an error in a graph.
+HEADER = re.compile(
     r"\x1b\[1m|(?:Exception|Error) encountered:|Graph execution error:[^\x1b]*\n\n(?=\S)"
     r"|Detected at node [^\n]*\n(?:<stack [^\n]*\n)?"
 )
-BEHIND_WORDS = "\x1b[0m"
+FOOTER = "\x1b[0m"
 
-# Methods of keras.layers.RNN that classes of ours override, and the arguments that Keras calls them
-# with.
+# Methods of keras.layers.RNN that this package overrides, with the arguments that Keras passes.
 OVERRIDDEN = {
     "inner_loop": ["sequences", "initial_state", "mask", "training"],
     "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],
 }
 
-# Workers of `export.workers` that need a private name, and may import nothing of ours.
+# Scripts of `export.workers` that use a private name. They cannot import this module, because they
+# import nothing from this package.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (
@@ -31,47 +32,47 @@ WORKERS = dict.fromkeys(
     ),
 )
 
-# Operations without a kernel, that TensorFlow replaces before it runs a graph.
+# Operations without a kernel: TensorFlow replaces them before it runs a graph.
 REWRITTEN = {"AccumulateNV2"}
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, without the call or the config that Keras wraps around it."""
-    words = BEFORE_WORDS.split(str(error))[-1]
-    return words.partition(BEHIND_WORDS)[0].strip()
+    """Extract an error's message from the call or config that Keras adds around it."""
+    message = HEADER.split(str(error))[-1]
+    return message.partition(FOOTER)[0].strip()
 
 
 def sublayers(layer: Any) -> list[Any]:
-    """The layers that a layer holds, without those that they hold."""
-    # `Model.layers`, the public list, stops at wrappers and cells.
+    """List the direct sublayers of a layer."""
+    # The public list `Model.layers` does not contain the layers inside wrappers and cells.
     return layer._flatten_layers(include_self=False, recursive=False)
 
 
 def nodes_of(layer: Any) -> list[Any]:
-    """The symbolic calls of a layer, in every model that it stands in."""
+    """List the symbolic calls of a layer in all models that contain the layer."""
     return layer._inbound_nodes
 
 
 def node_before(tensor: Any) -> Any:
-    """The call that gave a symbolic tensor."""
+    """Return the call that computed a symbolic tensor."""
     operation, index, _ = tensor._keras_history
     return operation._inbound_nodes[index]
 
 
 def nodes_in_order(model: Any) -> list[Any]:
-    """The calls that a functional or Sequential model consists of, in the order of computing."""
-    graph = getattr(model, "_functional", model)  # a Sequential model keeps one
+    """List the layer calls of a functional or Sequential model in topological order."""
+    graph = getattr(model, "_functional", model)  # a Sequential model contains a functional model
     by_depth = sorted(graph._nodes_by_depth.items(), reverse=True)
     return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 
 
 def dynamic_update_slice(array: Any, rows: Any, start: Any) -> Any:
-    """The array with `rows` from `start` on, as an operation that TFLite's converter knows.
+    """Overwrite a slice of an array with an operation that TFLite's converter supports.
 
     Args:
-        array: tensor.
-        rows: of the array's rank.
-        start: int (rank,).
+        array: tensor to copy.
+        rows: new values of the slice, a tensor with the rank of `array`.
+        start: index of the slice's first element, int (rank,).
     """
     from tensorflow.compiler.tf2xla.python.xla import dynamic_update_slice
 
@@ -79,7 +80,7 @@ def dynamic_update_slice(array: Any, rows: Any, start: Any) -> Any:
 
 
 def xla_compiles() -> bool:
-    """Whether XLA compiles the TensorFlow graph that is being traced."""
+    """Return whether XLA compiles the TensorFlow graph that is being traced."""
     import tensorflow as tf
     from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
@@ -87,9 +88,9 @@ def xla_compiles() -> bool:
 
 
 def operations_are_watched() -> bool:
-    """Whether something looks at every TensorFlow operation, as check_numerics does.
+    """Return whether a debugging tool such as check_numerics watches all TensorFlow operations.
 
-    What it adds to a graph XLA does not know.
+    Such a tool adds operations to a graph that XLA cannot compile.
     """
     from tensorflow.python.eager import context
 
@@ -97,7 +98,7 @@ def operations_are_watched() -> bool:
 
 
 def has_cpu_kernel(op: str) -> bool:
-    """Whether TensorFlow computes an operation on a CPU, whatever devices are here."""
+    """Return whether TensorFlow can compute an operation on a CPU; it needs no such device."""
     from tensorflow.python.framework import kernels
 
     devices = {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(op).kernel}

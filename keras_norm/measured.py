@@ -1,4 +1,4 @@
-"""What a batch normalization takes statistics of while a model runs as in training."""
+"""Accumulate the batch statistics of a batch normalization over several calls."""
 
 import inspect
 from collections.abc import Mapping
@@ -15,24 +15,24 @@ from keras_norm.ops.pooled_moments import pooled
 
 
 class Measured:
-    """What a norm of a measuring clone takes statistics of in training, over several calls.
+    """Accumulates the batch statistics of a norm over its training calls.
 
-    A norm is called more than once where inputs share it, and where a cell runs in
-    keras.layers.RNN (which evaluates the first timestep twice, so that it counts twice).
+    A run of a model calls a norm several times if the norm is shared, or is part of a cell in
+    keras.layers.RNN. (keras.layers.RNN computes the first timestep twice, so it counts twice.)
 
     Args:
-        norm: a batch normalization of a `measuring_clone`, where a call leaves the batch's
-            statistics in the moving ones.
+        norm: a batch normalization of a `measuring_clone`. Its training calls store the batch's
+            statistics in the moving statistics.
 
     Attributes:
-        called: whether the norm was called in training mode, as far as graphs are traced.
-        count: positions of each row of statistics, since `reset`.
-        mean: of these positions.
-        variance: of these positions.
+        called: whether the norm was called, or traced, in training mode.
+        count: number of positions since `reset`, for each row of statistics.
+        mean: mean of these positions.
+        variance: variance of these positions.
     """
 
     def __init__(self, norm: Any) -> None:
-        # Half precision, to which Keras casts what a layer reads, has 3 digits and ends at 65,504.
+        # Float32 or wider without autocast: float16 has 3 digits, and its largest value is 65,504.
         dtype = statistics_dtype(norm.moving_mean.dtype)
 
         def zeros(shape: Any) -> keras.Variable:
@@ -44,47 +44,52 @@ class Measured:
         if isinstance(norm, StatisticsNormalization):
             update = norm.update_statistics
 
-            def updating(mean: Any, variance: Any, count: Any) -> None:
+            def update_and_add(mean: Any, variance: Any, count: Any) -> None:
                 update(mean, variance, count)
                 self._add(count, mean, variance)
 
-            norm.update_statistics = updating  # type: ignore[method-assign]
+            norm.update_statistics = update_and_add  # type: ignore[method-assign]
             return
         call, signature = norm.call, inspect.signature(norm.call)
 
         @wraps(call)
-        def calling(*args: Any, **kwargs: Any) -> Any:
-            given = signature.bind(*args, **kwargs).arguments
+        def call_and_add(*args: Any, **kwargs: Any) -> Any:
+            arguments = signature.bind(*args, **kwargs).arguments
             outputs = call(*args, **kwargs)
-            if given.get("training", "training" not in signature.parameters):
-                self._add(_positions(norm, given), norm.moving_mean, norm.moving_variance)
+            if arguments.get("training", "training" not in signature.parameters):
+                self._add(_positions(norm, arguments), norm.moving_mean, norm.moving_variance)
             return outputs
 
-        norm.call = calling
+        norm.call = call_and_add
 
     @property
     def variables(self) -> tuple[Any, Any, Any]:
-        """Count, mean and variance."""
+        """Return the variables (count, mean, variance)."""
         return self.count, self.mean, self.variance
 
     def reset(self) -> None:
-        """Forget what was measured."""
+        """Set count, mean and variance to 0."""
         for variable in self.variables:
             variable.assign(np.zeros(variable.shape))
 
     def _add(self, *new: Any) -> None:
         self.called = True
         n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
-        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # those of no position are NaN
-        there = ops.expand_dims(self.count, -1), self.mean, self.variance
-        count, mean, variance = pooled(there, (n, m, v))
+        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # statistics of zero positions are NaN
+        old = ops.expand_dims(self.count, -1), self.mean, self.variance
+        count, mean, variance = pooled(old, (n, m, v))
         self.count.assign(count[..., 0])
         self.mean.assign(mean)
         self.variance.assign(variance)
 
 
-def _positions(norm: Any, given: Mapping[str, Any]) -> Any:
-    """How many positions a call of a norm of Keras' has that no mask hides, (1,)."""
-    x, mask = next(iter(given.values())), given.get("mask")
+def _positions(norm: Any, arguments: Mapping[str, Any]) -> Any:
+    """Count the unmasked positions in a call of keras.layers.BatchNormalization, as a tensor (1,).
+
+    Args:
+        norm: the layer.
+        arguments: arguments of its call, by name; the first argument is the inputs.
+    """
+    x, mask = next(iter(arguments.values())), arguments.get("mask")
     n = ops.reshape(ops.cast(ops.size(x), "float32") / norm.moving_mean.shape[-1], (1,))
     return n if mask is None else n * ops.mean(ops.cast(mask, "float32"))

@@ -22,8 +22,8 @@ from keras_norm.walk import batch_norms, named_layers
 
 BATCH = 32
 
-# What makes a normalization one of the whole batch, whose statistics are its mean and variance.
-WHOLE_BATCHES = {
+# Options of BatchNormalization that normalize each batch with its own biased mean and variance.
+WHOLE_BATCH_OPTIONS = {
     "virtual_batch_size": None,
     "unbiased_variance": False,
     "renorm_clipping": {"rmin": 1.0, "rmax": 1.0, "dmax": 0.0},
@@ -39,38 +39,42 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
         moving_mean = sum of n_b * mean_b / N
         moving_variance = sum of n_b * (var_b + (mean_b - moving_mean)^2) / N
 
-    where batch b has the mean and variance mean_b and var_b of n_b positions that no mask hides: of
-    what does not depend on other batch statistics, the mean and variance of all positions, however
-    they are cut into batches. (`unbiased_variance` divides by N - 1; timesteps that share a row
-    have their mean statistics.) Each batch is run as in training, dropout off, by the weights as
-    they are now, and normalized as a whole: without ghost batches or renormalization. It repairs
-    statistics that lag behind the weights: after a short training, weight averaging, or a move to
-    other data. Frozen layers, and rows of per-timestep statistics that the data do not reach, keep
-    what they had. Weights and seeds are not touched.
+    where batch b has n_b unmasked positions with mean mean_b and variance var_b. If the inputs of a
+    layer depend on no other batch normalization, these are the mean and variance of all positions,
+    for every batch size. (With `unbiased_variance` the divisor is N - 1. A row that several
+    timesteps share has the mean of their statistics.)
 
-    A GaussianNoise stays on. Where it is all that tells samples apart, as on the first state of
-    sequences that begin alike, the variance without it would be 0, and inference would magnify
-    rounding by 1 / sqrt(epsilon).
+    Use it if the moving statistics lag behind the weights: after a short training, after weight
+    averaging, or before serving other data. Each batch runs as in training with the present
+    weights, but without dropout, ghost batches and batch renormalization. Frozen layers keep their
+    statistics, and so do rows of per-timestep statistics without data. Weights and seeds do not
+    change.
 
-    An error leaves the model as it was. Ctrl-C leaves all statistics old, or all new.
+    GaussianNoise layers add their noise. Without noise, equal inputs, such as the first state of
+    sequences that begin alike, would have a variance of 0, and inference would amplify rounding
+    errors by 1 / sqrt(epsilon).
+
+    After an error the model is unchanged. After Ctrl-C either all statistics are old or all are
+    new.
 
     Args:
         model: a built model that can be rebuilt from its config.
-        data: an array or tensor, a dict of them, or, for a model that takes a list of inputs, a
-            list or tuple of them, cut into batches of 32, or of the size that a stateful model has
-            (what is left over fills none then, and is not used); or an iterable of batches, such as
-            a tf.data.Dataset or keras.utils.PyDataset, each x, (x, y) or (x, y, sample_weight).
+        data: arrays or an iterable of batches. Arrays are one array or tensor, a dict, or, for a
+            model with a list of inputs, a list or tuple. They are split into batches of 32, or of
+            the batch size of a stateful model, without an incomplete last batch. An iterable, such
+            as a tf.data.Dataset or keras.utils.PyDataset, yields x, (x, y) or (x, y,
+            sample_weight).
         steps: number of batches to use; None for all. Endless data need it.
 
     Returns:
         The number of batches used.
 
     Raises:
-        TypeError: `model` is no model, or `data` is neither arrays nor an iterable.
-        ValueError: there is no batch, or none with two sequences where statistics of timesteps need
-            them; the data end before `steps`, or never; the inputs differ in rows; a statistic is
-            not finite; the data may be (x, y), are ragged, or do not fit; all batch normalizations
-            are frozen; the model cannot be rebuilt.
+        TypeError: `model` is not a model, or `data` is neither arrays nor an iterable.
+        ValueError: there is no batch; per-timestep statistics have no batch with two sequences; the
+            data end before `steps`, or never; the inputs have different numbers of rows, are
+            ragged, do not fit the model, or may be (x, y); a statistic is not finite; all batch
+            normalizations are frozen; the model cannot be rebuilt.
 
     Example:
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -82,38 +86,41 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
 
     Reference:
         Wu and Johnson, "Rethinking 'Batch' in BatchNorm" (2021), arXiv 2105.07576, section 3
-        (PreciseBN), whose batches are all of one size.
+        (PreciseBN, with equal batch sizes).
     """
     return Recalibrator(model)(data, steps)
 
 
 class Recalibrator:
-    """Recalibrates one model as often as it is called, and rebuilds it once; see `recalibrate`.
+    """Recalibrates a model in each call, with a single clone of the model; see `recalibrate`.
 
-    Every call draws the same noise, so that equal weights and data give equal statistics.
+    The noise has fixed seeds, so equal weights and data give equal statistics.
     """
 
     def __init__(self, model: keras.Model) -> None:
         if not isinstance(model, keras.Model):
-            raise TypeError(f"Give a model, of keras.saving.load_model, say. Received: {model!r}.")
+            raise TypeError(
+                f"model must be a Keras model. Received: {model!r}. Load a saved model with "
+                "keras.saving.load_model."
+            )
         if not model.built:
             raise ValueError(
-                f"Model {model.name!r} is not built, and has no statistics yet. Call it on data, "
-                "or give it a keras.Input."
+                f"Model {model.name!r} is not built, so it has no statistics. Call it on data, or "
+                "give it a keras.Input."
             )
         self._model = model
         self._clone = measuring_clone(model, noise=True)
         pairs = list(zip(batch_norms(model), batch_norms(self._clone), strict=True))
         if not pairs:
-            raise ValueError(f"model {model.name!r} has no batch normalization to recalibrate.")
+            raise ValueError(f"Model {model.name!r} has no batch normalization to recalibrate.")
         pairs = [pair for pair in pairs if pair[0][1].trainable]
         if not pairs:
             raise ValueError(
-                f"All batch normalizations of model {model.name!r} are frozen, and keep their "
-                "statistics. Set trainable=True on those that are to be recalibrated."
+                f"All batch normalizations of model {model.name!r} are frozen. Set trainable=True "
+                "on the layers to recalibrate."
             )
         for _, (_, copy) in pairs:
-            for option, value in WHOLE_BATCHES.items():
+            for option, value in WHOLE_BATCH_OPTIONS.items():
                 setattr(copy, option, value)
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
@@ -123,48 +130,50 @@ class Recalibrator:
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
-        self._run = self._compiled()
+        self._run = self._compile()
 
     def __call__(self, data: Any, steps: int | None = None) -> int:
-        """Recalibrate the model as it is now, and give the number of batches used."""
+        """Recalibrate the model with its present weights, and return the number of batches used."""
         _require_steps(steps, data)
         self._clone.set_weights(self._model.get_weights())
-        for statistic in self._statistics:  # of a batch that overflowed once, say
+        # With momentum 0 the new value is new + 0 * old, which is NaN if the old value, of a batch
+        # that overflowed for example, is not finite.
+        for statistic in self._statistics:
             statistic.assign(np.nan_to_num(statistic, nan=1.0, posinf=1.0, neginf=1.0))
         for seed, start in self._seeds:
             seed.assign(start)
         for layer in self._stateful:
             layer.reset_state()
-        pools = [_Pool(*measured) for measured in self._measured]
+        totals = [_LayerStatistics(*measured) for measured in self._measured]
         used = 0
-        # What a Sequential model was first called on gives its inputs a size that it does not hold
-        # others to: only states do.
+        # The inputs of a Sequential model have the batch size of its first call. Only a stateful
+        # model needs this batch size later.
         inputs = getattr(self._model, "inputs", None) if self._stateful else None
-        fixed = inputs[0].shape[0] if inputs else None
-        for x in islice(_batches(self._model, data, fixed), steps):
+        batch_size = inputs[0].shape[0] if inputs else None
+        for x in islice(_batches(self._model, data, batch_size), steps):
             try:
                 self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
-            except Exception as error:  # whatever a layer raises: an id beyond an embedding's, say
-                # TensorFlow names nodes behind a tab; of longer texts the first lines say what.
+            except Exception as error:  # a layer may raise anything, for a wrong index for example
+                # The first three lines name the cause; after a tab TensorFlow lists graph nodes.
                 why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
-                raise ValueError(f"The model does not take the data: {why}") from error
-            for pool in pools:
-                pool.add()
+                raise ValueError(f"The model cannot process the data: {why}") from error
+            for total in totals:
+                total.add_batch()
             used += 1
         if not used:
-            raise ValueError("There is no batch to recalibrate from. Give at least one.")
+            raise ValueError("The data contain no batch. Give at least one batch.")
         if steps is not None and used < steps:
             raise ValueError(
                 f"The data ended after {used} batches. Received: steps={steps}. Give more data, or "
-                "leave steps out to use all; the model was left as it was."
+                "leave steps out to use all. The model was not changed."
             )
-        for pool in pools:
-            pool.require_statistics()
-        _assign_all([pair for pool in pools for pair in pool.new_statistics()])
+        for total in totals:
+            total.require_statistics()
+        _assign_all([pair for total in totals for pair in total.new_statistics()])
         return used
 
-    def _compiled(self) -> Callable[[Any], Any]:
-        """Compile one training call of the clone, as the backend's `fit` would."""
+    def _compile(self) -> Callable[[Any], Any]:
+        """Compile a training call of the clone, as the backend's `fit` does."""
         run = partial(self._clone, training=True)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
@@ -173,23 +182,23 @@ class Recalibrator:
         if keras.backend.backend() == "jax":
             self._require_unrolled()
             measured = [v for *_, found in self._measured for v in found.variables]
-            return _compiled_by_jax(run, [*self._clone.variables, *measured])
+            return _compile_with_jax(run, [*self._clone.variables, *measured])
         return run
 
     def _require_unrolled(self) -> None:
-        """Refuse cells in loops of Keras, where JAX drops what a step assigns."""
+        """Refuse cells in keras.layers.RNN with unroll=False: on JAX their updates get lost."""
         for path, layer in named_layers(self._clone):
             loop = type(layer) is keras.layers.RNN and not layer.unroll
             if loop and any(norm.trainable for _, norm in batch_norms(layer)):
                 raise ValueError(
                     f"On JAX the cell of layer {path!r}, a keras.layers.RNN, cannot update its "
-                    "statistics. Set unroll=True, or use a layer such as BatchNormLSTM, or "
+                    "statistics. Set unroll=True, use a layer such as BatchNormLSTM, or "
                     "recalibrate with KERAS_BACKEND=tensorflow."
                 )
 
 
-class _Pool:
-    """Pools what each batch leaves in a `Measured`, for a layer of the model."""
+class _LayerStatistics:
+    """Accumulates the statistics of one layer over all batches, in float64."""
 
     def __init__(self, path: str, layer: Any, measured: Measured) -> None:
         self.path, self.layer, self.measured = path, layer, measured
@@ -199,49 +208,51 @@ class _Pool:
         self.count = np.zeros((*shape[:-1], 1))
         self.batches = np.zeros(shape[:-1], "int64")
 
-    def add(self) -> None:
-        """Add the batch that has just run."""
-        found = self.measured.count, self.measured.mean, self.measured.variance
-        n, mean, variance = (np.asarray(variable, "float64") for variable in found)
-        there = self.count, self.mean, self.variance
-        with np.errstate(over="ignore", invalid="ignore"):  # `require_statistics` says so
-            self.count, self.mean, self.variance = pooled(there, (n[..., None], mean, variance))
+    def add_batch(self) -> None:
+        """Add the statistics of the last batch."""
+        batch = self.measured.count, self.measured.mean, self.measured.variance
+        n, mean, variance = (np.asarray(variable, "float64") for variable in batch)
+        old = self.count, self.mean, self.variance
+        # `require_statistics` reports an overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.count, self.mean, self.variance = pooled(old, (n[..., None], mean, variance))
         self.batches += n > 0
         self.measured.reset()
 
     def require_statistics(self) -> None:
-        """Raise ValueError where no batch reached any of them, or one is not finite."""
+        """Raise ValueError if the batches gave no statistics, or infinite or NaN statistics."""
         if self.measured.called and not self.count.any():
             raise ValueError(
-                f"No batch gave layer {self.path!r} statistics. It takes them of what no mask "
-                "hides, and at each timestep of two sequences or more. Give larger batches."
+                f"No batch gave layer {self.path!r} statistics. The layer needs unmasked "
+                "positions, and per-timestep statistics need two unmasked sequences at a timestep. "
+                "Give larger batches."
             )
         if not all(np.isfinite(s[self.batches > 0]).all() for s in (self.mean, self.variance)):
             raise ValueError(
-                f"The data give layer {self.path!r} statistics that are NaN or infinite. Give "
-                "finite data, to a model whose weights are finite; it was left as it was."
+                f"The statistics of layer {self.path!r} on the data are NaN or infinite. Check "
+                "that the data and the weights are finite. The model was not changed."
             )
 
     def new_statistics(self) -> list[tuple[Any, np.ndarray]]:
         """Pair the layer's variables with their new values; rows without data keep the old ones."""
-        layer, variance, reached = self.layer, self.variance, self.count > 0
+        layer, variance, updated = self.layer, self.variance, self.count > 0
         if getattr(layer, "unbiased_variance", False):
             variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)
-        found = [
-            (layer.moving_mean, self.mean, reached),
-            (layer.moving_variance, variance, reached),
+        values = [
+            (layer.moving_mean, self.mean, updated),
+            (layer.moving_variance, variance, updated),
         ]
         if getattr(layer, "moving_stddev", None) is not None:
-            found.append((layer.moving_stddev, np.sqrt(variance + layer.epsilon), reached))
+            values.append((layer.moving_stddev, np.sqrt(variance + layer.epsilon), updated))
         if getattr(layer, "update_count", None) is not None:
-            found.append((layer.update_count, self.batches, self.batches > 0))
+            values.append((layer.update_count, self.batches, self.batches > 0))
         return [
-            (variable, np.where(rows, new, np.asarray(variable))) for variable, new, rows in found
+            (variable, np.where(rows, new, np.asarray(variable))) for variable, new, rows in values
         ]
 
 
-def _compiled_by_jax(run: Callable[[Any], Any], variables: list[Any]) -> Callable[[Any], None]:
-    """Compile a call and the assignments that it makes to `variables`."""
+def _compile_with_jax(run: Callable[[Any], Any], variables: list[Any]) -> Callable[[Any], None]:
+    """Compile a call together with its assignments to `variables`."""
     import jax
 
     @jax.jit
@@ -259,9 +270,9 @@ def _compiled_by_jax(run: Callable[[Any], Any], variables: list[Any]) -> Callabl
 
 
 def _assign_all(values: list[tuple[Any, np.ndarray]]) -> None:
-    """Assign all values or, after an error or an interrupt, none."""
+    """Assign values to variables; after an error restore the old values of all variables."""
     before = [(variable, ops.convert_to_numpy(variable)) for variable, _ in values]
-    with _interrupts_wait():
+    with _delayed_interrupts():
         try:
             for variable, value in values:
                 variable.assign(value)
@@ -272,8 +283,8 @@ def _assign_all(values: list[tuple[Any, np.ndarray]]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Handle Ctrl-C at the end of the block. Python handles it in the main thread alone."""
+def _delayed_interrupts() -> Iterator[None]:
+    """Delay Ctrl-C until the end of the block; only the main thread receives it."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -289,15 +300,19 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def _require_steps(steps: int | None, data: Any) -> None:
-    """Refuse `steps` that is no number of batches, and endless data without it."""
+    """Check that `steps` is a number of batches, and that endless data have it.
+
+    Raises:
+        ValueError: `steps` is below 1 or not an int, or is None for endless data.
+    """
     if steps is None:
         if _is_endless(data):
             raise ValueError(
-                "The data never end. Received: steps=None. Give the number of batches to use."
+                "The data never end. Received: steps=None. Give the number of batches as steps."
             )
     elif not (is_int(steps) and steps >= 1):
         raise ValueError(
-            "steps is the number of batches to use, an int from 1 on, or None for all. "
+            "steps must be the number of batches to use, an int of 1 or more, or None for all. "
             f"Received: steps={steps!r}."
         )
 
@@ -305,35 +320,48 @@ def _require_steps(steps: int | None, data: Any) -> None:
 def _is_endless(data: Any) -> bool:
     if isinstance(data, keras.utils.PyDataset):
         return data.num_batches is None
-    cardinality = getattr(data, "cardinality", None)  # of a tf.data.Dataset
+    cardinality = getattr(data, "cardinality", None)  # a method of tf.data.Dataset
     return callable(cardinality) and int(cardinality()) == -1
 
 
-def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
-    """The inputs of each batch, where it is fixed all of that size."""
-    several = isinstance(getattr(model, "input", None), list | tuple)
-    if isinstance(data, tuple) and not (several and len(data) == len(model.inputs)):
+def _batches(model: keras.Model, data: Any, batch_size: int | None) -> Iterator[Any]:
+    """Iterate over the inputs of each batch.
+
+    Args:
+        model: the model to recalibrate.
+        data: the `data` of `recalibrate`.
+        batch_size: batch size of a stateful model, else None. An incomplete last batch of arrays is
+            not used then.
+
+    Raises:
+        TypeError: `data` is neither arrays nor an iterable.
+        ValueError: the data do not fit.
+    """
+    takes_list = isinstance(getattr(model, "input", None), list | tuple)
+    if isinstance(data, tuple) and not (takes_list and len(data) == len(model.inputs)):
         raise ValueError(
-            f"A tuple may be batches, or (x, y). Received one of {len(data)}: give x alone, or a "
-            "list of batches."
+            "data must not be a tuple, which may be (x, y) or batches. Received a tuple of "
+            f"{len(data)}. Give x alone, or a list of batches."
         )
-    one = isinstance(data, Mapping) or hasattr(data, "__array__")
-    listed = several and isinstance(data, list | tuple)
-    if one or (listed and all(hasattr(array, "__array__") for array in data)):
+    one_object = isinstance(data, Mapping) or hasattr(data, "__array__")
+    list_of_inputs = takes_list and isinstance(data, list | tuple)
+    if one_object or (list_of_inputs and all(hasattr(array, "__array__") for array in data)):
         arrays = keras.tree.map_structure(_as_numpy, data, none_is_leaf=False)
-        size, rows = fixed or BATCH, _require_equal_rows(arrays, "data")
-        for start in range(0, rows // fixed * fixed if fixed else rows, size):
+        size, rows = batch_size or BATCH, _require_equal_rows(arrays, "data")
+        end = rows // batch_size * batch_size if batch_size else rows
+        for start in range(0, end, size):
             batch = slice(start, start + size)
             yield keras.tree.map_structure(lambda a, b=batch: a[b], arrays, none_is_leaf=False)
         return
     if hasattr(data, "shape"):
         raise ValueError(
-            f"A {type(data).__name__} has no batches. Give a padded tensor, or a list of them."
+            f"data cannot be split into batches. Received a {type(data).__name__}. Give a padded "
+            "tensor, or a list of batches."
         )
     for number, batch in enumerate(_iterator(data), start=1):
         if isinstance(batch, list | tuple) and not 1 <= len(batch) <= 3:
             raise ValueError(
-                "A batch is x, (x, y) or (x, y, sample_weight), of arrays. "
+                "A batch must be x, (x, y) or (x, y, sample_weight). "
                 f"Received a {type(batch).__name__} of {len(batch)} in batch {number}."
             )
         x = keras.utils.unpack_x_y_sample_weight(batch)[0]
@@ -343,12 +371,13 @@ def _batches(model: keras.Model, data: Any, fixed: int | None) -> Iterator[Any]:
 
 def _iterator(data: Any) -> Iterator[Any]:
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
-        return map(data.__getitem__, range(data.num_batches))  # it answers every index
+        # Not `iter`, which does not end: a PyDataset may return a batch for every index.
+        return map(data.__getitem__, range(data.num_batches))
     with contextlib.suppress(TypeError):
         if not isinstance(data, str):
             return iter(data)
     raise TypeError(
-        "data is an array, a dict or list of arrays, or an iterable of batches. "
+        "data must be an array, a dict or list of arrays, or an iterable of batches. "
         f"Received: {reprlib.repr(data)}."
     )
 
@@ -356,19 +385,24 @@ def _iterator(data: Any) -> Iterator[Any]:
 def _as_numpy(array: Any) -> np.ndarray:
     if np.ma.isMaskedArray(array):
         raise ValueError(
-            "No layer sees the mask of a masked array. Received one as data. Fill it with the "
-            "value that a Masking layer looks for: array.filled(value)."
+            "Keras ignores the mask of a NumPy masked array. Received a masked array as data. Fill "
+            "it with the mask_value of a Masking layer: array.filled(mask_value)."
         )
     array = np.asarray(array if isinstance(array, np.ndarray) else ops.convert_to_numpy(array))
     if array.dtype.kind == "c":
         raise ValueError(
-            f"Data are real numbers. Received {array.dtype}. Give both parts as features."
+            f"data must be real numbers. Received {array.dtype}. Give the real and imaginary parts "
+            "as two features."
         )
     return array
 
 
 def _require_equal_rows(inputs: Any, name: str, where: str = "") -> int:
-    """Count the rows that all inputs have; inputs that are no arrays, or differ, are refused."""
+    """Return the number of rows of all inputs.
+
+    Raises:
+        ValueError: an input is not an array of samples, or the numbers of rows differ.
+    """
     shapes = {
         name + "".join(f"[{key!r}]" for key in path): tuple(np.shape(array))
         for path, array in keras.tree.flatten_with_path(inputs)
@@ -377,8 +411,8 @@ def _require_equal_rows(inputs: Any, name: str, where: str = "") -> int:
     for path, shape in (shapes or {name: ()}).items():
         if not shape or 0 in shape[1:]:
             raise ValueError(
-                f"Every input is an array with a row for each sample. Received{where}: {path} of "
-                f"shape {shape}. Give NumPy arrays or tensors that hold values."
+                f"Every input must be an array with one row for each sample. Received{where}: "
+                f"{path} of shape {shape}. Give NumPy arrays or tensors that are not empty."
             )
     rows = {path: shape[0] for path, shape in shapes.items()}
     if len(set(rows.values())) > 1:

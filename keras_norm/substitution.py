@@ -1,4 +1,4 @@
-"""Other functions in place of the methods of layers, while a block runs."""
+"""Substitute methods of layers while a block runs."""
 
 import functools
 import threading
@@ -13,31 +13,32 @@ _lock = threading.RLock()
 
 @contextmanager
 def substituted_methods(substitutes: Mapping[Any, Mapping[str, Method]]) -> Iterator[None]:
-    """Call other functions in place of layers' methods, in this thread.
+    """Substitute methods of layers by functions, in the current thread, inside the block.
 
-    The layers keep their class, weights and configuration, so nothing is rebuilt. Other threads
-    call the original methods. A second thread that substitutes methods waits for the first.
+    The class, the weights and the configuration of the layers do not change, so no model has to be
+    rebuilt. Other threads call the original methods. A second thread that substitutes methods
+    waits until the first thread has left its block.
 
     Args:
-        substitutes: functions by method name, by layer. A function takes the arguments of the
-            method, without `self`.
+        substitutes: for each layer, a mapping of method names to functions. A function takes the
+            arguments of the method without `self`.
     """
     thread = threading.get_ident()
     with _lock, ExitStack() as undo:
         for layer, functions in substitutes.items():
             attributes = vars(layer)
             for name, function in functions.items():
-                if name in attributes:  # substituted in an outer block
+                if name in attributes:  # an outer block has substituted the method
                     undo.callback(attributes.__setitem__, name, attributes[name])
                 else:
                     undo.callback(attributes.pop, name)
-                # Keras' `__setattr__` would track the function.
+                # Assign through the dict, because Keras' `__setattr__` would track the function.
                 attributes[name] = _in_thread(thread, function, getattr(layer, name))
         yield
 
 
 def _in_thread(thread: int, function: Method, original: Method) -> Method:
-    """The function for one thread, the original method for all others."""
+    """Wrap two functions: `function` runs in the given thread, `original` in all other threads."""
 
     @functools.wraps(original)
     def method(*args: Any, **kwargs: Any) -> Any:

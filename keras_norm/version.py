@@ -1,3 +1,3 @@
-"""The version, alone in a file so that the build reads it without importing TensorFlow."""
+"""The version of the package. The build reads this file without importing TensorFlow."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The layers are written on keras.ops: another backend computes and trains the same."""
+"""Layers on the JAX backend give the outputs and statistics of TensorFlow, and train."""
 
 import os
 import pathlib
@@ -25,14 +25,14 @@ layers = []
 for kind in {kinds}:
     options = {{"max_timesteps": 5}} if kind.startswith("Batch") else {{}}
     for name in ("kernel_initializer", "recurrent_initializer"):
-        options[name] = "zeros"  # JAX compiles each operation that is run by itself
+        options[name] = "zeros"  # JAX compiles every eager operation: random values take longer
     layer = getattr(keras_norm, kind)(4, return_sequences=True, **options)
     layer.build(x.shape)
     layer.set_weights([arrays[f"{{kind}}/{{i}}"] for i in range(len(layer.weights))])
     inference = jax.jit(lambda x, mask: layer(x, mask=mask, training=False))(x, mask)
     np.testing.assert_allclose(inference, arrays[f"{{kind}}/inference"], rtol=0, atol=1e-5)
     layers.append(layer)
-# One model of all is compiled once.
+# A single model with all layers is compiled once.
 model = keras.Sequential([keras.layers.Masking(), *layers, keras.layers.Dense(2)])
 model.compile("sgd", "mse")
 history = model.fit(x, np.ones((*x.shape[:2], 2)), epochs=3, verbose=0).history["loss"]
@@ -54,7 +54,7 @@ for i, weight in enumerate(model.weights):
     value = expected[f"arr_{i}"]
     np.testing.assert_allclose(weight, value, rtol=1e-5, atol=1e-5, err_msg=weight.path)
 
-# JAX drops what a cell assigns in the loop of Keras; Keras' fit fails there too.
+# In keras.layers.RNN with unroll=False, JAX loses the assignments of a cell; Keras' fit fails too.
 for unroll in (False, True):
     rnn = keras.layers.RNN(keras_norm.BatchNormSimpleRNNCell(2, max_timesteps=2), unroll=unroll)
     model = keras.Sequential([keras.Input((2, 3)), rnn])
@@ -63,14 +63,14 @@ for unroll in (False, True):
         assert unroll
     except ValueError as error:
         assert not unroll
-        assert "Set unroll=True, or use a layer such as BatchNormLSTM" in str(error), error
+        assert "Set unroll=True, use a layer such as BatchNormLSTM" in str(error), error
 x = data["sequences"][:, :2].astype("float64") @ np.asarray(rnn.cell.kernel, "float64")
 np.testing.assert_allclose(rnn.cell.kernel_norm.moving_mean, x.mean(axis=0), rtol=1e-4, atol=1e-5)
 np.testing.assert_allclose(rnn.cell.kernel_norm.moving_variance, x.var(axis=0), rtol=1e-4)
 """
 
 
-def on_jax(program: str, argument: pathlib.Path) -> None:
+def run_on_jax(program: str, argument: pathlib.Path) -> None:
     """Run a program with an argument on the JAX backend."""
     pytest.importorskip("jax", reason="the second backend of this test is JAX")
     done = subprocess.run(
@@ -83,8 +83,8 @@ def on_jax(program: str, argument: pathlib.Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_recalibrate_gives_the_same_statistics_on_jax(tmp_path: pathlib.Path) -> None:
-    """Of batch norms of Keras' and ours, behind masks, dropout and a dict of inputs."""
+def test_recalibrate_gives_equal_statistics_on_jax_and_tensorflow(tmp_path: pathlib.Path) -> None:
+    """The model has batch norms of Keras and of keras_norm, masks, dropout and a dict of inputs."""
     sequences = keras.Input((None, 3), name="sequences")
     features = keras.Input((4,), name="features")
     x = keras.layers.Masking()(sequences)
@@ -103,10 +103,10 @@ def test_recalibrate_gives_the_same_statistics_on_jax(tmp_path: pathlib.Path) ->
     np.savez(tmp_path / "data.npz", **data)
     assert keras_norm.recalibrate(model, data) == 2
     np.savez(tmp_path / "expected.npz", *model.get_weights())
-    on_jax(RECALIBRATE, tmp_path)
+    run_on_jax(RECALIBRATE, tmp_path)
 
 
-def test_jax_computes_and_trains_the_same(tmp_path: pathlib.Path) -> None:
+def test_jax_gives_the_outputs_of_tensorflow_and_trains(tmp_path: pathlib.Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 5, 4)).astype("float32")
     mask = rng.random((6, 5)) < 0.7
@@ -119,4 +119,4 @@ def test_jax_computes_and_trains_the_same(tmp_path: pathlib.Path) -> None:
         arrays |= {f"{kind}/{i}": w for i, w in enumerate(weights)}
         arrays[f"{kind}/inference"] = np.asarray(layer(x, mask=mask, training=False))
     np.savez(tmp_path / "arrays.npz", **arrays)
-    on_jax(PROGRAM.format(kinds=KINDS), tmp_path / "arrays.npz")
+    run_on_jax(PROGRAM.format(kinds=KINDS), tmp_path / "arrays.npz")

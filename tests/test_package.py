@@ -1,4 +1,4 @@
-"""What `import keras_norm` brings, and what it leaves until it is asked for."""
+"""`import keras_norm` does not import `keras_norm.export` before its first use."""
 
 import importlib
 import subprocess
@@ -11,7 +11,7 @@ import keras_norm
 OPTIONAL = ["ai_edge_litert", "onnx", "onnxruntime", "openvino", "tensorflow_serving", "tf2onnx"]
 OPTIONAL += ["grpc", "jinja2", "PIL"]
 
-UNASKED = """
+IMPORT_PACKAGE = """
 import sys, keras
 before = set(sys.modules)
 import keras_norm
@@ -21,22 +21,24 @@ assert "export" in dir(keras_norm) and "LayerNormLSTM" in dir(keras_norm)
 assert "export" not in vars(keras_norm)
 """
 
-ASKED = """
+USE_EXPORT = """
 assert keras_norm.export.check and keras_norm.export is sys.modules["keras_norm.export"]
 from keras_norm import export
 assert export is keras_norm.export
 """
 
 
-def test_export_is_imported_where_it_is_asked_for_and_needs_no_optional_package():
-    without = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))"
-    code = "\n".join([without, UNASKED, ASKED])
+def test_export_is_imported_at_its_first_use_and_needs_no_optional_package():
+    hide_optional = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))"
+    code = "\n".join([hide_optional, IMPORT_PACKAGE, USE_EXPORT])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("missing", ["rich", "keras_norm.export"])
-def test_what_export_lacks_is_named_with_what_installs_it(missing, monkeypatch):
+def test_a_missing_requirement_of_export_is_named_with_the_command_that_installs_it(
+    missing, monkeypatch
+):
     def fail(name):
         raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
 
@@ -48,6 +50,6 @@ def test_what_export_lacks_is_named_with_what_installs_it(missing, monkeypatch):
     assert refusal.value.name == missing
 
 
-def test_other_names_are_refused():
+def test_unknown_attributes_are_refused():
     with pytest.raises(AttributeError, match="'keras_norm' has no attribute 'exports'"):
         keras_norm.exports  # noqa: B018

@@ -1,3 +1,5 @@
+"""Recalibrating moving statistics: results, supported data, and refused data."""
+
 import itertools
 import signal
 
@@ -18,7 +20,10 @@ def batch_norm_model(layer):
 
 
 def assert_has_statistics_of(layer, x, row=(), rtol=1e-5, ddof=0):
-    """The moving statistics, or a row of them, are those of x over all but the last axis."""
+    """Assert that the moving statistics, or a row of them, are the statistics of x.
+
+    The statistics of x are computed over all but the last axis.
+    """
     x = np.asarray(x, "float64").reshape(-1, x.shape[-1])
     np.testing.assert_allclose(layer.moving_mean[row], x.mean(axis=0), rtol=rtol, atol=1e-5)
     np.testing.assert_allclose(layer.moving_variance[row], x.var(axis=0, ddof=ddof), rtol=rtol)
@@ -38,13 +43,13 @@ def assert_has_statistics_of(layer, x, row=(), rtol=1e-5, ddof=0):
     ids=["exponential", "cumulative", "debiased", "ghosts", "renorm", "Keras renorm", "Keras"],
 )
 def test_statistics_become_those_of_the_data(layer):
-    """However they are cut: the last of three batches has 6 samples."""
+    """The last of the three batches has 6 samples, the others 32."""
     layer = layer()
     assert keras_norm.recalibrate(batch_norm_model(layer), X) == 3
     assert_has_statistics_of(layer, X)
 
 
-def test_a_last_batch_of_one_sample_counts_as_one():
+def test_a_last_batch_of_one_sample_counts_as_one_sample():
     layer = keras_norm.BatchNormalization()
     x = np.concatenate([X[:64], np.full((1, 4), -90.0, "float32")])
     keras_norm.recalibrate(batch_norm_model(layer), x)
@@ -73,12 +78,12 @@ def test_batches_may_come_from_any_iterable(data):
 
 
 @pytest.mark.parametrize("data", [tf.constant(X), keras.Variable(X)], ids=["tensor", "variable"])
-def test_a_tensor_is_cut_into_batches(data):
+def test_a_tensor_is_split_into_batches(data):
     layer = keras_norm.BatchNormalization()
     assert keras_norm.recalibrate(batch_norm_model(layer), data) == 3
 
 
-def test_a_py_dataset_ends_where_it_says():
+def test_a_py_dataset_ends_after_its_number_of_batches():
     class Batches(keras.utils.PyDataset):
         def __len__(self):
             return 2
@@ -89,7 +94,7 @@ def test_a_py_dataset_ends_where_it_says():
     assert keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), Batches()) == 2
 
 
-def test_a_list_of_arrays_is_the_inputs_of_a_model_that_takes_a_list():
+def test_a_list_of_arrays_is_one_array_for_each_input_of_the_model():
     first, second = keras.Input((4,)), keras.Input((4,))
     layer = keras_norm.BatchNormalization()
     model = keras.Model([first, second], layer(keras.layers.add([first, second])))
@@ -98,7 +103,7 @@ def test_a_list_of_arrays_is_the_inputs_of_a_model_that_takes_a_list():
 
 
 class Momentum(keras.layers.Layer):
-    """Has arguments that are named as others' are."""
+    """A custom layer whose arguments have names like those of BatchNormalization and Dropout."""
 
     def __init__(self, momentum, dropout_scale, **kwargs):
         super().__init__(**kwargs)
@@ -108,15 +113,15 @@ class Momentum(keras.layers.Layer):
         return x * self.momentum * self.dropout_scale
 
 
-def test_a_layer_of_one_s_own_computes_what_it_computes():
-    """Its `momentum` is none of a BatchNorm's, whatever the configuration's key."""
+def test_a_custom_layer_keeps_its_momentum():
+    """Only the momentum of batch normalizations is set to 0 in the clone."""
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), Momentum(0.9, 2.0), layer])
     keras_norm.recalibrate(model, X[:64])
     np.testing.assert_allclose(layer.moving_mean, 1.8 * X[:64].mean(axis=0), rtol=1e-5)
 
 
-def test_a_model_that_goes_on_learning_is_recalibrated_as_it_is_then():
+def test_a_recalibrator_uses_the_present_weights_in_each_call():
     dense, layer = keras.layers.Dense(4), keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), dense, layer])
     recalibrate = Recalibrator(model)
@@ -126,14 +131,14 @@ def test_a_model_that_goes_on_learning_is_recalibrated_as_it_is_then():
         assert_has_statistics_of(layer, scale * X)
 
 
-def test_noise_that_alone_tells_samples_apart_gives_their_variance():
+def test_equal_samples_have_the_variance_of_gaussian_noise():
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), keras.layers.GaussianNoise(0.5), layer])
     keras_norm.recalibrate(model, np.ones((6400, 4), "float32"))
     np.testing.assert_allclose(layer.moving_variance, 0.25, rtol=0.1)
 
 
-def test_a_recalibrator_gives_equal_statistics_of_equal_data_noise_or_not():
+def test_a_recalibrator_gives_equal_statistics_for_equal_data_despite_noise():
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), keras.layers.GaussianNoise(0.5), layer])
     recalibrate = Recalibrator(model)
@@ -153,16 +158,16 @@ def test_masked_positions_do_not_count(name):
     model = keras.Sequential([keras.Input((None, 4)), keras.layers.Masking(), layer])
     x = RNG.normal(3.0, 2.0, (50, 3, 4)).astype("float32")
     lengths = np.append(RNG.integers(1, 4, 32), np.full(18, 3))
-    alive = np.arange(3) < lengths[:, None]
-    keras_norm.recalibrate(model, np.where(alive[..., None], x, 0.0))
+    unmasked = np.arange(3) < lengths[:, None]
+    keras_norm.recalibrate(model, np.where(unmasked[..., None], x, 0.0))
     if name[0] == "B":
-        assert_has_statistics_of(layer, x[alive])
+        assert_has_statistics_of(layer, x[unmasked])
     else:
         for t in range(3):
-            assert_has_statistics_of(layer, x[alive[:, t], t], row=t)
+            assert_has_statistics_of(layer, x[unmasked[:, t], t], row=t)
 
 
-def test_a_batch_that_is_masked_everywhere_does_not_count():
+def test_a_fully_masked_batch_does_not_count():
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((1, 4)), keras.layers.Masking(), layer])
     keras_norm.recalibrate(model, [X[:30, None], np.zeros((30, 1, 4), "float32"), X[30:, None]])
@@ -170,8 +175,11 @@ def test_a_batch_that_is_masked_everywhere_does_not_count():
 
 
 @pytest.mark.parametrize("kind", ["layer", "backwards", "bidirectional"])
-def test_rows_of_timesteps_are_those_of_the_sequences_that_reach_them(kind):
-    """Batches of 9, 9 and 3 sequences, of different lengths; what was learned does not matter."""
+def test_statistics_of_a_timestep_are_those_of_the_sequences_that_reach_it(kind):
+    """The batches have 9, 9 and 3 sequences of different lengths.
+
+    The moving statistics before the call do not change the result.
+    """
     layer = keras_norm.BatchNormSimpleRNN(5, max_timesteps=6, go_backwards=kind == "backwards")
     outer = keras.layers.Bidirectional(layer) if kind == "bidirectional" else layer
     model = keras.Sequential([keras.Input((None, 3)), keras.layers.Masking(), outer])
@@ -181,17 +189,16 @@ def test_rows_of_timesteps_are_those_of_the_sequences_that_reach_them(kind):
     norm = layer.cell.kernel_norm
     norm.moving_mean.assign(np.where(np.arange(6)[:, None] < 4, 99.0, 0.0) * np.ones(5))
     keras_norm.recalibrate(model, [(batch.astype("float32"),) for batch in batches])
-    reached = [3, 3, 2, 2, 0, 0]
-    np.testing.assert_array_equal(norm.update_count, reached)
+    np.testing.assert_array_equal(norm.update_count, [3, 3, 2, 2, 0, 0])
     for t in range(4):
         rows = [b[:, ::-1] if kind == "backwards" else b for b in batches]
-        alive = [b[b[:, t].any(axis=-1), t] for b in rows if b.shape[1] > t]
-        projected = np.concatenate(alive) @ np.asarray(layer.cell.kernel, "float64")
+        unmasked = [b[b[:, t].any(axis=-1), t] for b in rows if b.shape[1] > t]
+        projected = np.concatenate(unmasked) @ np.asarray(layer.cell.kernel, "float64")
         assert_has_statistics_of(norm, projected, row=t, rtol=1e-4)
     np.testing.assert_array_equal(norm.moving_mean[4:], 0.0)
 
 
-def test_34_sequences_have_their_variance():
+def test_a_last_batch_of_two_sequences_counts_as_two():
     layer = keras_norm.BatchNormSimpleRNN(4, max_timesteps=2)
     model = keras.Sequential([keras.Input((2, 3)), layer])
     x = RNG.normal(size=(34, 2, 3))
@@ -201,7 +208,7 @@ def test_34_sequences_have_their_variance():
         assert_has_statistics_of(layer.cell.kernel_norm, projected[:, t], row=t, rtol=1e-4)
 
 
-def test_statistics_of_cells_in_keras_rnn():
+def test_a_cell_in_keras_rnn_gets_the_statistics_of_every_timestep():
     cell = keras_norm.BatchNormSimpleRNNCell(4, max_timesteps=3)
     model = keras.Sequential([keras.Input((3, 3)), keras.layers.RNN(cell)])
     x = RNG.normal(size=(34, 3, 3))
@@ -211,7 +218,7 @@ def test_statistics_of_cells_in_keras_rnn():
         assert_has_statistics_of(cell.kernel_norm, projected[:, t], row=t, rtol=1e-4)
 
 
-def test_a_norm_that_two_inputs_share_has_the_statistics_of_both():
+def test_a_norm_shared_by_two_inputs_gets_the_statistics_of_both():
     a, b = keras.Input((4,)), keras.Input((4,))
     for layer in (keras.layers.BatchNormalization(), keras_norm.BatchNormalization()):
         model = keras.Model([a, b], keras.layers.Concatenate()([layer(a), layer(b)]))
@@ -219,7 +226,7 @@ def test_a_norm_that_two_inputs_share_has_the_statistics_of_both():
         assert_has_statistics_of(layer, np.concatenate([X, X - 9.0]))
 
 
-def test_a_norm_at_every_timestep_has_the_statistics_of_all():
+def test_a_norm_in_time_distributed_gets_the_statistics_of_all_timesteps():
     layer = keras_norm.BatchNormalization()
     x = RNG.normal(size=(70, 3, 4)) + 10 * np.arange(3)[:, None]
     model = keras.Sequential([keras.Input((3, 4)), keras.layers.TimeDistributed(layer)])
@@ -227,7 +234,7 @@ def test_a_norm_at_every_timestep_has_the_statistics_of_all():
     assert_has_statistics_of(layer, x)
 
 
-def test_a_norm_at_every_timestep_has_the_statistics_of_all_lengths():
+def test_a_norm_in_time_distributed_gets_the_statistics_of_all_lengths():
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((None, 4)), keras.layers.TimeDistributed(layer)])
     batches = [RNG.normal(size=(10, n, 4)).astype("float32") + n for n in (3, 5, 2)]
@@ -235,7 +242,7 @@ def test_a_norm_at_every_timestep_has_the_statistics_of_all_lengths():
     assert_has_statistics_of(layer, np.concatenate([b.reshape(-1, 4) for b in batches]))
 
 
-def test_timesteps_of_a_cell_that_share_a_row_are_pooled():
+def test_timesteps_that_share_a_row_are_merged_in_keras_rnn():
     cell = keras_norm.BatchNormSimpleRNNCell(4, max_timesteps=2)
     x = RNG.normal(size=(64, 6, 3)) + 5 * np.arange(6)[:, None]
     keras_norm.recalibrate(keras.Sequential([keras.Input((6, 3)), keras.layers.RNN(cell)]), x)
@@ -243,7 +250,7 @@ def test_timesteps_of_a_cell_that_share_a_row_are_pooled():
     assert_has_statistics_of(cell.kernel_norm, projected[:, 1:], row=1, rtol=1e-4)
 
 
-def test_a_layer_called_with_training_false_is_not_measured():
+def test_a_layer_called_with_training_false_keeps_its_statistics():
     class Base(keras.Model):
         def __init__(self, **kwargs):
             super().__init__(**kwargs)
@@ -260,7 +267,7 @@ def test_a_layer_called_with_training_false_is_not_measured():
     assert int(model.frozen.update_count) == 0
 
 
-def test_one_norm_for_all_timesteps_takes_batches_of_one():
+def test_one_row_for_all_timesteps_accepts_a_batch_of_one_sequence():
     layer = keras_norm.NormGRU(3, norm=keras_norm.BatchNormalization())
     x = RNG.normal(size=(33, 6, 4)).astype("float32")
     x[32] += 100.0
@@ -270,7 +277,7 @@ def test_one_norm_for_all_timesteps_takes_batches_of_one():
     assert_has_statistics_of(layer.cell.kernel_norm, projected, rtol=1e-4)
 
 
-def test_what_is_not_finite_leaves_all_statistics_as_they_were():
+def test_infinite_statistics_of_one_layer_leave_all_layers_unchanged():
     first, second = (keras_norm.BatchNormalization(axis=-1) for _ in range(2))
     dense = keras.layers.Dense(2)
     model = keras.Sequential([keras.Input((3,)), first, dense, second])
@@ -282,14 +289,14 @@ def test_what_is_not_finite_leaves_all_statistics_as_they_were():
         np.testing.assert_array_equal(weight, was)
 
 
-def test_batches_of_one_sequence_have_no_statistics_of_timesteps():
+def test_batches_of_one_sequence_are_refused_for_per_timestep_statistics():
     layer = keras_norm.BatchNormGRU(3, max_timesteps=6)
     model = keras.Sequential([keras.Input((None, 4)), layer])
     with pytest.raises(ValueError, match=r"kernel_norm' statistics.*larger batches"):
         keras_norm.recalibrate(model, [x[None] for x in RNG.normal(size=(5, 6, 4))])
 
 
-def test_a_slot_that_is_frozen_stays_frozen_while_others_are_measured():
+def test_a_frozen_slot_normalizes_with_its_moving_statistics_during_recalibration():
     x = RNG.normal(5.0, 3.0, size=(64, 5, 4)).astype("float32")
     lstm, after = keras_norm.BatchNormLSTM(3, max_timesteps=5), keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((5, 4)), lstm, after])
@@ -299,7 +306,7 @@ def test_a_slot_that_is_frozen_stays_frozen_while_others_are_measured():
     assert_has_statistics_of(after, np.concatenate(batches), rtol=1e-4)
 
 
-def test_states_do_not_outlast_a_call_of_the_recalibrator():
+def test_each_call_of_a_recalibrator_resets_the_states():
     layer = keras_norm.BatchNormalization()
     inputs = keras.Input(batch_shape=(10, 3, 4))
     model = keras.Model(inputs, layer(keras_norm.NormGRU(2, norm=None, stateful=True)(inputs)))
@@ -311,7 +318,7 @@ def test_states_do_not_outlast_a_call_of_the_recalibrator():
     np.testing.assert_array_equal(*found)
 
 
-def test_classes_of_one_name_are_told_apart_or_refused():
+def test_two_custom_classes_with_one_name_are_refused():
     class UnitNormalization(keras.layers.Layer):
         def call(self, x):
             return x / keras.ops.max(keras.ops.abs(x), -1, keepdims=True)
@@ -328,16 +335,16 @@ def test_classes_of_one_name_are_told_apart_or_refused():
     keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), *layers]), X)
     assert_has_statistics_of(layer, X / np.abs(X).max(axis=1, keepdims=True), rtol=1e-4)
     model = keras.Sequential([keras.Input((4,)), doubled(), doubled(), layer])
-    with pytest.raises(ValueError, match="both are called 'Block'"):
+    with pytest.raises(ValueError, match="have one name there, 'Block'"):
         keras_norm.recalibrate(model, X)
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [((X, X[:, 0]), r"batches, or \(x, y\)"), (tf.ragged.constant([[1.0], [2.0, 3.0]]), "Ragged")],
+    [((X, X[:, 0]), r"may be \(x, y\)"), (tf.ragged.constant([[1.0], [2.0, 3.0]]), "Ragged")],
     ids=["pair", "ragged"],
 )
-def test_data_that_may_be_something_else_are_refused(data, message):
+def test_ambiguous_data_are_refused(data, message):
     with pytest.raises(ValueError, match=message):
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), data)
 
@@ -346,23 +353,23 @@ def test_data_that_may_be_something_else_are_refused(data, message):
     ("data", "message"),
     [
         (X + 1j, "real numbers. Received complex"),
-        (np.ma.masked_greater(X, 0.0), "mask of a masked array"),
+        (np.ma.masked_greater(X, 0.0), "mask of a NumPy masked array"),
     ],
     ids=["complex", "masked"],
 )
-def test_data_of_which_a_part_would_be_dropped_are_refused(data, message):
+def test_complex_data_and_masked_arrays_are_refused(data, message):
     with pytest.raises(ValueError, match=message):
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), data)
 
 
-def test_a_model_that_is_frozen_is_refused():
+def test_a_frozen_model_is_refused():
     model = batch_norm_model(keras_norm.BatchNormalization())
     model.trainable = False
-    with pytest.raises(ValueError, match="are frozen, and keep their"):
+    with pytest.raises(ValueError, match="are frozen"):
         keras_norm.recalibrate(model, X)
 
 
-def test_one_norm_for_all_timesteps_counts_them_all():
+def test_one_row_for_all_timesteps_gets_the_statistics_of_all_timesteps():
     layer = keras_norm.NormGRU(4, norm=keras_norm.BatchNormalization())
     model = keras.Sequential([keras.Input((None, 3)), layer])
     batches = [RNG.normal(size=(n, time, 3)) for n, time in ((8, 4), (4, 2))]
@@ -373,7 +380,7 @@ def test_one_norm_for_all_timesteps_counts_them_all():
 
 
 @pytest.mark.parametrize("package", [keras_norm, keras.layers])
-def test_training_goes_on_from_the_variance_of_a_renormalizing_layer(package):
+def test_training_continues_from_the_recalibrated_variance_with_renorm(package):
     layer = package.BatchNormalization(renorm=True)
     model = keras.Sequential([keras.Input((4,)), layer])
     keras_norm.recalibrate(model, 10.0 * X)
@@ -383,15 +390,15 @@ def test_training_goes_on_from_the_variance_of_a_renormalizing_layer(package):
     np.testing.assert_allclose(layer.moving_variance, before, rtol=0.01)
 
 
-def test_what_stands_after_a_renormalizing_layer_is_measured_as_at_inference():
-    """Its slow averages are still those it started with."""
+def test_a_layer_after_a_renorm_layer_gets_the_statistics_of_inference():
+    """The averages of the renorm layer are not trained yet, so renorm would change its output."""
     layer = keras_norm.BatchNormalization()
     first = keras_norm.BatchNormalization(renorm=True)
     keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), first, layer]), X[:32])
     assert_has_statistics_of(layer, np.asarray(first(X[:32])), rtol=1e-3)
 
 
-def test_weights_and_frozen_statistics_stay():
+def test_weights_and_frozen_statistics_do_not_change():
     frozen = keras_norm.BatchNormalization(trainable=False)
     model = keras.Sequential(
         [keras.Input((4,)), frozen, keras.layers.Dense(3), keras_norm.BatchNormalization()]
@@ -414,8 +421,8 @@ def test_no_batch_is_refused():
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), [])
 
 
-def test_joined_masks():
-    """A clone of such a model has a layer that the model has not."""
+def test_masked_inputs_may_be_joined():
+    """Keras adds a layer to the clone of such a model."""
     ids, features = keras.Input((None,), dtype="int32"), keras.Input((None, 2))
     embedded = keras.layers.Embedding(5, 2, mask_zero=True)(ids)
     joined = keras.layers.Concatenate()([embedded, features])
@@ -426,17 +433,17 @@ def test_joined_masks():
     np.testing.assert_allclose(norm.moving_mean[2:], data[1].mean(axis=(0, 1)), rtol=1e-4)
 
 
-def test_what_a_model_inside_was_compiled_with_does_not_matter():
-    def loss_of_ones_own(y, prediction):
+def test_an_inner_model_may_be_compiled_with_a_custom_loss():
+    def custom_loss(y, prediction):
         return keras.ops.mean(y - prediction)
 
     inner = batch_norm_model(layer := keras_norm.BatchNormalization())
-    inner.compile("sgd", loss_of_ones_own)
+    inner.compile("sgd", custom_loss)
     keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), inner]), X)
     assert_has_statistics_of(layer, X)
 
 
-def test_a_stateful_model_has_batches_of_its_size():
+def test_data_for_a_stateful_model_are_split_into_batches_of_its_batch_size():
     layer = keras_norm.BatchNormalization()
     rows = keras.layers.Reshape((1, 4))
     inputs = keras.Input(batch_shape=(16, 4))
@@ -445,7 +452,7 @@ def test_a_stateful_model_has_batches_of_its_size():
     assert_has_statistics_of(layer, X[:64])
 
 
-def test_the_batch_that_a_model_was_first_called_on_binds_no_other():
+def test_the_first_batch_size_of_a_sequential_model_does_not_limit_recalibration():
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([layer])
     model(X[:48])
@@ -453,18 +460,18 @@ def test_the_batch_that_a_model_was_first_called_on_binds_no_other():
     assert_has_statistics_of(layer, X)
 
 
-def test_data_that_the_model_does_not_take_are_refused_in_one_line():
+def test_an_index_that_is_too_large_is_refused_in_one_line():
     ids = keras.Input((None,), dtype="int32")
     embedded = keras.layers.Embedding(9, 4)(ids)
     model = keras.Model(ids, keras_norm.BatchNormalization()(embedded))
-    with pytest.raises(ValueError, match=r"not take the data: indices.* is not in \[0, 9\)$"):
+    with pytest.raises(ValueError, match=r"cannot process the data: indices.* is not in \[0, 9\)$"):
         keras_norm.recalibrate(model, np.full((4, 5), 20))
 
 
 @pytest.mark.parametrize(
     "layer", [keras_norm.BatchNormalization(renorm=True), keras.layers.BatchNormalization()]
 )
-def test_statistics_that_are_not_finite_are_replaced(layer):
+def test_infinite_and_nan_statistics_are_replaced(layer):
     model = batch_norm_model(layer)
     layer.moving_mean.assign([np.nan, np.inf, 0.0, 0.0])
     layer.moving_variance.assign([1.0, np.nan, np.inf, 1.0])
@@ -472,19 +479,19 @@ def test_statistics_that_are_not_finite_are_replaced(layer):
     assert_has_statistics_of(layer, X)
 
 
-def test_a_path_is_no_model():
-    with pytest.raises(TypeError, match=r"load_model.*'model.keras'"):
+def test_a_path_in_place_of_a_model_is_refused():
+    with pytest.raises(TypeError, match=r"'model.keras'.*load_model"):
         keras_norm.recalibrate("model.keras", X)
 
 
 def test_data_of_another_shape_are_refused_in_one_line():
     model = batch_norm_model(keras_norm.BatchNormalization())
-    with pytest.raises(ValueError, match=r"not take the data: Input 0 .* shape \(32, 3\)$"):
+    with pytest.raises(ValueError, match=r"cannot process the data: Input 0 .* shape \(32, 3\)$"):
         keras_norm.recalibrate(model, X[:, :3])
 
 
 def two_input_model(structure):
-    """A model of inputs a and b, in a list, a dict or both, with one batch normalization."""
+    """Make a model of the inputs a and b, in a list, a dict or both, with a batch normalization."""
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
     outputs = keras_norm.BatchNormalization()(keras.layers.add([a, b]))
     inputs = {"list": [a, b], "dict": {"a": a, "b": b}, "nested": {"p": [a], "q": {"r": b}}}
@@ -492,7 +499,7 @@ def two_input_model(structure):
 
 
 def assert_refused(model, data, message, error=ValueError, **kwargs):
-    """The call fails with the message, and no variable of the model changes."""
+    """Assert that the call fails with the message, and that no variable of the model changes."""
     before = [keras.ops.convert_to_numpy(v) for v in model.variables]
     with pytest.raises(error, match=message):
         keras_norm.recalibrate(model, data, **kwargs)
@@ -520,7 +527,7 @@ def test_inputs_with_different_numbers_of_rows_are_refused(structure, data, rece
     assert_refused(two_input_model(structure), data, f"different numbers of rows.*{received}")
 
 
-def test_inputs_with_equal_numbers_of_rows_are_cut_together():
+def test_inputs_with_equal_numbers_of_rows_are_split_together():
     model = two_input_model("nested")
     assert keras_norm.recalibrate(model, {"p": [X], "q": {"r": 2 * X}}) == 3
     assert_has_statistics_of(model.layers[-1], 3 * X)
@@ -535,9 +542,9 @@ def test_data_that_end_before_steps_are_refused(data):
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.0, True, "3"])
-def test_steps_that_are_no_number_of_batches_are_refused(steps):
+def test_steps_below_1_or_of_another_type_are_refused(steps):
     model = batch_norm_model(keras_norm.BatchNormalization())
-    assert_refused(model, X, rf"an int from 1 on.*Received: steps={steps!r}\.", steps=steps)
+    assert_refused(model, X, rf"an int of 1 or more.*Received: steps={steps!r}\.", steps=steps)
 
 
 class Endless(keras.utils.PyDataset):
@@ -558,7 +565,7 @@ def test_endless_data_need_steps(data):
     assert keras_norm.recalibrate(model, data, steps=4) == 4
 
 
-def test_an_error_of_the_data_leaves_the_model_as_it_was():
+def test_an_error_of_the_data_leaves_the_model_unchanged():
     def batches():
         yield X
         raise OSError("the disk is gone")
@@ -574,7 +581,7 @@ def test_an_error_of_the_data_leaves_the_model_as_it_was():
         (3, TypeError, r"Received: 3\."),
         ("data.npz", TypeError, r"Received: 'data\.npz'\."),
         (Endless, TypeError, r"Received: <class .*Endless'>\."),
-        ({}, ValueError, r"an array with a row for each sample\. Received: data of shape \(\)"),
+        ({}, ValueError, r"an array with one row for each sample\. Received: data of shape \(\)"),
         (np.float32(3.0), ValueError, r"Received: data of shape \(\)"),
         ({"x": X.tolist()}, ValueError, r"Received: data\['x'\]\[0\]\[0\] of shape \(\)"),
         ({"x": iter([X])}, ValueError, r"Received: data\['x'\] of shape \(\)"),
@@ -583,13 +590,13 @@ def test_an_error_of_the_data_leaves_the_model_as_it_was():
         ([None], ValueError, r"Received in batch 1: x of shape \(\)"),
         (X.tolist(), ValueError, r"\(x, y, sample_weight\).* Received a list of 4 in batch 1"),
         ([(X,), (X,) * 4], ValueError, r"Received a tuple of 4 in batch 2\.$"),
-        (tf.sparse.from_dense(X), ValueError, "A SparseTensor has no batches"),
+        (tf.sparse.from_dense(X), ValueError, "Received a SparseTensor"),
         ({"x": X}, ValueError, r"Expected: .* Received: inputs=\{'x'"),
         (X[:, 0], ValueError, r"Expected shape \(None, 4\), .* shape \(32,\)$"),
         (X.astype(str), ValueError, "Cast string to float is not supported$"),
-        (np.where(X > 5.0, np.nan, X), ValueError, "statistics that are NaN or infinite"),
-        (1e30 * X, ValueError, "statistics that are NaN or infinite"),
-        (X[:0], ValueError, "no batch to recalibrate from"),
+        (np.where(X > 5.0, np.nan, X), ValueError, "on the data are NaN or infinite"),
+        (1e30 * X, ValueError, "on the data are NaN or infinite"),
+        (X[:0], ValueError, "The data contain no batch"),
     ],
     ids=[
         "None",
@@ -614,17 +621,17 @@ def test_an_error_of_the_data_leaves_the_model_as_it_was():
         "no rows",
     ],
 )
-def test_data_that_cannot_be_used_are_refused_in_one_line(data, error, message):
+def test_unusable_data_are_refused_in_one_line(data, error, message):
     model = keras.Sequential([keras.Input((4,)), keras_norm.BatchNormalization()])
     assert_refused(model, data, message, error)
 
 
-def test_inputs_by_wrong_names_are_refused():
+def test_inputs_with_wrong_names_are_refused():
     message = r'Missing data for input "b"\. .* keys \[\'a\', \'z\'\]'
     assert_refused(two_input_model("dict"), {"a": X, "z": X}, message)
 
 
-def test_an_input_that_is_optional_may_be_none():
+def test_an_optional_input_may_be_none():
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b", optional=True)
 
     class AddIfGiven(keras.layers.Layer):
@@ -644,17 +651,17 @@ def test_a_model_that_is_not_built_is_refused():
 
 @pytest.mark.parametrize("package", [keras_norm, keras.layers])
 def test_statistics_keep_their_digits_under_mixed_float16(package):
-    """The layer gets inputs in float16; variances beyond its range are finite in float32."""
+    """The inputs are float16; variances beyond the range of float16 are finite in float32."""
     layer = package.BatchNormalization(dtype="mixed_float16")
     x = (200.0 * X).astype("float16")
     keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), layer]), x.astype("float32"))
     assert np.max(layer.moving_variance) > np.finfo("float16").max
-    # Keras computes mean and variance in float16 where it reduces.
+    # Keras' layer computes the mean and variance in float16.
     assert_has_statistics_of(layer, x, rtol=1e-5 if package is keras_norm else 1e-3)
 
 
 def before_assignment(monkeypatch, variables, number, action):
-    """Act just before the assignment of this number to any of these variables."""
+    """Call `action` before the n-th assignment to any of the variables, with n = `number`."""
     assign, counted = keras.Variable.assign, itertools.count(1)
     ids = {id(variable) for variable in variables}
 
@@ -668,7 +675,7 @@ def before_assignment(monkeypatch, variables, number, action):
 
 @pytest.fixture
 def statistics():
-    """Two layers' statistics, a recalibrator of them, and the signal handler of a terminal."""
+    """Yield the statistics of two layers and their recalibrator, with Python's SIGINT handler."""
     layers = [keras_norm.BatchNormalization() for _ in range(2)]
     recalibrator = Recalibrator(keras.Sequential([keras.Input((4,)), *layers]))
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -686,7 +693,7 @@ def assert_initial(variables):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_error_while_statistics_are_assigned_restores_all(statistics, monkeypatch, error):
+def test_an_error_during_assignment_restores_all_statistics(statistics, monkeypatch, error):
     variables, recalibrator = statistics
 
     def fail():
@@ -700,7 +707,7 @@ def test_an_error_while_statistics_are_assigned_restores_all(statistics, monkeyp
         assert_initial(variables)
 
 
-def test_ctrl_c_waits_until_all_statistics_are_assigned(statistics, monkeypatch):
+def test_ctrl_c_during_assignment_is_handled_after_all_assignments(statistics, monkeypatch):
     variables, recalibrator = statistics
     before_assignment(monkeypatch, variables, 2, lambda: [interrupt() for _ in range(3)])
     with pytest.raises(KeyboardInterrupt):
@@ -712,7 +719,7 @@ def test_ctrl_c_waits_until_all_statistics_are_assigned(statistics, monkeypatch)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_while_statistics_are_restored_waits_too(statistics, monkeypatch):
+def test_ctrl_c_during_restoration_is_handled_after_all_assignments(statistics, monkeypatch):
     variables, recalibrator = statistics
 
     def fail():
@@ -725,7 +732,7 @@ def test_ctrl_c_while_statistics_are_restored_waits_too(statistics, monkeypatch)
     assert_initial(variables)
 
 
-def test_ctrl_c_while_data_run_leaves_the_model_as_it_was(statistics):
+def test_ctrl_c_during_the_batches_leaves_the_model_unchanged(statistics):
     variables, recalibrator = statistics
 
     def batches():

@@ -1,4 +1,4 @@
-"""Training under TensorFlow's distribution strategies, in processes that begin with one."""
+"""Training under TensorFlow's distribution strategies, each in its own processes."""
 
 import ast
 import json
@@ -38,8 +38,8 @@ half = np.split(x, 2)[strategy.cluster_resolver.task_id]
 with strategy.scope():
     together = trained(half, lambda step, x: strategy.run(step, (x,)))
 alone = trained(x, lambda step, x: step(x))
-off = max(float(np.abs(a - b).max()) for a, b in zip(together, alone, strict=True))
-print([strategy.num_replicas_in_sync, off])
+difference = max(float(np.abs(a - b).max()) for a, b in zip(together, alone, strict=True))
+print([strategy.num_replicas_in_sync, difference])
 """
 
 REPLICAS = """
@@ -59,7 +59,7 @@ print([tf.convert_to_tensor(count).numpy().tolist() for count in counts])
 """
 
 
-def started(script, **environment):
+def start(script, **environment):
     return subprocess.Popen(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
@@ -69,28 +69,28 @@ def started(script, **environment):
     )
 
 
-def printed(process):
+def read_result(process):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return ast.literal_eval(out.splitlines()[-1])
 
 
-def test_workers_of_a_loop_of_ones_own_train_as_one_process_does():
+def test_two_workers_with_a_custom_training_loop_train_as_one_process():
     with socket.socket() as first, socket.socket() as second:
         for each in (first, second):
             each.bind(("127.0.0.1", 0))
         workers = [f"127.0.0.1:{each.getsockname()[1]}" for each in (first, second)]
     tasks = [{"type": "worker", "index": index} for index in range(2)]
     configs = [json.dumps({"cluster": {"worker": workers}, "task": task}) for task in tasks]
-    processes = [started(WORKER, TF_CONFIG=config) for config in configs]
+    processes = [start(WORKER, TF_CONFIG=config) for config in configs]
     for process in processes:
-        replicas, off = printed(process)
+        replicas, difference = read_result(process)
         assert replicas == 2
-        assert off < 1e-5
+        assert difference < 1e-5
 
 
-def test_replicas_of_fit_learn_the_statistics_of_every_timestep_together():
-    counts = printed(started(REPLICAS))
+def test_fit_on_two_replicas_updates_the_statistics_of_every_timestep():
+    counts = read_result(start(REPLICAS))
     assert len(counts) == 4
-    # The first row may stand still: where h is zeros there is nothing to learn.
+    # Row 0 of recurrent_norm may have no update, because h is zero at the first timestep.
     assert all(row == 2 for count in counts for row in count[1:])

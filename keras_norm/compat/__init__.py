@@ -1,4 +1,4 @@
-"""Weights of other packages."""
+"""Load weights of other packages."""
 
 from keras_norm.compat.addons import load_addons_weights
 

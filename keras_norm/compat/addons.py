@@ -1,4 +1,4 @@
-"""Weights of TensorFlow Addons' recurrent cells."""
+"""Load weights of TensorFlow Addons' LayerNormLSTMCell."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,23 +18,23 @@ ORDER = (
 
 
 def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: float = 1e-3) -> None:
-    """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into an LSTM that computes the same.
+    """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into a `NormLSTM` with equal outputs.
 
-    TensorFlow Addons' cell carries the normalized c on, and adds 1e-3 to the variance by default;
-    the layer that continues from its weights is
+    TensorFlow Addons' cell carries the normalized c to the next timestep, and its default epsilon
+    is 1e-3. So the equivalent layer is
     `NormLSTM(units, norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)`.
 
     Args:
         layer_or_cell: a built `NormLSTM` or `NormLSTMCell` with `LayerNormalization` in every slot
             and `normalize_carry=True`.
-        weights: what `get_weights()` of the old cell, or of the RNN layer around it, gave: kernel,
+        weights: result of `get_weights()` of the old cell, or of the RNN layer around it: kernel,
             recurrent_kernel, bias, then gamma and beta of kernel_norm, recurrent_norm, state_norm.
-        epsilon: the old cell's `norm_epsilon`, which its weights do not hold.
+        epsilon: the old cell's `norm_epsilon`, which is not among its weights.
 
     Raises:
-        TypeError: `layer_or_cell` is no normalized LSTM.
-        ValueError: it computes something else than the old cell, is not built, or the weights'
-            number or shapes do not fit.
+        TypeError: `layer_or_cell` is neither a `NormLSTM` nor a `NormLSTMCell`.
+        ValueError: `layer_or_cell` has other equations than the old cell, or is not built; the
+            number or the shapes of the weights do not fit.
 
     Example:
     >>> old = LayerNormLSTM(4)
@@ -46,14 +46,14 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: flo
     cell = layer_or_cell.cell if isinstance(layer_or_cell, NormLSTM) else layer_or_cell
     if not isinstance(cell, NormLSTMCell):
         raise TypeError(
-            "load_addons_weights fills a NormLSTM or a NormLSTMCell. "
+            "layer_or_cell must be a NormLSTM or a NormLSTMCell. "
             f"Received: {type(layer_or_cell).__name__}."
         )
     _require_same_equations(cell, epsilon)
     if not cell.built:
         raise ValueError(
-            f"{type(layer_or_cell).__name__} '{layer_or_cell.name}' has no weights yet: build it, "
-            "or call it once, before loading."
+            f"{type(layer_or_cell).__name__} '{layer_or_cell.name}' is not built, so it has no "
+            "weights. Build it, or call it once, before you load weights."
         )
     names = [name for name in ORDER if cell.use_bias or name != "bias"]
     if len(weights) != len(names):
@@ -64,8 +64,8 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: flo
     for name, variable, value in zip(names, cell.weights, weights, strict=True):
         if tuple(variable.shape) != np.shape(value):
             raise ValueError(
-                f"{name} has the shape {tuple(variable.shape)} here. Received {np.shape(value)}: "
-                "units or features differ."
+                f"{name} must have the shape {tuple(variable.shape)}. Received "
+                f"{np.shape(value)}. Give the layer the units and features of the old cell."
             )
     for variable, value in zip(cell.weights, weights, strict=True):
         variable.assign(value)
@@ -73,22 +73,23 @@ def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: flo
 
 def _require_same_equations(cell: NormLSTMCell, epsilon: float) -> None:
     wanted = LayerNormalization(epsilon=epsilon).get_config()
-    make = (
-        f"Make the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
+    advice = (
+        f"Create the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
         "normalize_carry=True)"
     )
     for slot in NormLSTMCell.SLOTS:
         cls, config = cell.slots.templates.get(slot, (object, {}))
         if not (issubclass(cls, LayerNormalization) and cell.normalize_carry):
             raise ValueError(
-                "tfa.rnn.LayerNormLSTMCell normalizes the kernel, the recurrence and the state, "
-                f"and carries the normalized state. {make}."
+                "The equations of the layer differ from those of tfa.rnn.LayerNormLSTMCell, which "
+                "has a LayerNormalization in every slot and carries the normalized state. "
+                f"{advice}."
             )
-        other = [key for key in EQUATION if config[key] != wanted[key]]
-        if other:
+        different = [key for key in EQUATION if config[key] != wanted[key]]
+        if different:
             raise ValueError(
                 "The norms of a tfa.rnn.LayerNormLSTMCell have "
-                f"{', '.join(f'{key}={wanted[key]!r}' for key in other)}. Received a layer whose "
-                f"{slot} has {', '.join(f'{key}={config[key]!r}' for key in other)}. "
-                f"{make}, or give load_addons_weights the norm_epsilon of the old cell as epsilon."
+                f"{', '.join(f'{key}={wanted[key]!r}' for key in different)}. Received a layer "
+                f"whose {slot} has {', '.join(f'{key}={config[key]!r}' for key in different)}. "
+                f"{advice}, or pass the norm_epsilon of the old cell as epsilon."
             )

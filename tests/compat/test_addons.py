@@ -1,3 +1,5 @@
+"""Loading weights of TensorFlow Addons' LayerNormLSTMCell."""
+
 import numpy as np
 import pytest
 
@@ -22,7 +24,7 @@ def addons_layer(epsilon=1e-3, **kwargs):
 
 
 def addons_weights(seed=0):
-    """Random weights in the order that tfa.rnn.LayerNormLSTMCell.get_weights() has them."""
+    """Draw random weights in the order of tfa.rnn.LayerNormLSTMCell.get_weights()."""
     rng = np.random.default_rng(seed)
     shapes = [(FEATURES, 4 * UNITS), (UNITS, 4 * UNITS), (4 * UNITS,)]
     shapes += [(4 * UNITS,)] * 4 + [(UNITS,)] * 2
@@ -30,7 +32,7 @@ def addons_weights(seed=0):
 
 
 def addons_outputs(weights, x, epsilon=1e-3):
-    """The step of tfa.rnn.LayerNormLSTMCell, in NumPy."""
+    """Compute the outputs of tfa.rnn.LayerNormLSTMCell with NumPy."""
     kernel, recurrent_kernel, bias, *affine = weights
 
     def norm(z, gamma, beta):
@@ -50,15 +52,15 @@ def addons_outputs(weights, x, epsilon=1e-3):
     return np.stack(outputs, axis=1)
 
 
-@pytest.mark.parametrize("part", ["layer", "cell"])
-def test_loaded_weights_compute_what_the_addons_cell_computed(part):
+@pytest.mark.parametrize("target", ["layer", "cell"])
+def test_loaded_weights_give_the_outputs_of_the_addons_cell(target):
     layer, weights = addons_layer(), addons_weights()
-    load_addons_weights(layer if part == "layer" else layer.cell, weights)
+    load_addons_weights(layer if target == "layer" else layer.cell, weights)
     x = np.random.default_rng(1).normal(size=(2, 5, FEATURES))
     np.testing.assert_allclose(layer(x), addons_outputs(weights, x), rtol=0, atol=1e-12)
 
 
-def test_weights_that_were_trained_with_another_epsilon():
+def test_epsilon_may_differ_from_the_default_of_addons():
     layer, weights = addons_layer(epsilon=0.1), addons_weights()
     load_addons_weights(layer, weights, epsilon=0.1)
     x = np.random.default_rng(1).normal(size=(2, 5, FEATURES))
@@ -75,7 +77,7 @@ def test_weights_that_were_trained_with_another_epsilon():
     ],
     ids=str,
 )
-def test_norms_that_compute_something_else_are_refused(options, received):
+def test_norms_with_other_equations_are_refused(options, received):
     norms = {slot: keras_norm.LayerNormalization() for slot in ("kernel_norm", "recurrent_norm")}
     norms["state_norm"] = keras_norm.LayerNormalization(**options)
     layer = keras_norm.NormLSTM(UNITS, norms, normalize_carry=True)
@@ -84,7 +86,7 @@ def test_norms_that_compute_something_else_are_refused(options, received):
         load_addons_weights(layer, addons_weights())
 
 
-def test_weights_without_a_bias():
+def test_the_cell_may_have_no_bias():
     layer, weights = addons_layer(use_bias=False), addons_weights()
     del weights[2]
     load_addons_weights(layer, weights)
@@ -92,7 +94,7 @@ def test_weights_without_a_bias():
 
 
 def test_another_layer_is_refused():
-    with pytest.raises(TypeError, match=r"fills a NormLSTM.*Received: NormGRU"):
+    with pytest.raises(TypeError, match=r"must be a NormLSTM.*Received: NormGRU"):
         load_addons_weights(keras_norm.NormGRU(UNITS), addons_weights())
 
 
@@ -106,14 +108,14 @@ def test_another_layer_is_refused():
     ],
     ids=["carries c", "joint", "another norm", "no norm"],
 )
-def test_a_layer_that_computes_something_else_is_refused(layer):
-    with pytest.raises(ValueError, match="Make the layer as NormLSTM"):
+def test_a_layer_with_other_equations_is_refused(layer):
+    with pytest.raises(ValueError, match="Create the layer as NormLSTM"):
         load_addons_weights(layer, addons_weights())
 
 
-def test_a_layer_without_weights_is_refused():
+def test_a_layer_that_is_not_built_is_refused():
     layer = keras_norm.LayerNormLSTM(UNITS, normalize_carry=True)
-    with pytest.raises(ValueError, match="build it"):
+    with pytest.raises(ValueError, match="Build it"):
         load_addons_weights(layer, addons_weights(), epsilon=1e-5)
 
 
@@ -122,11 +124,11 @@ def test_the_wrong_number_of_weights_is_refused():
         load_addons_weights(addons_layer(), addons_weights()[:3])
 
 
-def test_weights_of_another_size_are_refused_and_none_is_loaded():
+def test_weights_of_another_shape_are_refused_and_no_weight_changes():
     layer, weights = addons_layer(), addons_weights()
     before = layer.get_weights()
     weights[-1] = np.zeros(UNITS + 1)
-    with pytest.raises(ValueError, match=r"state_norm/beta has the shape \(4,\) here"):
+    with pytest.raises(ValueError, match=r"state_norm/beta must have the shape \(4,\)"):
         load_addons_weights(layer, weights)
     for old, new in zip(before, layer.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)

@@ -273,7 +273,7 @@ class OwnDropout(keras.layers.Layer):
 
 
 def test_dropout_that_cannot_be_switched_off_is_named():
-    with pytest.raises(ValueError, match=r"keeps its dropout.*Let it call a keras.layers.Dropout"):
+    with pytest.raises(ValueError, match=r"cannot be switched off.*call a keras.layers.Dropout"):
         measuring_clone(model_of(OwnDropout(0.5)))
 
 
