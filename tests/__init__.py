@@ -1,4 +1,4 @@
-"""Let the shared checks' plain asserts show their values."""
+"""Let the `assert` statements of shared checks show their values."""
 
 import pytest
 

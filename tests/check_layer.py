@@ -1,4 +1,4 @@
-"""The contract that every layer of the package keeps, in one function."""
+"""Check the contract of a layer: config, weights, masks, shapes, dtypes, saving, training."""
 
 import copy
 import json
@@ -25,30 +25,31 @@ def check_layer(
     expected_non_trainable: int,
     train: bool = True,
 ) -> None:
-    """Check all that must hold for any layer; a failure names the check that failed.
+    """Check that a layer class keeps the contract of all layers of the package.
 
-    One layer serves all checks but those of policies: each call in another form is a trace.
+    The message of a failure names the failed check. All checks, apart from those of dtype policies,
+    use a single layer, because each new layer would have to be traced.
 
     Args:
-        cls: The layer class.
-        kwargs: Its arguments; it must be deterministic in inference and keep no state there.
-        input_shape: With the batch, which is 4 or more.
-        expected_trainable: Number of trainable weights.
-        expected_non_trainable: Number of non-trainable weights.
-        train: Whether to train one step; every trainable weight must change.
+        cls: layer class. Its inference must be deterministic and change no state.
+        kwargs: arguments of the class.
+        input_shape: shape of the inputs, with a batch of 4 or more.
+        expected_trainable: number of trainable weights.
+        expected_non_trainable: number of non-trainable weights.
+        train: whether to check that a training step changes every trainable weight.
     """
     x = np.random.default_rng(0).normal(size=input_shape).astype("float32")
     keras.utils.set_random_seed(1)
-    with _part("registered under the package's name"):
+    with _check("registered under the package's name"):
         assert keras.saving.get_registered_name(cls) == f"{PACKAGE}>{cls.__name__}"
-    with _part("unknown argument refused by name"):
+    with _check("unknown argument refused by name"):
         assert_refused(lambda: cls(**kwargs, no_such_argument=1), "no_such_argument")
-    with _part("config round trip"):
+    with _check("config round trip"):
         config = cls(**kwargs).get_config()
         assert cls.from_config(copy.deepcopy(config)).get_config() == config
-    with _part("JSON round trip of the config"):
+    with _check("JSON round trip of the config"):
         assert cls.from_config(json.loads(json.dumps(config))).get_config() == config
-    with _part("constructor attributes unchanged by build and call"):
+    with _check("constructor attributes unchanged by build and call"):
         layer = cls(**kwargs)
         config = layer.get_config()
         before = {key: copy.copy(getattr(layer, key)) for key in config if hasattr(layer, key)}
@@ -60,31 +61,31 @@ def check_layer(
             if not hasattr(value, "get_config"):
                 assert after == value, f"{key}: {value!r} became {after!r}"
         assert layer.get_config() == config
-    with _part("trainable weight count"):
+    with _check("trainable weight count"):
         assert len(layer.trainable_weights) == expected_trainable
-    with _part("non-trainable weight count"):
-        # seed generators' states are variables, and no weights
+    with _check("non-trainable weight count"):
+        # The states of seed generators are variables, but not weights.
         assert len(layer.non_trainable_weights) == expected_non_trainable
-    with _part("masking supported"):
+    with _check("masking supported"):
         assert cls(**kwargs).supports_masking
-    with _part("mask passed through"):
+    with _check("mask passed through"):
         _check_mask(layer, x)
-    with _part("compute_output_shape agrees with the call"):
+    with _check("compute_output_shape agrees with the call"):
         declared = cls(**kwargs).compute_output_shape(input_shape)
         shapes = [spec[0] for spec in _specs(expected)]
         assert _shapes(declared, len(shapes)) == shapes
-    with _part("dynamic batch"):
-        free = tf.TensorSpec((None, *input_shape[1:]), "float32")
-        graph = tf.function(layer, input_signature=[free], autograph=False)
+    with _check("dynamic batch"):
+        spec = tf.TensorSpec((None, *input_shape[1:]), "float32")
+        graph = tf.function(layer, input_signature=[spec], autograph=False)
         _assert_close(graph(x), expected)
-        one = graph(x[:1])
-        assert all(len(output) == 1 for output in _flat(one))
-        _assert_close(one, layer(x[:1]))
-    with _part("symbolic and eager call agree in shape and dtype"):
+        single = graph(x[:1])
+        assert all(len(output) == 1 for output in _flat(single))
+        _assert_close(single, layer(x[:1]))
+    with _check("symbolic and eager call agree in shape and dtype"):
         inputs = keras.Input(input_shape[1:])
         outputs = layer(inputs)
         assert _specs(outputs) == [((None, *shape[1:]), dtype) for shape, dtype in _specs(expected)]
-    with _part("same answer under XLA as in eager mode"):
+    with _check("equal outputs under XLA and in eager mode"):
         compiled = tf.function(layer, jit_compile=True, autograph=False)
         _assert_close(compiled(x), expected)
     for policy, dtype in [
@@ -94,19 +95,19 @@ def check_layer(
     ]:
         in_policy = cls(**{**kwargs, "dtype": policy})
         for training in (False, True):
-            with _part(f"policy {policy}, training={training}"):
+            with _check(f"policy {policy}, training={training}"):
                 output = in_policy(x, training=training)
                 assert [spec[1] for spec in _specs(output)] == [dtype] * len(_specs(output))
                 assert all(np.isfinite(np.asarray(v, "float64")).all() for v in _flat(output))
-    with _part("save and load"):
+    with _check("save and load"):
         _check_saving(keras.Model(inputs, outputs), x)
     if train:
-        with _part("one step of fit"):
+        with _check("one step of fit"):
             _check_training(layer, inputs, outputs, x)
 
 
 def assert_refused(action: Callable, *fragments: str) -> None:
-    """The action raises TypeError or ValueError with a message that holds each fragment."""
+    """Assert that the action raises TypeError or ValueError with each fragment in its message."""
     with pytest.raises((TypeError, ValueError)) as refusal:
         action()
     for fragment in fragments:
@@ -116,7 +117,7 @@ def assert_refused(action: Callable, *fragments: str) -> None:
 def layer_gradients(
     layer: keras.layers.Layer, x: np.ndarray, loss: Callable, **call_kwargs: Any
 ) -> list[np.ndarray]:
-    """Gradients of loss(layer(x)) with respect to x and then each trainable weight."""
+    """Compute the gradients of loss(layer(x)) with respect to x and each trainable weight."""
     x = tf.convert_to_tensor(x)
     if not layer.built:
         layer.build(x.shape)
@@ -128,8 +129,8 @@ def layer_gradients(
 
 
 @contextmanager
-def _part(name: str) -> Iterator[None]:
-    """Say which part of the contract a failure belongs to."""
+def _check(name: str) -> Iterator[None]:
+    """Name the failed check in the message of a failure."""
     try:
         yield
     except Exception as error:
@@ -150,7 +151,7 @@ def _specs(output: Any) -> list[tuple[tuple, str]]:
 
 
 def _shapes(declared: Any, count: int) -> list[tuple]:
-    """The shapes in a nest of shapes, of which there should be `count`."""
+    """List the shapes in a nested structure with `count` shapes."""
     if count == 1 and all(size is None or isinstance(size, int) for size in declared):
         return [tuple(declared)]
     return [shape for entry in declared for shape in _shapes(entry, 1)]
@@ -162,7 +163,7 @@ def _assert_close(actual: Any, expected: Any) -> None:
 
 
 class _MaskProbe(keras.layers.Layer):
-    """Returns the mask that reaches it."""
+    """Returns its mask as the output."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
@@ -174,7 +175,7 @@ class _MaskProbe(keras.layers.Layer):
 
 
 def _check_mask(layer: keras.layers.Layer, x: np.ndarray) -> None:
-    """Where the output has the input's batch and time, the mask goes on to the next layer."""
+    """Check that the next layer gets the mask, if the output has the input's batch and time."""
     mask = np.arange(x.shape[1]) < np.arange(len(x))[:, None] % x.shape[1] + 1
     output = layer(keras.layers.Masking()(np.where(mask[..., None], x, 0.0)))
     if keras.tree.is_nested(output) or output.shape[:2] != x.shape[:2]:
@@ -204,7 +205,7 @@ def _check_training(layer: keras.layers.Layer, inputs: Any, outputs: Any, x: np.
     targets = np.random.default_rng(2).normal(size=flat.shape[1:]) + np.zeros((len(x), 1))
     model.compile(keras.optimizers.Adam(0.01), "mse")
     before = [(weight, weight.numpy()) for weight in layer.trainable_weights]
-    model.fit(x, targets, batch_size=len(x), epochs=1, verbose=0)  # pytest makes warnings errors
+    model.fit(x, targets, batch_size=len(x), epochs=1, verbose=0)  # a warning is an error in pytest
     for weight, old in before:
         assert not np.array_equal(weight, old), f"{weight.path} did not change"
     for weight in model.weights:

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and hooks of all tests: seeds, forked workers, and graphs without optimization."""
 
 import contextlib
 import gc
@@ -14,8 +14,8 @@ from keras_norm.export.check import run_artifacts as running
 from keras_norm.export.runtimes import worker_process
 from tests import forked_workers, without_xla
 
-# What is trained and compared there is what users have.
-AS_USERS = (
+# Modules that test TensorFlow graphs as users run them, with the graph optimizer.
+OPTIMIZED = (
     "tests.benchmarks",
     "tests.examples.test_digits",
     "tests.export.check.test_training_recurrence",
@@ -26,28 +26,28 @@ AS_USERS = (
     "tests.test_keras_internals",
 )
 
-# These take longest in one piece, and begin first: none is left to one process at the end.
-LONG = ("test_strategies", "test_docs", "test_all_runtimes", "test_backends", "test_interrupted")
+# The slowest modules. They run first, so that no process works alone at the end.
+SLOW = ("test_strategies", "test_docs", "test_all_runtimes", "test_backends", "test_interrupted")
 
 
 def pytest_configure(config):
-    """The processes of pytest-xdist inherit what forks workers."""
+    """Start the server that forks workers; the processes of pytest-xdist inherit its address."""
     stack = contextlib.ExitStack()
     stack.enter_context(forked_workers.forking())
     config.add_cleanup(stack.close)
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes longest."""
-    items.sort(key=lambda item: item.path.stem not in LONG)
+    """Run the slowest modules first."""
+    items.sort(key=lambda item: item.path.stem not in SLOW)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup():
-    """Weights are random, and the same whichever tests ran before, in what fixtures build too.
+    """Set the random seed before each test and its fixtures, so that the order does not matter.
 
-    The kernels stay: to make them anew takes a fifth of the time, and only random operations with a
-    state need it, of which Keras has none.
+    `set_random_seed` would also clear TensorFlow's cache of kernels, and to build the kernels again
+    takes a fifth of the time. Only stateful random operations need this; Keras has none.
     """
     with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
         keras.utils.set_random_seed(0)
@@ -55,16 +55,16 @@ def pytest_runtest_setup():
 
 @pytest.fixture(scope="session", autouse=True)
 def forked():
-    """Workers need not import TensorFlow each for itself."""
+    """Fork worker processes from a process that has imported TensorFlow."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_process, "start", forked_workers.start)
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
-def settled():
-    """TensorFlow keeps the graphs that a module made: they are searched for garbage once."""
-    gc.freeze()  # what the first module has found imported
+def frozen_objects():
+    """Let garbage collection skip old objects, because TensorFlow keeps the graphs of a module."""
+    gc.freeze()  # the imported modules
     gc.set_threshold(10_000, 20, 1000)
     yield
     gc.collect()
@@ -72,20 +72,21 @@ def settled():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def graphs_as_traced(request):
-    """Graphs run as they are traced: to optimize them takes a fifth of the time.
+def unoptimized_graphs(request):
+    """Switch TensorFlow's graph optimizer off outside `OPTIMIZED`: it takes a fifth of the time.
 
-    Exported files have them optimized, in processes of their own.
+    Exported files run in other processes, with the optimizer.
     """
-    optimized = request.module.__name__.startswith(AS_USERS)
+    optimized = request.module.__name__.startswith(OPTIMIZED)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimized})
 
 
 @pytest.fixture(scope="module", autouse=True)
-def loops_as_traced(request):
-    """Nor does XLA compile in studies; the tests of the recurrences choose for themselves.
+def uncompiled_loops(request):
+    """Run recurrences without XLA in the tests of studies and of recalibration.
 
-    In a check an error of the stand-in would be a finding, and no failure: it has XLA.
+    The tests of recurrences choose for themselves. The tests of `check` use XLA, because `check`
+    would report an error of the substitute as a finding, and the test would pass.
     """
     if request.module.__name__.startswith(("tests.experiments", "tests.test_recalibrate")):
         with pytest.MonkeyPatch.context() as patch:
@@ -96,7 +97,7 @@ def loops_as_traced(request):
 
 
 @pytest.fixture(autouse=True)
-def second_opinion(monkeypatch):
-    """Keep checks fast, and the same whatever else is installed to run files."""
+def no_optional_runtimes(monkeypatch):
+    """Run checks without optional runtimes, so that the results do not depend on the machine."""
     monkeypatch.setattr(artifacts, "is_installed", lambda extra: False)
-    monkeypatch.setattr(running, "SECONDS", 0.0)  # each thread calls once
+    monkeypatch.setattr(running, "SECONDS", 0.0)  # each thread runs the file once

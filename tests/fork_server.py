@@ -1,6 +1,7 @@
-"""Processes that each have imported a worker's script, and fork workers: `tests/forked_workers.py`.
+"""Fork worker processes from processes that have imported the worker's script.
 
-Run by path, as the workers are, so that they import nothing else than they do.
+`tests/forked_workers.py` starts this file by its path, as the exporter starts workers, so that no
+other module is imported.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from typing import Any
 
 
 def listen(listener: socket.socket) -> None:
-    """Pass on what is asked for, until whoever started this process ends."""
+    """Pass each request to the process of its script, until standard input is closed."""
     servers: dict[bytes, socket.socket] = {}
     while listener in select.select([listener, sys.stdin], [], [])[0]:
         with listener.accept()[0] as connection:
@@ -33,18 +34,18 @@ def listen(listener: socket.socket) -> None:
                 return serve(pathlib.Path(os.fsdecode(script)))
             theirs.close()
             servers[script] = ours
-        with contextlib.suppress(OSError):  # it could not import the script, and has said so
+        with contextlib.suppress(OSError):  # the process failed to import the script
             socket.send_fds(servers[script], [folder], files)
         for file in files:
             os.close(file)
 
 
 def serve(script: pathlib.Path) -> None:
-    """Be the process of a script: for each message a fork, which watches over a worker."""
+    """Import a script, then fork a process for each request, which runs and watches a worker."""
     requests = socket.socket(fileno=0)
     sys.path[:0] = [str(script.parent), str(script.parents[2] / "runtimes")]
     load = runpy.run_path(str(script))["load"]
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # of those that watch, nobody asks how they ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watching processes
     while True:
         folder, files, _, _ = socket.recv_fds(requests, 4096, 4)
         if not folder:
@@ -56,7 +57,7 @@ def serve(script: pathlib.Path) -> None:
 
 
 def watch(load: Any, folder: bytes, files: list[int]) -> None:
-    """Fork a worker; report its number and how it ended."""
+    """Fork a worker; report its process id and its exit status."""
     import worker_protocol as protocol
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Worker processes forked from one that has imported what they need.
+"""Start worker processes by a fork of a process that has imported their script.
 
-Importing TensorFlow takes 4 s, and the tests start hundreds of workers. All processes of a run
-share what forks. From `load` on, a forked worker does what one does that is started by itself
+Importing TensorFlow takes 4 s, and the tests start hundreds of workers. All test processes share
+one fork server. After its imports, a forked worker behaves like a started worker
 (`tests/export/runtimes/test_worker_process.py`).
 """
 
@@ -28,14 +28,14 @@ ADDRESS = "KERAS_NORM_FORK_SERVER"
 
 
 def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
-    """As `worker_process.start`, by a fork for the scripts of the package."""
+    """Start a worker as `worker_process.start` does, but fork it for the package's scripts."""
     if script.parent.parent != FORMATS or ADDRESS not in os.environ:
         return start_process(script, stderr, temporary)
     return Fork(script, stderr)
 
 
 class Fork:
-    """A forked worker, with what `subprocess.Popen` has for it."""
+    """A forked worker, with the methods and streams of `subprocess.Popen` that callers use."""
 
     def __init__(self, script: pathlib.Path, stderr: Any) -> None:
         (stdin, to), (of, stdout), (status, ended) = os.pipe(), os.pipe(), os.pipe()
@@ -43,36 +43,36 @@ class Fork:
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(os.environ[ADDRESS])
             socket.send_fds(server, [message], [stdin, stdout, stderr.fileno(), ended])
-        for given in (stdin, stdout, ended):
-            os.close(given)
+        for sent in (stdin, stdout, ended):
+            os.close(sent)
         self.stdin, self.stdout = os.fdopen(to, "wb"), os.fdopen(of, "rb")
         self._status = os.fdopen(status, "rb")
-        self._pid = self._number()
+        self._pid = self._read_int()
         self._code: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status, a negative one for a signal."""
+        """Wait for the exit status, which is negative after a signal."""
         if self._code is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("worker", timeout or 0.0)
-            self._code = self._number()
+            self._code = self._read_int()
             self._status.close()
         return self._code
 
     def kill(self) -> None:
-        """End it at once, where it has not ended."""
+        """Kill the worker if it still runs."""
         if self._code is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
 
-    def _number(self) -> int:
+    def _read_int(self) -> int:
         (number,) = struct.unpack("i", self._status.read(4))
         return int(number)
 
 
 @contextlib.contextmanager
 def forking() -> Iterator[None]:
-    """Workers are forked for this process, and for those that it starts meanwhile."""
+    """Run the fork server for this process, and for processes started inside the block."""
     if ADDRESS in os.environ or not hasattr(socket, "send_fds"):
         yield
         return
@@ -84,4 +84,4 @@ def forking() -> Iterator[None]:
         command = [sys.executable, str(SERVER), str(number)]
         server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
         with server, mock.patch.dict(os.environ, {ADDRESS: address}):
-            yield  # and it ends when its input does
+            yield  # the server ends when its standard input is closed

@@ -1,8 +1,8 @@
-"""The papers' equations in plain NumPy: what every layer, cell and exported file is tested against.
+"""The papers' equations in NumPy, as a reference for layers, cells and exported files.
 
-Nothing here imports keras_norm, and nothing is fast. Arrays are float64, and every function but the
-masks' is analytic, so that it also takes complex128: `gradient` differentiates any of them by the
-complex step, exactly to rounding.
+The module does not import keras_norm. Arrays are float64. The functions are analytic, apart from
+the masks, so they also take complex128 arrays: `gradient` differentiates them with the complex
+step, exact up to rounding.
 
 Papers:
     Ioffe and Szegedy 2015, arXiv 1502.03167 (batch normalization).
@@ -23,30 +23,30 @@ STEP = 1e-30
 
 
 def gradient(f: Callable, x: np.ndarray) -> np.ndarray:
-    """The gradient of the scalar f at x, by the complex step: Im f(x + i h e_k) / h.
+    """Compute the gradient of the scalar f at x with the complex step: Im f(x + i h e_k) / h.
 
-    No difference is taken, so that h can be tiny and the result is exact to rounding (Squire and
-    Trapp 1998). f must be analytic in x.
+    The formula subtracts nothing, so h can be tiny and the result is exact up to rounding (Squire
+    and Trapp 1998). f must be analytic in x.
     """
     x = np.asarray(x, "float64")
     result = np.zeros(x.shape)
     for index in np.ndindex(x.shape):
-        moved = x.astype("complex128")
-        moved[index] += 1j * STEP
-        result[index] = np.imag(f(moved)) / STEP
+        shifted = x.astype("complex128")
+        shifted[index] += 1j * STEP
+        result[index] = np.imag(f(shifted)) / STEP
     return result
 
 
-# Normalisation of rows --------------------------------------------------------------------------
+# Per-sample normalization -----------------------------------------------------------------------
 
 
 def mean_of(values: np.ndarray) -> np.ndarray:
-    """The mean of all values."""
+    """Compute the mean of all values."""
     return values.sum() / values.size
 
 
 def variance_of(values: np.ndarray, ddof: int = 0) -> np.ndarray:
-    """The mean of squared deviations over size - ddof; analytic, as `np.var` is not."""
+    """Compute the variance with the divisor size - ddof; unlike `np.var`, it is analytic."""
     deviation = values - mean_of(values)
     return (deviation * deviation).sum() / (values.size - ddof)
 
@@ -55,39 +55,39 @@ def layer_norm(x, gamma=None, beta=None, axes=-1, epsilon=1e-3, placement="insid
     """Layer normalization, Ba et al. eq. 3-4: gamma * (x - mean) / sqrt(var + epsilon) + beta.
 
     Args:
-        x: Any rank.
-        gamma: One gain for each position of the normalised axes, those in ascending order.
-        beta: One offset for each, likewise.
-        axes: An int, or several.
-        epsilon: Added to the variance ("inside") or to its root ("outside").
+        x: array of any rank.
+        gamma: array with the shape of the normalized axes in ascending order, or None.
+        beta: array with the shape of gamma, or None.
+        axes: an int or several ints.
+        epsilon: number added to the variance ("inside") or to its square root ("outside").
         placement: "inside" or "outside" the square root.
-        ddof: 1 divides the squared deviations by N - 1.
+        ddof: 1 divides the sum of squared deviations by N - 1.
     """
 
-    def normalise(row):
+    def normalize(row):
         variance = variance_of(row, ddof)
         inside, outside = (epsilon, 0) if placement == "inside" else (0, epsilon)
         return (row - mean_of(row)) / (np.sqrt(variance + inside) + outside)
 
-    return _affine(_each_row(x, axes, normalise), gamma, beta, axes)
+    return _affine(_each_row(x, axes, normalize), gamma, beta, axes)
 
 
 def rms_norm(x, scale=None, axes=-1, epsilon=1e-6):
     """RMS normalization, Zhang and Sennrich eq. 4: scale * x / sqrt(mean(x^2) + epsilon)."""
 
-    def normalise(row):
+    def normalize(row):
         return row / np.sqrt(mean_of(row * row) + epsilon)
 
-    return _affine(_each_row(x, axes, normalise), scale, None, axes)
+    return _affine(_each_row(x, axes, normalize), scale, None, axes)
 
 
 def variance_norm(x, gamma=None, beta=None, axes=-1, epsilon=1e-3):
     """Variance-only layer normalization, arXiv 2006.12753: x / sqrt(var(x) + epsilon)."""
 
-    def normalise(row):
+    def normalize(row):
         return row / np.sqrt(variance_of(row) + epsilon)
 
-    return _affine(_each_row(x, axes, normalise), gamma, beta, axes)
+    return _affine(_each_row(x, axes, normalize), gamma, beta, axes)
 
 
 def _sorted_axes(axes, rank):
@@ -96,7 +96,7 @@ def _sorted_axes(axes, rank):
 
 
 def _each_row(x, axes, function):
-    """Apply function to each set of values that share their place on all other axes."""
+    """Apply a function to each row: the values along `axes` at one index of all other axes."""
     x = np.asarray(x)
     axes = _sorted_axes(axes, x.ndim)
     last = list(range(x.ndim - len(axes), x.ndim))
@@ -116,41 +116,43 @@ def _affine(y, gamma, beta, axes):
     return y
 
 
-# Batch normalisation ----------------------------------------------------------------------------
+# Batch normalization ----------------------------------------------------------------------------
 
 
 def batch_statistics(x, axis=-1, mask=None, ddof=0):
-    """Mean and variance of each feature, Ioffe and Szegedy, algorithm 1, lines 1 and 2.
+    """Compute mean and variance of each feature: Ioffe and Szegedy, algorithm 1, lines 1 and 2.
 
     Args:
-        x: Any rank; features on `axis`.
-        axis: The features' axis.
-        mask: bool, broadcastable to x, or its leading dimensions; True counts. At least one does.
+        x: array of any rank with features at `axis`.
+        axis: the feature axis.
+        mask: bool array that broadcasts to x, or has its leading dimensions; True at unmasked
+            positions. Each feature needs an unmasked position.
         ddof: 1 gives the unbiased variance, m / (m - 1) times the batch's.
 
     Returns:
         mean and variance, each (features,).
     """
     columns = np.moveaxis(np.asarray(x), axis, 0)
-    kept = np.moveaxis(_mask_like(mask, x), axis, 0)
-    chosen = [column[keep] for column, keep in zip(columns, kept, strict=True)]
-    means = np.array([mean_of(values) for values in chosen])
-    variances = np.array([variance_of(values, ddof) for values in chosen])
+    masks = np.moveaxis(_full_mask(mask, x), axis, 0)
+    unmasked = [column[mask] for column, mask in zip(columns, masks, strict=True)]
+    means = np.array([mean_of(values) for values in unmasked])
+    variances = np.array([variance_of(values, ddof) for values in unmasked])
     return means, variances
 
 
 def batch_norm_train(x, gamma=None, beta=None, axis=-1, epsilon=1e-3, mask=None):
-    """Ioffe and Szegedy, algorithm 1: normalise by the batch's own statistics.
+    """Normalize with the statistics of the batch: Ioffe and Szegedy, algorithm 1.
 
     Returns:
-        y, mean and (biased) variance. Masked positions are normalised with the others' statistics.
+        y, mean and biased variance. Masked positions are normalized with the statistics of the
+        unmasked positions.
     """
     mean, variance = batch_statistics(x, axis, mask)
     return batch_norm_inference(x, mean, variance, gamma, beta, axis, epsilon), mean, variance
 
 
 def batch_norm_inference(x, mean, variance, gamma=None, beta=None, axis=-1, epsilon=1e-3):
-    """Ioffe and Szegedy, algorithm 2, line 11: normalise by given statistics, each (features,)."""
+    """Normalize with given statistics (features,): Ioffe and Szegedy, algorithm 2, line 11."""
     x = np.asarray(x)
     shape = [size if k == axis % x.ndim else 1 for k, size in enumerate(x.shape)]
     y = (x - np.reshape(mean, shape)) / np.sqrt(np.reshape(variance, shape) + epsilon)
@@ -158,34 +160,34 @@ def batch_norm_inference(x, mean, variance, gamma=None, beta=None, axis=-1, epsi
 
 
 def ghost_batch_norm_train(x, virtual_batch_size, gamma=None, beta=None, epsilon=1e-3, mask=None):
-    """Ghost batches (Hoffer et al. 2017, arXiv 1705.08741): each normalised by itself.
+    """Normalize each ghost batch with its own statistics (Hoffer et al. 2017, arXiv 1705.08741).
 
-    The B rows make ceil(B / virtual_batch_size) ghosts of equally many rows; the last may have
-    fewer. Features are on the last axis. A ghost with nothing unmasked has no statistics and is
-    left out of the means; its (masked) outputs are NaN.
+    The B rows are split into ceil(B / virtual_batch_size) ghost batches with equal numbers of rows;
+    the last ghost batch may have fewer rows. Features are on the last axis. A fully masked ghost
+    batch has outputs of NaN, and does not count in the means.
 
     Returns:
-        y, and the mean over the ghosts of their means and of their variances.
+        y, and the means of the ghost batches' means and variances.
     """
     x = np.asarray(x)
     ghosts = -(-len(x) // virtual_batch_size)
     rows = -(-len(x) // ghosts)
-    mask = _mask_like(mask, x)
+    mask = _full_mask(mask, x)
     outputs, means, variances = [], [], []
     for start in range(0, len(x), rows):
-        part = slice(start, start + rows)
-        if not mask[part].any():
-            outputs.append(np.full_like(x[part], np.nan))
+        ghost = slice(start, start + rows)
+        if not mask[ghost].any():
+            outputs.append(np.full_like(x[ghost], np.nan))
             continue
-        y, mean, variance = batch_norm_train(x[part], gamma, beta, -1, epsilon, mask[part])
+        y, mean, variance = batch_norm_train(x[ghost], gamma, beta, -1, epsilon, mask[ghost])
         outputs.append(y)
         means.append(mean)
         variances.append(variance)
     return np.concatenate(outputs), np.mean(means, axis=0), np.mean(variances, axis=0)
 
 
-def _mask_like(mask, x):
-    """The mask as a full bool array of x's shape; one of fewer dimensions fits the leading ones."""
+def _full_mask(mask, x):
+    """Broadcast a mask to the shape of x; its dimensions are the leading dimensions of x."""
     x = np.asarray(x)
     if mask is None:
         return np.ones(x.shape, bool)
@@ -196,50 +198,51 @@ def _mask_like(mask, x):
 # Moving statistics ------------------------------------------------------------------------------
 
 
-def exponential_average(start, values: Sequence, momentum: float):
-    """Ioffe and Szegedy, section 3.1: m <- momentum * m + (1 - momentum) * s for each value s."""
-    average = np.asarray(start, "float64")
+def exponential_average(initial, values: Sequence, momentum: float):
+    """Compute m <- momentum * m + (1 - momentum) * s for each value s: Ioffe, Szegedy, 3.1."""
+    average = np.asarray(initial, "float64")
     for value in values:
         average = momentum * average + (1 - momentum) * np.asarray(value)
     return average
 
 
 def debiased_average(values: Sequence, momentum: float):
-    """Kingma and Ba, section 3: the average that starts at zero, divided by 1 - momentum^n."""
+    """Divide the average with initial value 0 by 1 - momentum^n: Kingma and Ba, section 3."""
     average = exponential_average(np.zeros_like(values[0]), values, momentum)
     return average / (1 - momentum ** len(values))
 
 
 def cumulative_average(values: Sequence):
-    """The arithmetic mean of all statistics seen: Ioffe and Szegedy, algorithm 2, line 10."""
+    """Compute the arithmetic mean of all values: Ioffe and Szegedy, algorithm 2, line 10."""
     return sum(np.asarray(value, "float64") for value in values) / len(values)
 
 
-# Batch normalisation per timestep ---------------------------------------------------------------
+# Batch normalization per timestep ---------------------------------------------------------------
 
 
 class TimestepBatchNorm:
-    """Cooijmans et al., section 3: batch normalization with statistics of their own at each step.
+    """Batch normalization with separate statistics for each timestep: Cooijmans et al., section 3.
 
-    Row t of the moving statistics belongs to step t; steps beyond max_timesteps share the last.
+    Row t of the moving statistics belongs to timestep t. Timesteps beyond max_timesteps share the
+    last row.
 
-    Training at a step normalises by the sequences alive at it (their biased variance). The row is
-    updated once a batch, by `end_batch`, with the mean over the steps that share it. A step with
-    fewer than two alive sequences updates nothing and is normalised as in inference, by the rows
-    as they were before the batch.
+    Training normalizes a timestep over its unmasked sequences, with the biased variance.
+    `end_batch` updates each row once a batch, with the mean over the timesteps that share the row.
+    A timestep with fewer than two unmasked sequences updates nothing. It is normalized as in
+    inference, with the moving statistics before the batch.
 
-    Inference at step t takes the last row <= t that training reached, else the first it reached,
-    and, before any training, the row itself.
+    Inference at timestep t uses the last updated row <= t, or else the first updated row. Before
+    any update it uses row t.
 
     Args:
-        max_timesteps: Rows.
-        features: Columns.
+        max_timesteps: number of rows.
+        features: number of columns.
         gamma: (features,) or None.
         beta: (features,) or None.
-        epsilon: Added to the variance.
-        momentum: Of the moving average; None for the arithmetic mean of all batches.
-        debias: Divide by 1 - momentum^n, n the row's updates.
-        unbiased_variance: Average m / (m - 1) times the variance, m the alive sequences.
+        epsilon: number added to the variance.
+        momentum: momentum of the moving average; None for the arithmetic mean of all batches.
+        debias: divide by 1 - momentum^n, where n counts the updates of a row.
+        unbiased_variance: average m / (m - 1) times the variance of m unmasked sequences.
     """
 
     def __init__(
@@ -255,22 +258,23 @@ class TimestepBatchNorm:
     ):
         self.gamma, self.beta, self.epsilon = gamma, beta, epsilon
         self.momentum, self.debias, self.ddof = momentum, debias, int(unbiased_variance)
-        self.history = [[] for _ in range(max_timesteps)]  # each row's (mean, variance) updates
-        self.pending = [[] for _ in range(max_timesteps)]  # this batch's, one each step
+        # For each row the (mean, variance) of every update, and of the timesteps of this batch.
+        self.history = [[] for _ in range(max_timesteps)]
+        self.pending = [[] for _ in range(max_timesteps)]
         self.features = features
 
-    def step(self, x, t, alive=None, training=False):
-        """Normalise step t's x (batch, features); alive is (batch,) bool, None for all."""
-        alive = np.ones(len(x), bool) if alive is None else np.asarray(alive, bool)
+    def step(self, x, t, mask=None, training=False):
+        """Normalize x (batch, features) at timestep t; the mask is bool (batch,), or None."""
+        mask = np.ones(len(x), bool) if mask is None else np.asarray(mask, bool)
         row = min(t, len(self.history) - 1)
-        if training and alive.sum() >= 2:
-            self.pending[row].append(batch_statistics(x, -1, alive, self.ddof))
-            return batch_norm_train(x, self.gamma, self.beta, -1, self.epsilon, alive)[0]
+        if training and mask.sum() >= 2:
+            self.pending[row].append(batch_statistics(x, -1, mask, self.ddof))
+            return batch_norm_train(x, self.gamma, self.beta, -1, self.epsilon, mask)[0]
         mean, variance = self.row(self._used_row(row))
         return batch_norm_inference(x, mean, variance, self.gamma, self.beta, -1, self.epsilon)
 
     def end_batch(self):
-        """Give each row that this batch reached its one update."""
+        """Update each row that has statistics of the batch."""
         for history, pending in zip(self.history, self.pending, strict=True):
             if pending:
                 means, variances = zip(*pending, strict=True)
@@ -278,7 +282,7 @@ class TimestepBatchNorm:
                 pending.clear()
 
     def row(self, row):
-        """The moving mean and variance of a row; 0 and 1 if no batch has reached it."""
+        """Return the moving mean and variance of a row; 0 and 1 if the row has no update."""
         if not self.history[row]:
             return np.zeros(self.features), np.ones(self.features)
         means, variances = zip(*self.history[row], strict=True)
@@ -286,32 +290,32 @@ class TimestepBatchNorm:
 
     @property
     def moving_mean(self):
-        """(max_timesteps, features)."""
+        """Return the moving mean (max_timesteps, features)."""
         return np.stack([self.row(row)[0] for row in range(len(self.history))])
 
     @property
     def moving_variance(self):
-        """(max_timesteps, features)."""
+        """Return the moving variance (max_timesteps, features)."""
         return np.stack([self.row(row)[1] for row in range(len(self.history))])
 
     @property
     def update_count(self):
-        """(max_timesteps,) how many batches have updated each row."""
+        """Return the number of updates of each row (max_timesteps,)."""
         return np.array([len(history) for history in self.history])
 
     def _used_row(self, row):
-        reached = [k for k, history in enumerate(self.history) if history]
-        at_or_before = [k for k in reached if k <= row]
+        updated = [k for k, history in enumerate(self.history) if history]
+        at_or_before = [k for k in updated if k <= row]
         if at_or_before:
             return at_or_before[-1]
-        return reached[0] if reached else row
+        return updated[0] if updated else row
 
-    def _average(self, start, values):
+    def _average(self, initial, values):
         if self.momentum is None:
             return cumulative_average(values)
         if self.debias:
             return debiased_average(values, self.momentum)
-        return exponential_average(np.full(self.features, start), values, self.momentum)
+        return exponential_average(np.full(self.features, initial), values, self.momentum)
 
 
 def timestep_batch_norm(norm: TimestepBatchNorm, x, mask=None, training=False):
@@ -327,7 +331,7 @@ def timestep_batch_norm(norm: TimestepBatchNorm, x, mask=None, training=False):
 
 
 def sigmoid(z):
-    """1 / (1 + exp(-z))."""
+    """Compute 1 / (1 + exp(-z))."""
     return 1 / (1 + np.exp(-z))
 
 
@@ -352,7 +356,7 @@ def lstm_step(
     cell_norm=None,
     output_norm=None,
 ):
-    """One LSTM step; with norms, Ba et al. eq. 20-22 or Cooijmans et al. eq. 6-8.
+    """Run one LSTM step; with norms, that of Ba et al. eq. 20-22 or Cooijmans et al. eq. 6-8.
 
     z = kernel_norm(x W) + recurrent_norm(h U) + b, in Keras' gate order i, f, g, o;
     c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(state_norm(c')).
@@ -363,15 +367,17 @@ def lstm_step(
         kernel: W, (inputs, 4 units).
         recurrent_kernel: U, (units, 4 units).
         bias: (4 units,) or None.
-        kernel_norm: Callable on (batch, 4 units), as are all norms on their width; None for none.
-        recurrent_norm: On (batch, 4 units).
-        state_norm: On (batch, units).
-        normalize_carry: Carry state_norm(c') instead of c', as TensorFlow Addons did.
-        norm_form: "joint" puts one norm a gate over W_g x + U_g h, then the bias, and none on c'.
-        input_norm: Joint form, on (batch, units), as are the next three.
-        forget_norm: See input_norm.
-        cell_norm: See input_norm.
-        output_norm: See input_norm.
+        kernel_norm: function of an array (batch, 4 units), or None.
+        recurrent_norm: function of an array (batch, 4 units), or None.
+        state_norm: function of an array (batch, units), or None.
+        normalize_carry: carry state_norm(c') instead of c', as TensorFlow Addons did.
+        norm_form: "joint" has one norm for each gate, of W_g x + U_g h without the bias, and no
+            norm of c'.
+        input_norm: norm of gate i in the joint form, a function of an array (batch, units), or
+            None.
+        forget_norm: norm of gate f in the joint form.
+        cell_norm: norm of gate g in the joint form.
+        output_norm: norm of gate o in the joint form.
 
     Returns:
         h', [h', c'].
@@ -389,9 +395,9 @@ def lstm_step(
         recurrent = (recurrent_norm or _identity)(h @ recurrent_kernel)
         i, f, g, o = np.split(projected + recurrent + bias, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    normalised = (state_norm or _identity)(c)
-    h = sigmoid(o) * np.tanh(normalised)
-    return h, [h, normalised if normalize_carry else c]
+    normalized = (state_norm or _identity)(c)
+    h = sigmoid(o) * np.tanh(normalized)
+    return h, [h, normalized if normalize_carry else c]
 
 
 def gru_step(
@@ -407,25 +413,27 @@ def gru_step(
     recurrent_norm=None,
     recurrent_candidate_norm=None,
 ):
-    """One GRU step, Cho et al. eq. 5-8, in Keras' order: h' = z h + (1 - z) candidate.
+    """Run one GRU step, Cho et al. eq. 5-8, in Keras' order: h' = z h + (1 - z) candidate.
 
-    Without norms, Keras' two forms: `reset_after` True: candidate tanh(W x + b_0 + r (U h + b_1)),
-    bias (2, 3 units); False: tanh(W x + U (r h) + b), bias (3 units,).
+    Without norms, the candidate is that of Keras. With `reset_after` it is
+    tanh(W x + b_0 + r (U h + b_1)), with a bias (2, 3 units). Without `reset_after` it is
+    tanh(W x + U (r h) + b), with a bias (3 units,).
 
-    With any norm, Ba et al., supplement: a norm over (z, r) and one over the candidate, each for
-    x and for h; candidate tanh(LN(W x) + r LN(U h) + b), bias (3 units,), whatever `reset_after`.
+    With a norm, the equations are those of Ba et al., supplement, for any `reset_after`. The four
+    norms are over (z, r) and over the candidate, for x and for h. The candidate is
+    tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,).
 
     Args:
         x: (batch, inputs).
         states: h, (batch, units), in a list.
         kernel: W, (inputs, 3 units).
         recurrent_kernel: U, (units, 3 units).
-        bias: See above; None for none.
-        reset_after: See above.
-        kernel_norm: Callable on (batch, 2 units).
-        kernel_candidate_norm: Callable on (batch, units).
-        recurrent_norm: Callable on (batch, 2 units).
-        recurrent_candidate_norm: Callable on (batch, units).
+        bias: array with the shape named above, or None.
+        reset_after: whether the reset gate multiplies U h, not h.
+        kernel_norm: function of an array (batch, 2 units), or None.
+        kernel_candidate_norm: function of an array (batch, units), or None.
+        recurrent_norm: function of an array (batch, 2 units), or None.
+        recurrent_candidate_norm: function of an array (batch, units), or None.
 
     Returns:
         h', [h'].
@@ -454,9 +462,9 @@ def gru_step(
 def simple_rnn_step(
     x, states, kernel, recurrent_kernel, bias=None, *, kernel_norm=None, recurrent_norm=None
 ):
-    """One step of the plain network, Ba et al. eq. 4: tanh(norm(x W) + norm(h U) + b).
+    """Run one step of a simple RNN, Ba et al. eq. 4: h' = tanh(norm(x W) + norm(h U) + b).
 
-    Shapes as in `lstm_step`, with `units` for `4 units`. Returns h', [h'].
+    The shapes are those of `lstm_step`, with `units` in place of `4 units`. Returns h', [h'].
     """
     (h,) = states
     z = (kernel_norm or _identity)(x @ kernel) + (recurrent_norm or _identity)(h @ recurrent_kernel)
@@ -469,33 +477,32 @@ def run_sequence(
 ):
     """Run a step over time with the mask semantics of `keras.layers.RNN`.
 
-    A masked step keeps the states and repeats the previous output (zeros before the first), or
-    gives zeros with `zero_output_for_mask`. `go_backwards` reads the input from its end and
-    returns the outputs in the order of processing.
+    A masked timestep keeps the states and repeats the previous output; the output before the first
+    timestep is zeros.
 
     Args:
-        step: Callable (x_t, states, t, alive) -> output, new states; t counts steps in the order
-            of processing, alive is (batch,) bool, as in
-            `lambda x, states, t, alive: lstm_step(x, states, W, U)`.
+        step: function (x_t, states, t, mask_t) -> (output, new states). t counts the timesteps in
+            the order of processing; mask_t is bool (batch,). Example:
+            `lambda x, states, t, mask: lstm_step(x, states, W, U)`.
         x: (batch, time, inputs).
-        states: A list of (batch, width).
+        states: list of arrays (batch, width).
         mask: (batch, time) bool, or None.
-        go_backwards: See above.
-        zero_output_for_mask: See above.
+        go_backwards: process the timesteps from the last to the first, and return the outputs in
+            that order.
+        zero_output_for_mask: whether the outputs of masked timesteps are zeros.
 
     Returns:
-        outputs (batch, time, width), the last states.
+        outputs (batch, time, width) and the last states.
     """
     x = np.asarray(x)
     mask = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, bool)
     times = range(x.shape[1])
     previous, outputs = None, []
     for t, source in enumerate(reversed(times) if go_backwards else times):
-        alive = mask[:, source]
-        output, proposed = step(x[:, source], states, t, alive)
+        output, new_states = step(x[:, source], states, t, mask[:, source])
         previous = np.zeros_like(output) if previous is None else previous
-        keep = alive[:, None]
-        states = [np.where(keep, new, old) for new, old in zip(proposed, states, strict=True)]
-        previous = np.where(keep, output, previous)
-        outputs.append(np.where(keep, previous, 0) if zero_output_for_mask else previous)
+        unmasked = mask[:, source, None]
+        states = [np.where(unmasked, new, old) for new, old in zip(new_states, states, strict=True)]
+        previous = np.where(unmasked, output, previous)
+        outputs.append(np.where(unmasked, previous, 0) if zero_output_for_mask else previous)
     return np.stack(outputs, axis=1), states

@@ -1,6 +1,6 @@
-"""`python -m tests.stubs` writes keras_norm/__init__.pyi: what type checkers and editors read.
+"""Write keras_norm/__init__.pyi, the stubs for type checkers and editors: python -m tests.stubs.
 
-Its arguments are those that `inspect.signature` shows; a test holds the file to them.
+The arguments in the stubs are those that `inspect.signature` shows.
 """
 
 import inspect
@@ -35,7 +35,7 @@ PUBLIC = [
 
 
 def stubs() -> str:
-    """The text of the file."""
+    """Generate the text of the stubs."""
     classes = sorted(PUBLIC, key=lambda cls: len(cls.__mro__))  # bases first
     text = HEAD + "".join(map(_class, classes)).replace("collections.abc.", "")
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(PATH), "-"]
@@ -57,14 +57,14 @@ def _class(cls: type) -> str:
 
 
 def _typed(p: inspect.Parameter) -> inspect.Parameter:
-    """A parameter with a type: its own, or that of a flag or a rate of Keras'; else Any."""
+    """Annotate a parameter: its own annotation, else the type of a bool or float default or Any."""
     if p.annotation is not p.empty:
         return p
     return p.replace(annotation=type(p.default) if type(p.default) in (bool, float) else Any)
 
 
 def _attributes(cls: type) -> set[str]:
-    """The arguments, weights and norms that can be read from a built layer."""
+    """Collect the public attributes of a built layer: arguments, weights and sublayers."""
     layer = _built(cls)
     names = set(inspect.signature(cls).parameters)
     return {

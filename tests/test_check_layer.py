@@ -1,4 +1,4 @@
-"""check_layer fails on a layer that breaks its contract, and says which part is broken."""
+"""check_layer fails for a layer that breaks the contract, and names the failed check."""
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from tests.check_layer import check_layer
 
 @keras.saving.register_keras_serializable("keras_norm")
 class Sound(keras.layers.Layer):
-    """Multiplies by a learned gain, and keeps the whole contract; the others each break a part."""
+    """Multiplies by a trainable gain and keeps the contract; each subclass fails one check."""
 
     def __init__(self, gain=1.0, **kwargs):
         super().__init__(**kwargs)
@@ -112,7 +112,7 @@ def test_sound_layer_passes():
 
 
 @pytest.mark.parametrize(
-    ("cls", "part"),
+    ("cls", "name"),
     [
         (RegisteredElsewhere, "registered under the package's name"),
         (TakesAnything, "unknown argument refused by name"),
@@ -127,6 +127,6 @@ def test_sound_layer_passes():
         (IgnoresItsWeight, "one step of fit"),
     ],
 )
-def test_broken_part_is_named(cls, part):
-    with pytest.raises(AssertionError, match=f"check_layer, {part}"):
+def test_the_failed_check_is_named(cls, name):
+    with pytest.raises(AssertionError, match=f"check_layer, {name}"):
         check(cls)

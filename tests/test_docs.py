@@ -1,4 +1,4 @@
-"""The examples in docstrings and in the README run and give what they say."""
+"""The examples in docstrings and in the README run, and docs/messages.md has real messages."""
 
 import ast
 import doctest
@@ -14,7 +14,8 @@ import keras_norm
 from tests.test_imports import MODULES
 
 ROOT = pathlib.Path(__file__).parents[1]
-# By name, never by a walk over folders: the root is on the path of keras_norm, for its export.
+# Listed by name. `pkgutil` would also find the modules in the repository's root, because the root
+# is on the path of keras_norm.
 DOCUMENTED = [
     name
     for name in sorted(MODULES)
@@ -52,19 +53,21 @@ def test_the_readme_example_runs(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
     assert (tmp_path / "model.tflite").is_file()
 
 
-def texts() -> list[str]:
-    """Every string in the package, with "…" where one is filled in."""
+def strings_in_code() -> list[str]:
+    """List all strings in the package, with "…" in place of the values of an f-string."""
     files = [*ROOT.glob("keras_norm/**/*.py"), *ROOT.glob("export/**/*.py"), *ROOT.glob("*.py")]
     nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
-    filled = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
-    plain = [[node] for node in nodes if isinstance(node, ast.Constant)]
-    return ["".join(str(getattr(part, "value", "…")) for part in parts) for parts in filled + plain]
+    f_strings = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
+    constants = [[node] for node in nodes if isinstance(node, ast.Constant)]
+    return [
+        "".join(str(getattr(n, "value", "…")) for n in nodes) for nodes in f_strings + constants
+    ]
 
 
-def test_the_messages_that_the_docs_explain_are_those_of_the_code() -> None:
+def test_the_messages_in_the_docs_are_in_the_code() -> None:
     page = (ROOT / "docs" / "messages.md").read_text()
-    said, found = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE), texts()
-    assert len(said) > 20
-    for message in said:
-        parts = [part.strip() for part in message.split("…")]
-        assert any(all(part in text for part in parts) for text in found), message
+    messages, strings = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE), strings_in_code()
+    assert len(messages) > 20
+    for message in messages:
+        fragments = [fragment.strip() for fragment in message.split("…")]
+        assert any(all(part in text for part in fragments) for text in strings), message

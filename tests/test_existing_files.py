@@ -1,4 +1,4 @@
-"""Files, configurations and weights of earlier versions load, and compute the same."""
+"""Files, configurations and weights of earlier versions load, and give their old outputs."""
 
 import json
 import pathlib
@@ -20,7 +20,7 @@ def arrays(name):
         return dict(file)
 
 
-def assert_computes_as_before(model, name):
+def assert_outputs_equal_the_stored_ones(model, name):
     outputs, expected = model(arrays(f"{name}_inputs"), training=False), arrays(f"{name}_outputs")
     assert set(outputs) == set(expected)
     for key, y in outputs.items():
@@ -29,10 +29,10 @@ def assert_computes_as_before(model, name):
         np.testing.assert_allclose(y, expected[key], rtol=tolerance, atol=tolerance, err_msg=key)
 
 
-def assert_holds(new, old, path=""):
-    """Every value of an old configuration stands in the new one, which may have more."""
+def assert_contains(new, old, path=""):
+    """Assert that a new configuration contains every value of an old configuration."""
     if isinstance(old, dict):
-        keys = set(old) - {"shared_object_id"}  # which files alone have
+        keys = set(old) - {"shared_object_id"}  # only files have this key
         assert keys <= set(new), path
         pairs = [(key, new[key], old[key]) for key in keys]
     elif isinstance(old, list):
@@ -42,25 +42,25 @@ def assert_holds(new, old, path=""):
         assert new == old, path
         return
     for key, *pair in pairs:
-        assert_holds(*pair, f"{path}/{key}")
+        assert_contains(*pair, f"{path}/{key}")
 
 
-def test_there_are_files():
+def test_all_seven_files_are_tested():
     assert len(NAMES) == 7
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_computes_what_it_did(name):
+def test_a_file_gives_its_old_outputs_and_configuration(name):
     path = FOLDER / f"{name}.keras"
     model = keras.models.load_model(path)
-    assert_computes_as_before(model, name)
+    assert_outputs_equal_the_stored_ones(model, name)
     with zipfile.ZipFile(path) as file:
         old = json.loads(file.read("config.json"))["config"]
-    assert_holds(json.loads(json.dumps(model.get_config())), old)
+    assert_contains(json.loads(json.dumps(model.get_config())), old)
 
 
 @pytest.mark.parametrize("name", ["gru", "norms"])
-def test_a_configuration_and_weights_compute_what_they_did(name):
+def test_a_configuration_with_weights_gives_its_old_outputs(name):
     model = keras.Model.from_config(json.loads((FOLDER / f"{name}_config.json").read_text()))
     model.set_weights(arrays(f"{name}_weights").values())
-    assert_computes_as_before(model, name)
+    assert_outputs_equal_the_stored_ones(model, name)

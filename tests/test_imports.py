@@ -1,4 +1,4 @@
-"""Imports run one way (CONTRIBUTING.md), and TensorFlow stays where it is named."""
+"""Imports run in one direction (CONTRIBUTING.md), and only the listed modules use TensorFlow."""
 
 import ast
 import graphlib
@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ["compare", "runtimes", "model", "formats", "report", "check"]
 BELOW_PACKAGES = {"errors", "optional_packages", "package_versions", "results", "signature"}
 
-# What a part may import besides itself; `rnn`'s list holds all of `layers`', and so on.
+# Parts of the project. Each part may import the parts before it.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *PACKAGES, "commands", "cli"]
 ORDER += ["examples and benchmarks", "experiments"]
 
@@ -24,7 +24,7 @@ BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
 # Packages without Keras and TensorFlow, transitively.
 NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
 
-# Modules below export that need TensorFlow itself, whatever the backend.
+# Modules below export that import TensorFlow.
 TENSORFLOW = {
     "keras_norm.keras_internals",
     "keras_norm.ops.kernels",
@@ -59,7 +59,7 @@ MODULES |= {name: ROOT / f"{name}.py" for name in ("keras_norm_cli", "keras_norm
 
 
 def rank(module):
-    """The place in ORDER; None for the package itself, its version, and what is not ours."""
+    """Return a module's index in ORDER; None for keras_norm, its version, and other packages."""
     first, *rest = module.split(".")
     if first == "experiments":
         return ORDER.index("experiments")
@@ -83,7 +83,7 @@ def rank(module):
 
 
 def imported(module):
-    """All that a module imports, those inside functions among them, as full names."""
+    """Collect the full names of all imports in a module, also of imports inside functions."""
     path = MODULES[module]
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -91,12 +91,12 @@ def imported(module):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: siblings are imported absolutely"
-            # `from a import b` imports a, and b where that is a module.
+            # `from a import b` imports a, and also a.b if b is a module.
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found
 
 
-def test_what_a_device_gets_a_copy_of_imports_no_package_but_numpy_and_the_runtimes():
+def test_keras_norm_verify_imports_only_numpy_and_the_runtimes():
     others = {name.split(".")[0] for name in imported("keras_norm_verify")}
     assert others - set(sys.stdlib_module_names) == {"numpy", "ai_edge_litert", "tensorflow"}
 
@@ -106,18 +106,17 @@ def within(name, *packages):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_no_import_runs_back(module):
+def test_modules_import_only_their_own_part_and_earlier_parts(module):
     own = rank(module)
     if own is None:
         return
-    back = {name for name in imported(module) if (rank(name) or 0) > own}
-    assert not back
+    later = {name for name in imported(module) if (rank(name) or 0) > own}
+    assert not later
 
 
-def test_no_files_import_each_other_in_a_circle():
-    """Inside a folder as between folders."""
-    around = {module: {m for m in MODULES if within(module, m)} for module in MODULES}
-    graph = {module: imported(module) & set(MODULES) - around[module] for module in MODULES}
+def test_imports_have_no_cycle():
+    parents = {module: {m for m in MODULES if within(module, m)} for module in MODULES}
+    graph = {module: imported(module) & set(MODULES) - parents[module] for module in MODULES}
     try:
         list(graphlib.TopologicalSorter(graph).static_order())
     except graphlib.CycleError as error:
@@ -125,8 +124,8 @@ def test_no_files_import_each_other_in_a_circle():
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if (rank(m) or 99) < ORDER.index("cli")])
-def test_parts_import_each_other_and_not_the_package(module):
-    """`import keras_norm` below it would run back through its re-exports."""
+def test_modules_do_not_import_keras_norm_itself(module):
+    """`import keras_norm` inside the package would import later parts too."""
     names = {name for name in imported(module) if within(name, "keras_norm")}
     public = {name for name in names if rank(name) is None and name != "keras_norm.version"}
     if rank(module) < ORDER.index("export"):
@@ -134,18 +133,18 @@ def test_parts_import_each_other_and_not_the_package(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_no_import_of_keras_internals(module):
+def test_modules_do_not_import_keras_src(module):
     assert not [name for name in imported(module) if within(name, "keras.src")]
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_export_is_imported_under_one_name(module):
-    """A second identity would register every class twice."""
+def test_modules_import_keras_norm_export_and_not_export(module):
+    """A module with two names would register every class twice."""
     assert not [name for name in imported(module) if within(name, "export")]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if (rank(m) or 0) < ORDER.index("export")])
-def test_tensorflow_is_imported_where_it_is_named(module):
+def test_only_the_listed_modules_import_tensorflow(module):
     uses = any(within(name, "tensorflow") for name in imported(module))
     assert uses == (module in TENSORFLOW)
 
@@ -176,17 +175,17 @@ def test_a_worker_script_imports_nothing_of_the_package(module):
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])
-def test_an_example_is_short_and_stands_alone(module):
-    """Whoever copies the file has all of it."""
+def test_an_example_is_short_and_imports_no_other_example(module):
+    """A user copies an example as a single file."""
     assert len(MODULES[module].read_text().splitlines()) < 100
     assert not [name for name in imported(module) if within(name, "examples")]
 
 
-def test_reader_sees_imports_inside_functions():
+def test_imports_inside_functions_are_found():
     assert "keras_norm.ops.tensorflow_scan" in imported("keras_norm.ops.scan")
 
 
-def test_every_part_was_found():
+def test_every_part_has_modules():
     found = {rank(module) for module in MODULES}
     assert found == {*range(len(ORDER)), None}
     assert set(MODULES) > TENSORFLOW

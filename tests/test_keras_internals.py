@@ -1,4 +1,4 @@
-"""What is expected of every private name of Keras' and TensorFlow's, and that there are no more."""
+"""The private names of Keras and TensorFlow behave as expected, and only one module uses them."""
 
 import ast
 import importlib
@@ -24,12 +24,12 @@ SOURCES = [
     ROOT / "keras_norm_cli.py",
 ]
 PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.compiler", "keras.src")
-# Of Python's own.
+# Names of Python's standard library.
 PUBLIC = {"_replace", "_exit", "_thread"}
 
 
 def private_names(path):
-    """Private names of other objects than the class's own, and modules, that a file uses."""
+    """List the attributes of other objects, and the modules, that a file uses."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute):
             if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
@@ -48,8 +48,8 @@ def is_private(name):
     )
 
 
-def layers_of_ours():
-    """All classes of the package that have a base of Keras'."""
+def package_layers():
+    """List all classes of the package that are Keras layers."""
     pending, found = [keras.layers.Layer], set()
     while pending:
         new = set(pending.pop().__subclasses__()) - found
@@ -59,7 +59,7 @@ def layers_of_ours():
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_private_names_stand_in_one_module(path):
+def test_only_keras_internals_uses_private_names(path):
     found = {name for name in private_names(path) if is_private(name)}
     script = f"{path.parent.name}/{path.name}"
     if script in keras_internals.WORKERS:
@@ -68,13 +68,13 @@ def test_private_names_stand_in_one_module(path):
         assert not found or path == pathlib.Path(keras_internals.__file__)
 
 
-def test_private_names_are_seen_where_they_are():
+def test_the_private_names_in_keras_internals_are_found():
     found = set(private_names(pathlib.Path(keras_internals.__file__)))
     assert found >= {"_inbound_nodes", "_functional", "tensorflow.python.ops.control_flow_util"}
 
 
-def test_no_class_of_ours_overrides_or_reads_another_private_name():
-    for cls in layers_of_ours():
+def test_layers_override_and_read_only_the_listed_private_names():
+    for cls in package_layers():
         bases = [base for base in cls.__mro__ if not base.__module__.startswith("keras_norm.")]
         theirs = {name for base in bases for name in vars(base) if name[0] == "_"}
         theirs |= set(vars(keras.layers.RNN(keras.layers.LSTMCell(2))))
@@ -85,7 +85,7 @@ def test_no_class_of_ours_overrides_or_reads_another_private_name():
 
 
 @pytest.mark.parametrize("name", keras_internals.OVERRIDDEN)
-def test_keras_has_and_calls_what_is_overridden(name, monkeypatch):
+def test_keras_calls_the_overridden_methods_with_the_listed_arguments(name, monkeypatch):
     expected = keras_internals.OVERRIDDEN[name]
     method = getattr(keras.layers.RNN, name)
     assert list(inspect.signature(method).parameters) == ["self", *expected]
@@ -115,7 +115,7 @@ def test_keras_takes_outputs_and_states_from_the_inner_loop():
 
 
 @pytest.mark.parametrize("worker", keras_internals.WORKERS)
-def test_tensorflow_has_what_workers_take(worker):
+def test_tensorflow_has_the_private_functions_that_workers_use(worker):
     module, name = keras_internals.WORKERS[worker]
     function = getattr(importlib.import_module(module), name)
     assert {"func", "lower_control_flow"} <= set(inspect.signature(function).parameters)
@@ -124,7 +124,7 @@ def test_tensorflow_has_what_workers_take(worker):
 
 @keras.saving.register_keras_serializable("keras_norm_tests")
 class _Refusing(keras.layers.Layer):
-    """Refuses what it is given, built of `refused` or called."""
+    """Raises an error in its call, and with `refused` in its constructor."""
 
     def __init__(self, refused=False, **options):
         super().__init__(**options)
@@ -141,7 +141,7 @@ def _raised(error, function):
     return raised.value
 
 
-def test_the_reason_of_an_error_is_what_the_layer_raised():
+def test_the_reason_of_an_error_is_the_message_of_the_layer():
     called = _raised(ValueError, lambda: _Refusing()(np.ones((1, 2))))
     traced = _raised(ValueError, lambda: _Refusing()(keras.Input((2,))))
     config = keras.saving.serialize_keras_object(_Refusing())
@@ -151,7 +151,7 @@ def test_the_reason_of_an_error_is_what_the_layer_raised():
     assert keras_internals.reason(made) == "no such\nlayer"
 
 
-def test_sublayers_are_those_of_wrappers_and_cells_one_level_down():
+def test_sublayers_are_the_direct_layers_of_wrappers_and_cells():
     layer = keras.layers.Bidirectional(keras_norm.LayerNormGRU(2, name="gru"))
     layer.build((None, 4, 3))
     forward, backward = keras_internals.sublayers(layer)
@@ -160,7 +160,7 @@ def test_sublayers_are_those_of_wrappers_and_cells_one_level_down():
     assert set(keras_internals.sublayers(forward.cell)) == {*forward.cell.slot_layers().values()}
 
 
-def test_nodes_know_every_call():
+def test_nodes_describe_every_call_of_a_layer():
     shared = keras.layers.Dense(3)
     x = keras.Input((3,))
     mask = keras.Input((3,))
@@ -178,12 +178,12 @@ def test_nodes_know_every_call():
     assert len(calls) == 3
 
 
-def test_a_sequential_model_has_nodes_too():
+def test_a_sequential_model_has_nodes():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.ReLU()])
     assert [n.operation for n in keras_internals.nodes_in_order(model)] == model.layers
 
 
-def test_rows_are_written_into_an_array():
+def test_dynamic_update_slice_overwrites_rows_of_an_array():
     update = tf.function(keras_internals.dynamic_update_slice)
     graph = update.get_concrete_function(tf.zeros([4, 2]), tf.ones([1, 2]), tf.constant([2, 0]))
     assert "XlaDynamicUpdateSlice" in {op.type for op in graph.graph.get_operations()}
@@ -192,19 +192,19 @@ def test_rows_are_written_into_an_array():
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_xla_is_seen_where_it_compiles(compiled):
-    seen = []
+def test_xla_compiles_is_true_only_under_jit_compile(compiled):
+    found = []
 
     @tf.function(jit_compile=compiled, autograph=False)
     def function(x):
-        seen.append(keras_internals.xla_compiles())
-        return tf.cond(x > 0, lambda: seen.append(keras_internals.xla_compiles()) or x, lambda: -x)
+        found.append(keras_internals.xla_compiles())
+        return tf.cond(x > 0, lambda: found.append(keras_internals.xla_compiles()) or x, lambda: -x)
 
     function(tf.constant(1.0))
-    assert set(seen) == {compiled}
+    assert set(found) == {compiled}
 
 
-def test_it_is_seen_whether_operations_are_watched():
+def test_operations_are_watched_only_under_check_numerics():
     assert not keras_internals.operations_are_watched()
     tf.debugging.enable_check_numerics()
     try:
@@ -218,20 +218,20 @@ def test_it_is_seen_whether_operations_are_watched():
     ("op", "has"),
     [("MatMul", True), ("StatefulPartitionedCall", True), ("CudnnRNNV3", False), ("Mine", False)],
 )
-def test_operations_that_a_cpu_has_are_known(op, has):
+def test_has_cpu_kernel_is_true_for_operations_that_run_on_a_cpu(op, has):
     assert keras_internals.has_cpu_kernel(op) == has
 
 
-def test_operations_without_a_kernel_that_are_replaced():
+def test_tensorflow_replaces_the_operations_without_a_kernel():
     added = tf.function(lambda x: tf.raw_ops.AccumulateNV2(inputs=[x, x], shape=[2]))
     np.testing.assert_array_equal(added(tf.ones([2])), [2, 2])
     assert {"AccumulateNV2"} == keras_internals.REWRITTEN
 
 
-def test_the_reason_of_an_error_in_a_graph_is_what_the_operation_said():
+def test_the_reason_of_an_error_in_a_graph_is_the_message_of_the_operation():
     calls = "Graph execution error:\n\nDetected at node x defined at (most recent call last):\n"
-    lost = calls + "<stack traces unavailable>\nno such id\n\t [[{{node x}}]]"
-    told = calls + '  File "a.py", line 1, in f\n\nno such id\n\t [[{{node x}}]]'
-    wrapped = f"Exception encountered when calling L.call().\n\n\x1b[1m{told}\x1b[0m\n\nArguments:"
-    for text in (lost, told, wrapped):
+    without_trace = calls + "<stack traces unavailable>\nno such id\n\t [[{{node x}}]]"
+    trace = calls + '  File "a.py", line 1, in f\n\nno such id\n\t [[{{node x}}]]'
+    wrapped = f"Exception encountered when calling L.call().\n\n\x1b[1m{trace}\x1b[0m\n\nArguments:"
+    for text in (without_trace, trace, wrapped):
         assert keras_internals.reason(ValueError(text)).splitlines()[0] == "no such id"

@@ -1,4 +1,4 @@
-"""The oracles against numbers worked by hand, against each other, and once against Keras' cells."""
+"""The oracles against numbers computed by hand, against each other, and against Keras' cells."""
 
 import keras
 import numpy as np
@@ -59,20 +59,20 @@ def test_gradient_of_a_masked_sequence_agrees_with_central_differences():
     mask = np.array([[1, 0, 1], [0, 1, 1]], bool)
 
     def loss(x):
-        start = [np.zeros((2, 2)), np.zeros((2, 2))]
+        initial = [np.zeros((2, 2)), np.zeros((2, 2))]
         norm = oracles.TimestepBatchNorm(3, 8)
         outputs, _ = oracles.run_sequence(
-            lambda x, states, t, alive: oracles.lstm_step(
+            lambda x, states, t, mask: oracles.lstm_step(
                 x,
                 states,
                 kernel,
                 recurrent,
                 bias,
-                kernel_norm=lambda z: norm.step(z, t, alive, training=True),
+                kernel_norm=lambda z: norm.step(z, t, mask, training=True),
                 recurrent_norm=oracles.layer_norm,
             ),
             x,
-            start,
+            initial,
             mask,
         )
         return (outputs * outputs).sum()
@@ -81,28 +81,28 @@ def test_gradient_of_a_masked_sequence_agrees_with_central_differences():
     np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-6)
 
 
-# Norms of rows ----------------------------------------------------------------------------------
+# Per-sample norms -------------------------------------------------------------------------------
 
 
-def test_layer_norm_by_hand():
-    # mean 2, variance 2/3, and 1/3 of epsilon makes the divisor 1
+def test_layer_norm_equals_numbers_computed_by_hand():
+    # The mean is 2 and the variance 2/3, so an epsilon of 1/3 gives the divisor 1.
     y = oracles.layer_norm(np.array([[1.0, 2.0, 3.0]]), [1, 2, 3], [0, 5, 0], epsilon=1 / 3)
     np.testing.assert_allclose(y, [[-1, 5, 3]], rtol=1e-15)
 
 
-def test_layer_norm_with_epsilon_outside_and_one_degree_of_freedom_by_hand():
-    # deviations -2, 0, 2; variance 8 / (3 - 1) = 4; divisor 2 + 2
+def test_layer_norm_with_epsilon_outside_and_ddof_1_equals_numbers_computed_by_hand():
+    # The deviations are -2, 0, 2, the variance 8 / (3 - 1) = 4, and the divisor 2 + 2.
     y = oracles.layer_norm(np.array([0.0, 2.0, 4.0]), epsilon=2, placement="outside", ddof=1)
     np.testing.assert_allclose(y, [-0.5, 0, 0.5], rtol=1e-15)
 
 
-def test_layer_norm_over_two_axes_by_hand():
+def test_layer_norm_over_two_axes_equals_numbers_computed_by_hand():
     x = np.array([[[1.0], [3.0]], [[5.0], [7.0]]])  # mean 4, variance 5
     y = oracles.layer_norm(x, np.array([[1.0, 2.0], [3.0, 4.0]]), axes=(1, 0), epsilon=4)
     np.testing.assert_allclose(y[..., 0], [[-1, -2 / 3], [1, 4]])
 
 
-def test_several_axes_are_taken_in_ascending_order():
+def test_gamma_has_the_axes_in_ascending_order():
     x, gamma = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(3, 4))
     for axes in [(1, 2), (2, 1), (-1, -2)]:
         y = oracles.layer_norm(x, gamma, axes=axes, epsilon=0)
@@ -110,21 +110,21 @@ def test_several_axes_are_taken_in_ascending_order():
         np.testing.assert_allclose(y, expected, atol=1e-14)
 
 
-def test_rms_norm_by_hand():
+def test_rms_norm_equals_numbers_computed_by_hand():
     np.testing.assert_allclose(
         oracles.rms_norm(np.array([3.0, 4.0]), [1, 2], epsilon=12.5), [0.6, 1.6]
     )
 
 
-def test_variance_norm_does_not_centre():
+def test_variance_norm_does_not_center():
     y = oracles.variance_norm(np.array([1.0, 3.0]), epsilon=3)
     np.testing.assert_allclose(y, [0.5, 1.5])
 
 
-# Batch normalisation ----------------------------------------------------------------------------
+# Batch normalization ----------------------------------------------------------------------------
 
 
-def test_batch_norm_by_hand():
+def test_batch_norm_equals_numbers_computed_by_hand():
     y, mean, variance = oracles.batch_norm_train(
         np.array([[1.0, 0.0], [3.0, 4.0]]), [1, 10], [0, 1], epsilon=0
     )
@@ -147,12 +147,12 @@ def test_statistics_on_another_axis_are_those_of_the_moved_input():
     np.testing.assert_allclose(channels_first, np.moveaxis(channels_last, 2, 1))
 
 
-def test_unbiased_variance_by_hand():
+def test_unbiased_variance_equals_a_number_computed_by_hand():
     np.testing.assert_allclose(oracles.batch_statistics([[1.0], [3.0]], ddof=1)[1], [2])
 
 
-def test_ghost_batches_by_hand():
-    # five rows in ghosts of at most two: rows 0-1, 2-3, 4
+def test_ghost_batches_equal_numbers_computed_by_hand():
+    # Five rows in ghost batches of at most two rows: 0 and 1, 2 and 3, 4.
     x = np.array([[0.0], [2], [10], [14], [7]])
     y, mean, variance = oracles.ghost_batch_norm_train(x, 2, epsilon=1e-12)
     np.testing.assert_allclose(y[:, 0], [-1, 1, -1, 1, 0], atol=1e-9)
@@ -162,7 +162,7 @@ def test_ghost_batches_by_hand():
 # Moving statistics ------------------------------------------------------------------------------
 
 
-def test_averages_by_hand():
+def test_averages_equal_numbers_computed_by_hand():
     np.testing.assert_allclose(oracles.exponential_average(8, [4, 2], 0.5), 4)  # 8 -> 6 -> 4
     np.testing.assert_allclose(oracles.debiased_average([4.0, 1.0], 0.5), 1.5 / 0.75)
     np.testing.assert_allclose(oracles.cumulative_average([1.0, 2.0, 6.0]), 3)
@@ -172,17 +172,17 @@ def test_first_debiased_average_is_the_first_value():
     np.testing.assert_allclose(oracles.debiased_average([np.array([3.0, 5.0])], 0.99), [3, 5])
 
 
-def test_debiased_average_by_its_recursion():
+def test_debiased_average_equals_its_recursion():
     values, momentum, average = RNG.normal(size=6), 0.9, 0.0
     for n, value in enumerate(values, start=1):
         average += (1 - momentum) / (1 - momentum**n) * (value - average)
     np.testing.assert_allclose(oracles.debiased_average(values, momentum), average)
 
 
-# Batch normalisation per timestep ---------------------------------------------------------------
+# Batch normalization per timestep ---------------------------------------------------------------
 
 
-def test_each_step_is_batch_normalised_by_itself():
+def test_each_timestep_is_normalized_with_its_own_statistics():
     x = RNG.normal(size=(5, 3, 2))
     norm = oracles.TimestepBatchNorm(3, 2)
     y = oracles.timestep_batch_norm(norm, x, training=True)
@@ -192,7 +192,7 @@ def test_each_step_is_batch_normalised_by_itself():
     np.testing.assert_array_equal(norm.update_count, [1, 1, 1])
 
 
-def test_a_step_with_one_alive_sequence_does_not_update():
+def test_a_timestep_with_one_unmasked_sequence_updates_nothing():
     norm = oracles.TimestepBatchNorm(2, 1)
     x = np.array([[[1.0], [5.0]], [[3.0], [7.0]]])
     y = oracles.timestep_batch_norm(norm, x, mask=[[1, 1], [1, 0]], training=True)
@@ -200,7 +200,7 @@ def test_a_step_with_one_alive_sequence_does_not_update():
     np.testing.assert_allclose(y[0, 1], 5 / np.sqrt(1 + 1e-5))
 
 
-def test_steps_beyond_the_last_row_share_it_and_update_it_once():
+def test_timesteps_beyond_the_last_row_update_the_last_row_once():
     norm = oracles.TimestepBatchNorm(2, 1)
     x = np.array([[[0.0], [1.0], [2.0]], [[2.0], [5.0], [8.0]]])
     oracles.timestep_batch_norm(norm, x, training=True)
@@ -209,7 +209,7 @@ def test_steps_beyond_the_last_row_share_it_and_update_it_once():
     np.testing.assert_array_equal(norm.update_count, [1, 1])
 
 
-def test_inference_takes_the_nearest_row_that_training_reached():
+def test_inference_uses_the_nearest_row_that_training_updated():
     norm = oracles.TimestepBatchNorm(4, 1, epsilon=0)
     x = np.arange(8.0).reshape(2, 4, 1)
     mask = [[0, 1, 0, 0], [0, 1, 0, 0]]
@@ -221,7 +221,7 @@ def test_inference_takes_the_nearest_row_that_training_reached():
 # Recurrent steps --------------------------------------------------------------------------------
 
 
-def test_simple_rnn_step_by_hand():
+def test_simple_rnn_step_equals_numbers_computed_by_hand():
     h, (state,) = oracles.simple_rnn_step(
         np.array([[2.0]]), [np.array([[3.0]])], np.array([[0.5]]), np.array([[1.0]]), np.array([-4])
     )
@@ -229,8 +229,8 @@ def test_simple_rnn_step_by_hand():
     assert state is h
 
 
-def test_lstm_step_by_hand():
-    # zero weights: every gate is 1/2 and the candidate tanh(1)
+def test_lstm_step_equals_numbers_computed_by_hand():
+    # With zero weights every gate is 1/2, and the candidate is tanh(1).
     zeros = np.zeros((1, 4))
     h, (_, c) = oracles.lstm_step(
         zeros[:, :1], [zeros[:, :1], np.array([[2.0]])], zeros, zeros, np.array([0.0, 0, 1, 0])
@@ -251,12 +251,12 @@ def test_lstm_carries_the_state_before_its_norm():
     assert np.abs(c).min() > 0
 
 
-def test_lstm_with_normalize_carry_carries_the_norm():
+def test_lstm_with_normalize_carry_carries_the_normalized_state():
     _, (_, c) = oracles.lstm_step(*lstm_case(), state_norm=lambda c: 0 * c, normalize_carry=True)
     np.testing.assert_array_equal(c, np.zeros_like(c))
 
 
-def test_joint_lstm_without_norms_is_the_plain_lstm():
+def test_joint_lstm_without_norms_equals_the_separate_lstm():
     case = lstm_case()
     np.testing.assert_allclose(
         oracles.lstm_step(*case, norm_form="joint")[0], oracles.lstm_step(*case)[0]
@@ -271,18 +271,18 @@ def test_joint_lstm_adds_the_bias_after_the_norm():
     np.testing.assert_allclose(h, oracles.sigmoid(bias[-4:]) * np.tanh(c))
 
 
-def test_gru_norm_form_without_a_recurrent_bias_is_reset_after():
+def test_gru_with_a_norm_equals_reset_after_without_a_recurrent_bias():
     x, states, _, _, _ = lstm_case()
     kernel, recurrent, bias = rnn_weights(2, 4, 3)
     normed = oracles.gru_step(
         x, states[:1], kernel, recurrent, bias, reset_after=False, kernel_norm=lambda z: z
     )
     keras_bias = np.stack([bias, np.zeros_like(bias)])
-    plain = oracles.gru_step(x, states[:1], kernel, recurrent, keras_bias, reset_after=True)
-    np.testing.assert_allclose(normed[0], plain[0])
+    reset_after = oracles.gru_step(x, states[:1], kernel, recurrent, keras_bias, reset_after=True)
+    np.testing.assert_allclose(normed[0], reset_after[0])
 
 
-def test_gru_norms_reach_their_slots():
+def test_each_gru_norm_is_applied_in_its_slot():
     x, (h, _), _, _, _ = lstm_case()
     kernel, recurrent, bias = rnn_weights(2, 4, 3)
     new, _ = oracles.gru_step(
@@ -316,7 +316,7 @@ def test_gru_norms_reach_their_slots():
     ],
     ids=["lstm", "gru", "gru-reset-before", "simple"],
 )
-def test_steps_are_those_of_keras_cells(cell, step, gates, bias_rows):
+def test_steps_equal_those_of_keras_cells(cell, step, gates, bias_rows):
     x, states, _, _, _ = lstm_case()
     states = states if gates == 4 else states[:1]
     kernel, recurrent, bias = rnn_weights(2, 4, gates)
@@ -348,7 +348,7 @@ def test_sequences_have_the_mask_semantics_of_keras(go_backwards, zero_output_fo
     outputs, h, c = layer(x, mask=keras.ops.convert_to_tensor(mask))
     weights = layer.get_weights()
     expected, states = oracles.run_sequence(
-        lambda x, states, t, alive: oracles.lstm_step(x, states, *weights),
+        lambda x, states, t, mask: oracles.lstm_step(x, states, *weights),
         x,
         [np.zeros((4, 3)), np.zeros((4, 3))],
         mask,

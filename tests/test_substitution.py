@@ -1,4 +1,4 @@
-"""Methods of layers are substituted while a block runs, in one thread."""
+"""Substituting methods of layers inside a block, in a single thread."""
 
 import inspect
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +25,7 @@ def layer():
     return layer
 
 
-def test_the_block_calls_the_substitute_and_code_after_it_the_method(layer):
+def test_the_block_calls_the_substitute_and_later_code_calls_the_method(layer):
     before = layer(X)
     with substituted_methods({layer: {"inner_loop": zeros}}):
         assert (np.asarray(layer(X)) == 0).all()
@@ -39,7 +39,7 @@ def test_an_exception_restores_the_method(layer):
     assert vars(layer) == attributes
 
 
-def test_an_inner_block_restores_the_substitute_of_the_outer_one(layer):
+def test_an_inner_block_restores_the_substitute_of_the_outer_block(layer):
     def ones(*args, **kwargs):
         state = np.ones((2, 4), "float32")
         return state, state[:, None], [state]

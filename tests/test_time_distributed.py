@@ -1,4 +1,4 @@
-"""TimeDistributed over a dynamic time equals Keras' own layer where time is static."""
+"""`apply_to_rows` with a dynamic time equals Keras' TimeDistributed with a static time."""
 
 import keras
 import numpy as np
@@ -20,16 +20,16 @@ X = np.random.default_rng(0).normal(size=(3, 5, 4, 2)).astype("float32")
     ],
     ids=["Dense", "SimpleRNN", "Conv1D", "model"],
 )
-def test_dynamic_time_computes_what_static_time_computes(inner):
+def test_outputs_with_a_dynamic_time_equal_those_with_a_static_time(inner):
     layer = keras.layers.TimeDistributed(inner())
-    expected = layer(X)  # eager, so time is static
+    expected = layer(X)  # time is static in an eager call
     shape = tf.TensorSpec((None, None, 4, 2), "float32")
     graph = tf.function(lambda x: apply_to_rows(layer, x), input_signature=[shape], autograph=False)
     np.testing.assert_allclose(graph(X), expected, rtol=1e-5, atol=1e-6)
 
 
-class Masked(keras.layers.Layer):
-    """Zeros the rows that a mask hides."""
+class MultiplyByMask(keras.layers.Layer):
+    """Sets masked rows to zero."""
 
     def call(self, inputs, mask=None):
         return inputs * keras.ops.cast(mask[:, None, None], "float32")
@@ -37,6 +37,6 @@ class Masked(keras.layers.Layer):
 
 def test_the_inner_layer_gets_the_mask_of_its_rows():
     mask = np.random.default_rng(1).random((3, 5)) < 0.5
-    layer = keras.layers.TimeDistributed(Masked())
+    layer = keras.layers.TimeDistributed(MultiplyByMask())
     y = apply_to_rows(layer, keras.ops.convert_to_tensor(X), mask=keras.ops.convert_to_tensor(mask))
     np.testing.assert_array_equal(y, layer(X, mask=mask))

@@ -1,4 +1,4 @@
-"""The gradient by hand without XLA, for tests of anything else."""
+"""Run the custom gradient of recurrences without XLA, so that tests take less time."""
 
 import functools
 
@@ -8,11 +8,11 @@ from keras_norm.rnn.gradient import programs, recurrence
 
 
 def trace(patch):
-    """The two loops run as they are traced; their compiles would take most of the time.
+    """Replace the compiled loops by traced loops; compilation would take most of the time.
 
     Args:
-        patch: the MonkeyPatch that the test's own patches are made with: two would not be undone in
-            the order in which they were made.
+        patch: the MonkeyPatch of the test's own patches. Two MonkeyPatches would not be undone in
+            the reverse order.
     """
     patch.setattr(programs, "array", array)
     patch.setattr(recurrence, "compiled", in_steps)
@@ -20,14 +20,14 @@ def trace(patch):
 
 
 def array(dtype, time, *shape):
-    """`programs.array`. An eager one would forget what has been read once."""
+    """Make the array of `programs.array`, with elements that stay after they are read."""
     return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
 
 
 def in_steps(function, *settings):
-    """A program as it is traced; an eager caller's runs step by step.
+    """Return a traced program for a caller in a graph, and the function for an eager caller.
 
-    What is traced around these programs is not to be taken for what is traced around compiled ones.
+    The cache is not that of the compiled programs, so that compiled and traced graphs never mix.
     """
     if tf.executing_eagerly():
         return functools.partial(function, *settings)
