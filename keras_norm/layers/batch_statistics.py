@@ -92,7 +92,7 @@ class StatisticsNormalization(AffineNormalization):
             return 1.0 / ops.cast(n, dtype)
         w = ops.convert_to_tensor(1.0 - self.momentum, dtype)
         if self.debias and self.momentum > 0.0:
-            # expm1, because 1 - momentum^n loses digits if momentum is close to 1.
+            # Use expm1: 1 - momentum^n loses digits if momentum is close to 1.
             log = ops.convert_to_tensor(math.log(self.momentum), dtype)
             return w / -ops.expm1(ops.cast(n, dtype) * log)
         return w

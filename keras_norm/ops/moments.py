@@ -26,7 +26,7 @@ class Moments(NamedTuple):
 
 
 def statistics_dtype(dtype: Any) -> str:
-    """Return the dtype for the statistics of inputs of `dtype`: float32, or wider inputs' own."""
+    """Return the dtype in which statistics are computed: float32, or `dtype` if it is wider."""
     return keras.backend.result_type(dtype, "float32")
 
 
@@ -126,7 +126,7 @@ def _moments(
     if fallback:
         residual = ops.where(valid, residual, fallback[0] - shift)
     centered = shifted - residual
-    # A product, because TFLite's SQUARE has no 16-bit kernel.
+    # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
     variance = average(centered * centered)
     if fallback:
         variance = ops.where(valid, variance, fallback[1])

@@ -44,7 +44,8 @@ def scan_by_block(
     each half of the batch has its own loop, and TensorFlow runs both loops in parallel. The step
     and the loops are traced once. Arguments and results are those of `scan.scan`.
     """
-    # XLA would compile every step of a block separately, and its iterations cost little.
+    # Blocks save no time under XLA: its iterations cost little, and it compiles each step of a
+    # block separately.
     if xla_compiles() or tf.executing_eagerly():
         return scan_by_step(step, xs, carry, like)
     traced_once = functools.partial(tf.function, autograph=False)
@@ -148,7 +149,7 @@ def _loop(
     time: Any,
     extra: int = 0,
 ) -> Any:
-    """Run `time` iterations, and return the last carry and the stacked ys.
+    """Run a step in a loop of `time` iterations, and return the last carry and the stacked ys.
 
     A TensorArray without a written row does not know the size of its rows. So an `extra` row is
     written before the loop, and removed from the result. The ONNX converter needs `extra` = 0: it
