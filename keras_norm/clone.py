@@ -14,7 +14,7 @@ from keras_norm.walk import batch_norms, is_batch_norm, named_layers
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
 
 
-def measuring_clone(model: Any, *, noise: bool = False) -> Any:
+def clone_for_statistics(model: Any, *, noise: bool = False) -> Any:
     """Clone a model without dropout, noise and BatchNorm momentum.
 
     With momentum 0, a call with training=True stores the mean and variance of the batch in
@@ -30,7 +30,7 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
     Raises:
         ValueError: the model cannot be rebuilt, or a custom layer has its own dropout.
     """
-    clone = rebuilt(model)
+    clone = rebuild_model(model)
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
             # Recalibration runs the clone in a graph with dynamic time, where Keras' own call is
@@ -49,7 +49,7 @@ def measuring_clone(model: Any, *, noise: bool = False) -> Any:
     return clone
 
 
-def rebuilt(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: part) -> Any:
+def rebuild_model(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: part) -> Any:
     """Rebuild a model from its config, with the model's weights.
 
     Args:

@@ -13,11 +13,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_norm.clone import measuring_clone
+from keras_norm.clone import clone_for_statistics
 from keras_norm.keras_internals import reason
 from keras_norm.layers.inputs import is_int
-from keras_norm.measured import Measured
-from keras_norm.ops.pooled_moments import pooled
+from keras_norm.ops.merge_moments import merge_moments
+from keras_norm.statistics_accumulator import StatisticsAccumulator
 from keras_norm.walk import batch_norms, named_layers
 
 BATCH = 32
@@ -109,7 +109,7 @@ class Recalibrator:
                 "give it a keras.Input."
             )
         self._model = model
-        self._clone = measuring_clone(model, noise=True)
+        self._clone = clone_for_statistics(model, noise=True)
         pairs = list(zip(batch_norms(model), batch_norms(self._clone), strict=True))
         if not pairs:
             raise ValueError(f"Model {model.name!r} has no batch normalization to recalibrate.")
@@ -125,7 +125,7 @@ class Recalibrator:
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
         self._seeds = [(seed, ops.convert_to_numpy(seed)) for seed in seeds]
-        self._measured = [(*own, Measured(copy)) for own, (_, copy) in pairs]
+        self._accumulators = [(*own, StatisticsAccumulator(copy)) for own, (_, copy) in pairs]
         self._statistics = [v for _, (_, copy) in pairs for v in copy.non_trainable_variables]
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
@@ -144,7 +144,7 @@ class Recalibrator:
             seed.assign(start)
         for layer in self._stateful:
             layer.reset_state()
-        totals = [_LayerStatistics(*measured) for measured in self._measured]
+        totals = [_LayerStatistics(*arguments) for arguments in self._accumulators]
         used = 0
         # The inputs of a Sequential model have the batch size of its first call. Only a stateful
         # model needs this batch size later.
@@ -181,8 +181,8 @@ class Recalibrator:
             return tf.function(run, autograph=False, reduce_retracing=True)
         if keras.backend.backend() == "jax":
             self._require_unrolled()
-            measured = [v for *_, found in self._measured for v in found.variables]
-            return _compile_with_jax(run, [*self._clone.variables, *measured])
+            accumulated = [v for *_, a in self._accumulators for v in a.variables]
+            return _compile_with_jax(run, [*self._clone.variables, *accumulated])
         return run
 
     def _require_unrolled(self) -> None:
@@ -200,28 +200,30 @@ class Recalibrator:
 class _LayerStatistics:
     """Accumulates the statistics of one layer over all batches, in float64."""
 
-    def __init__(self, path: str, layer: Any, measured: Measured) -> None:
-        self.path, self.layer, self.measured = path, layer, measured
-        measured.reset()
-        shape = measured.mean.shape
+    def __init__(self, path: str, layer: Any, accumulator: StatisticsAccumulator) -> None:
+        self.path, self.layer, self.accumulator = path, layer, accumulator
+        accumulator.reset()
+        shape = accumulator.mean.shape
         self.mean, self.variance = np.zeros(shape), np.zeros(shape)
         self.count = np.zeros((*shape[:-1], 1))
         self.batches = np.zeros(shape[:-1], "int64")
 
     def add_batch(self) -> None:
         """Add the statistics of the last batch."""
-        batch = self.measured.count, self.measured.mean, self.measured.variance
+        batch = self.accumulator.count, self.accumulator.mean, self.accumulator.variance
         n, mean, variance = (np.asarray(variable, "float64") for variable in batch)
         old = self.count, self.mean, self.variance
         # `require_statistics` reports an overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            self.count, self.mean, self.variance = pooled(old, (n[..., None], mean, variance))
+            self.count, self.mean, self.variance = merge_moments(
+                old, (n[..., None], mean, variance)
+            )
         self.batches += n > 0
-        self.measured.reset()
+        self.accumulator.reset()
 
     def require_statistics(self) -> None:
         """Raise ValueError if the batches gave no statistics, or infinite or NaN statistics."""
-        if self.measured.called and not self.count.any():
+        if self.accumulator.called and not self.count.any():
             raise ValueError(
                 f"No batch gave layer {self.path!r} statistics. The layer needs unmasked "
                 "positions, and per-timestep statistics need two unmasked sequences at a timestep. "

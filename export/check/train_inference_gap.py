@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_norm.clone import measuring_clone
+from keras_norm.clone import clone_for_statistics
 from keras_norm.export import signature
 from keras_norm.export.compare.element_differences import Arrays, absolute_difference, kind_of
 from keras_norm.export.compare.metrics import tally
@@ -22,7 +22,7 @@ from keras_norm.export.results.gap_result import (
 )
 from keras_norm.export.results.measurements import BatchStatistics, ModeDifference, PartialGap
 from keras_norm.export.results.output_comparison import largest_known
-from keras_norm.measured import Measured
+from keras_norm.statistics_accumulator import StatisticsAccumulator
 from keras_norm.walk import batch_norms, named_layers
 
 FROZEN = "frozen: training uses the moving statistics too"
@@ -41,8 +41,8 @@ class GapMeter:
         self.outputs = signature.output_names(model)
         self.error: str | None = None
         try:
-            self.clone = measuring_clone(model)
-            self.measured = [Measured(copy) for _, copy in batch_norms(self.clone)]
+            self.clone = clone_for_statistics(model)
+            self.measured = [StatisticsAccumulator(copy) for _, copy in batch_norms(self.clone)]
             self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
         # Whatever a layer's own code raises in a copy, the files can be compared.
         except Exception as error:
@@ -171,7 +171,7 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
     )
 
 
-def _statistics(place: int, found: Measured) -> BatchStatistics:
+def _statistics(place: int, found: StatisticsAccumulator) -> BatchStatistics:
     """What one batch shows of a norm of the clone."""
     mean, variance = (np.atleast_2d(as_array(s)) for s in (found.mean, found.variance))
     return BatchStatistics(place, as_array(found.count).reshape(-1, 1), mean, variance)

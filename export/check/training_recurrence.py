@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_norm.clone import measuring_clone
+from keras_norm.clone import clone_for_statistics
 from keras_norm.export import signature
 from keras_norm.export.check.plan import Plan
 from keras_norm.export.check.train_inference_gap import as_array, call_clone
@@ -43,7 +43,7 @@ def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | Non
     case = min(plan.cases, key=_preference)
     found: dict[str, list[Forms]] = {}
     try:
-        clone = measuring_clone(model)
+        clone = clone_for_statistics(model)
         loops = {}
         for path, layer in named_layers(clone):
             if isinstance(layer, NormRNN) and not batch_norms(layer):

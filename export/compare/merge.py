@@ -14,7 +14,7 @@ from keras_norm.export.compare import difference_profile
 from keras_norm.export.results.measurements import BatchStatistics, Partial
 from keras_norm.export.results.output_comparison import Element, Measurement, largest_known
 from keras_norm.export.results.version_changes import LISTED, Change, Flip
-from keras_norm.ops.pooled_moments import pooled
+from keras_norm.ops.merge_moments import merge_moments
 
 
 def merge(parts: Iterable[Partial]) -> Partial:
@@ -45,7 +45,7 @@ def merged(one: Any, other: Any) -> Any:
     """
     if isinstance(one, BatchStatistics):
         return BatchStatistics(
-            one.place, *pooled(*((s.positions, s.mean, s.variance) for s in (one, other)))
+            one.place, *merge_moments(*((s.positions, s.mean, s.variance) for s in (one, other)))
         )
     found = _places(one, other) if isinstance(one, Measurement) else {}
     names = {field.name for field in dataclasses.fields(one)} & set(RULES) - set(found)

@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from keras_norm.clone import rebuilt
+from keras_norm.clone import rebuild_model
 from keras_norm.export import signature
 from keras_norm.export.compare.element_differences import absolute_difference, both_nan, kind_of
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -38,7 +38,7 @@ def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
     rng = np.random.default_rng(0)
     # Whatever a layer raises in a copy, and in a precision that it was not written for.
     try:
-        same, exact = rebuilt(model), rebuilt(model, _in_float64)
+        same, exact = rebuild_model(model), rebuild_model(model, _in_float64)
         unchanged = _apart(expected, _answers(same, model, inputs))
         wanted = _answers(exact, model, inputs)
         found = [_apart(expected, wanted)]

@@ -8,7 +8,7 @@ import pytest
 
 import keras_norm
 from keras_norm import BatchNormalization, LayerNormalization, TimestepBatchNormalization
-from keras_norm.clone import rebuilt
+from keras_norm.clone import rebuild_model
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, KINDS, UNITS
@@ -270,7 +270,7 @@ def test_a_model_that_is_loaded_or_copied_warns_no_more(make, tmp_path):
 
     def copies():
         keras.models.load_model(tmp_path / "model.keras")
-        rebuilt(model)
+        rebuild_model(model)
 
     assert warnings_of(copies)[0] == []
 

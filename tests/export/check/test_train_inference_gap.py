@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 import keras_norm
-from keras_norm.clone import measuring_clone
+from keras_norm.clone import clone_for_statistics
 from keras_norm.export.check.train_inference_gap import GapMeter, judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
@@ -274,7 +274,7 @@ class OwnDropout(keras.layers.Layer):
 
 def test_dropout_that_cannot_be_switched_off_is_named():
     with pytest.raises(ValueError, match=r"cannot be switched off.*call a keras.layers.Dropout"):
-        measuring_clone(model_of(OwnDropout(0.5)))
+        clone_for_statistics(model_of(OwnDropout(0.5)))
 
 
 def test_a_gap_that_is_nan_exceeds_every_limit():

@@ -10,19 +10,19 @@ import numpy as np
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.ops.moments import statistics_dtype
-from keras_norm.ops.pooled_moments import pooled
 
 
-class Measured:
+class StatisticsAccumulator:
     """Accumulates the batch statistics of a norm over its training calls.
 
     A run of a model calls a norm several times if the norm is shared, or is part of a cell in
     keras.layers.RNN. (keras.layers.RNN computes the first timestep twice, so it counts twice.)
 
     Args:
-        norm: a batch normalization of a `measuring_clone`. Its training calls store the batch's
-            statistics in the moving statistics.
+        norm: a batch normalization in a model from `clone_for_statistics`. Its training calls store
+            the batch's statistics in the moving statistics.
 
     Attributes:
         called: whether the norm was called, or traced, in training mode.
@@ -77,7 +77,7 @@ class Measured:
         n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
         m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # statistics of zero positions are NaN
         old = ops.expand_dims(self.count, -1), self.mean, self.variance
-        count, mean, variance = pooled(old, (n, m, v))
+        count, mean, variance = merge_moments(old, (n, m, v))
         self.count.assign(count[..., 0])
         self.mean.assign(mean)
         self.variance.assign(variance)

@@ -5,7 +5,7 @@ from typing import Any
 TINY = 1e-30  # avoids division by zero where both sets are empty
 
 
-def pooled(there: tuple[Any, Any, Any], new: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def merge_moments(there: tuple[Any, Any, Any], new: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """Combine the count, mean and variance of two sets of values.
 
     ::
