@@ -8,8 +8,8 @@ from typing import Any
 import keras
 
 from keras_norm.keras_internals import reason
+from keras_norm.named_layers import batch_norms, is_batch_norm, named_layers
 from keras_norm.time_distributed import apply_to_rows
-from keras_norm.walk import batch_norms, is_batch_norm, named_layers
 
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
 

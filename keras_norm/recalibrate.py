@@ -16,9 +16,9 @@ from keras import ops
 from keras_norm.clone import clone_for_statistics
 from keras_norm.keras_internals import reason
 from keras_norm.layers.inputs import is_int
+from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.statistics_accumulator import StatisticsAccumulator
-from keras_norm.walk import batch_norms, named_layers
 
 BATCH = 32
 

@@ -18,7 +18,7 @@ BELOW_PACKAGES = {"errors", "optional_packages", "package_versions", "results", 
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *PACKAGES, "commands", "cli"]
 ORDER += ["examples and benchmarks", "experiments"]
 
-BESIDE_RECALIBRATE = {"recalibrate", "statistics_accumulator", "compat", "clone", "walk"}
+BESIDE_RECALIBRATE = {"recalibrate", "statistics_accumulator", "compat", "clone", "named_layers"}
 BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
 
 # Packages without Keras and TensorFlow, transitively.

@@ -15,8 +15,8 @@ import numpy as np
 from experiments.harness import levels, samples
 from experiments.harness.ledger import settings
 from experiments.harness.study import Figures, Parts, Run, Scores, Size, Training
+from keras_norm.named_layers import batch_norms
 from keras_norm.recalibrate import Recalibrator
-from keras_norm.walk import batch_norms
 
 EVALUATED = 128  # samples of a batch that is only evaluated
 CALIBRATED = 50  # training batches that statistics are computed from

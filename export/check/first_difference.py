@@ -27,7 +27,7 @@ from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import nodes_in_order
-from keras_norm.walk import named_layers
+from keras_norm.named_layers import named_layers
 
 QUANTIZE = {"int8": "dynamic", "float16": "float16"}
 

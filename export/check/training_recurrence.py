@@ -19,7 +19,6 @@ from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.substitution import substituted_methods
-from keras_norm.walk import batch_norms, named_layers
 
 NAME = "training form"
 

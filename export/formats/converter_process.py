@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_norm.export.runtimes.worker_process import WorkerProcess
-from keras_norm.walk import named_layers
+from keras_norm.named_layers import named_layers
 
 TIMEOUT = 1800.0
 

@@ -11,8 +11,8 @@ import tensorflow as tf
 from keras_norm.export.compare.element_differences import Arrays
 from keras_norm.export.signature import call, input_specs, named_function
 from keras_norm.keras_internals import nodes_in_order
+from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Method, substituted_methods
-from keras_norm.walk import named_layers
 
 # The layers that run timesteps, and those that call another layer by a way of their own.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)

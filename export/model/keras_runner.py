@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.runtimes.runner import Arrays, Runner
-from keras_norm.walk import named_layers
+from keras_norm.named_layers import named_layers
 
 
 class KerasRunner(Runner):

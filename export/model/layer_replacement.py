@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
 from keras_norm.rnn.lstm import NormLSTM
@@ -23,7 +24,6 @@ from keras_norm.rnn.sequence import NormRNN
 from keras_norm.rnn.simple_rnn import NormSimpleRNN
 from keras_norm.substitution import Method, substituted_methods
 from keras_norm.time_distributed import apply_to_rows
-from keras_norm.walk import named_layers
 
 # Keras' cell -> the layer of ours that computes the same, without a norm.
 REPLACEMENTS = {

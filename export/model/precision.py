@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.keras_internals import nodes_of
-from keras_norm.walk import named_layers
+from keras_norm.named_layers import named_layers
 
 
 def model_precision(model: Any, outputs: Mapping[str, np.ndarray]) -> str:

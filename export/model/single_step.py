@@ -31,7 +31,6 @@ from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.sequence import NormRNN
 from keras_norm.substitution import Method, substituted_methods
-from keras_norm.walk import named_layers
 
 # What the states of Keras' cells, and of ours, are called.
 STATE_NAMES = {

@@ -17,7 +17,7 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.masks import mask_fills
 from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import TensorSpec, input_specs
-from keras_norm.walk import named_layers
+from keras_norm.named_layers import named_layers
 
 # Cases, each with what the Keras model gives for it.
 Cases = list[tuple[Case, Arrays]]

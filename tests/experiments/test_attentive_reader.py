@@ -12,7 +12,7 @@ from experiments.harness import data
 from experiments.harness.ledger import Ledger
 from experiments.harness.running import run_study
 from experiments.harness.study import Arm, arms
-from keras_norm.walk import batch_norms
+from keras_norm.named_layers import batch_norms
 
 RNG = np.random.default_rng(0)
 PARTS = {"training": (None, np.array([2]))}

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_norm import TimestepBatchNormalization
-from keras_norm.walk import named_layers
+from keras_norm.named_layers import named_layers
 
 # Those that a random model can hold: they take no mask, or do not hand it on. (In attention a
 # masked timestep looks at all others, masked ones too.)

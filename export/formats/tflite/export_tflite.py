@@ -39,8 +39,8 @@ from keras_norm.export.runtimes import worker_protocol as protocol
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import exported_loops
-from keras_norm.walk import named_layers
 from keras_norm_verify import BESIDE
 
 LOOP_OPS = "TensorList"
