@@ -50,9 +50,9 @@ def recalibrate(model: keras.Model, data: Any, steps: int | None = None) -> int:
     statistics, and so do rows of per-timestep statistics without data. Weights and seeds do not
     change.
 
-    GaussianNoise layers add their noise. Without noise, equal inputs, such as the first state of
-    sequences that begin alike, would have a variance of 0, and inference would amplify rounding
-    errors by 1 / sqrt(epsilon).
+    GaussianNoise layers add their noise. Some inputs are equal without noise, for example the first
+    state of sequences that begin with equal values. Their variance would be 0, and inference would
+    amplify rounding errors by 1 / sqrt(epsilon).
 
     After an error the model is unchanged. After Ctrl-C either all statistics are old or all are
     new.
@@ -136,8 +136,8 @@ class Recalibrator:
         """Recalibrate the model with its present weights, and return the number of batches used."""
         _require_steps(steps, data)
         self._clone.set_weights(self._model.get_weights())
-        # With momentum 0 the new value is new + 0 * old, which is NaN if the old value, of a batch
-        # that overflowed for example, is not finite.
+        # The clone has momentum 0, so an update computes new + 0 * old. The sum is NaN if the old
+        # value is not finite, for example after an overflow in an earlier batch.
         for statistic in self._statistics:
             statistic.assign(np.nan_to_num(statistic, nan=1.0, posinf=1.0, neginf=1.0))
         for seed, start in self._seeds:

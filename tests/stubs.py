@@ -57,7 +57,7 @@ def _class(cls: type) -> str:
 
 
 def _typed(p: inspect.Parameter) -> inspect.Parameter:
-    """Annotate a parameter: its own annotation, else the type of a bool or float default or Any."""
+    """Give a parameter without an annotation the type of its bool or float default, else Any."""
     if p.annotation is not p.empty:
         return p
     return p.replace(annotation=type(p.default) if type(p.default) in (bool, float) else Any)

@@ -3,26 +3,27 @@
 import ast
 import graphlib
 import pathlib
-import re
 import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 
-# The packages of export, the lowest first.
-PACKAGES = ["compare", "runtimes", "model", "formats", "report", "check"]
-BELOW_PACKAGES = {"errors", "optional_packages", "package_versions", "results", "signature"}
+# Packages of export; each imports only the packages before it. Other modules of export come before
+# all packages (BASE) or after them.
+EXPORT_PACKAGES = ["formats", "runners", "comparing", "exporting", "report", "checking"]
+BASE = {"errors", "extras", "signature", "results", "versions"}
 
 # Parts of the project. Each part may import the parts before it.
-ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *PACKAGES, "commands", "cli"]
-ORDER += ["examples and benchmarks", "experiments"]
+ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *EXPORT_PACKAGES]
+ORDER += ["commands", "cli", "examples and benchmarks", "experiments"]
 
 BESIDE_RECALIBRATE = {"recalibrate", "statistics_accumulator", "compat", "clone", "named_layers"}
 BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
 
-# Packages without Keras and TensorFlow, transitively.
-NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
+# Modules of export.comparing that compare arrays, without a model or a runner.
+ARRAY_MODULES = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
+ARRAY_MODULES += ["properties"]
 
 # Modules below export that import TensorFlow.
 TENSORFLOW = {
@@ -77,9 +78,10 @@ def rank(module):
         return ORDER.index("recalibrate and compat")
     if rest[0] != "export":
         return ORDER.index(rest[0]) if rest[0] in ORDER else None
-    if rest[1] in PACKAGES:
+    if rest[1] in EXPORT_PACKAGES:
         return ORDER.index(rest[1])
-    return ORDER.index("export" if rest[1] in BELOW_PACKAGES else "commands")
+    # The scripts of `workers` run in other processes, and import nothing from this package.
+    return ORDER.index("export" if rest[1] in {*BASE, "workers"} else "commands")
 
 
 def imported(module):
@@ -149,29 +151,10 @@ def test_only_the_listed_modules_import_tensorflow(module):
     assert uses == (module in TENSORFLOW)
 
 
-def reached(module):
-    """All that a module imports, directly or through our other modules, as full names."""
-    found, pending = set(), [module]
-    while pending:
-        new = imported(pending.pop()) - found
-        found |= new
-        # Python runs the packages' own files too; they are not what a module depends on.
-        pending += [n for n in new & set(MODULES) if MODULES[n].name != "__init__.py"]
-    return found
-
-
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if within(m, *NUMPY_ALONE) and MODULES[m].name != "__init__.py"]
-)
-def test_comparing_needs_numpy_alone(module):
-    assert not [n for n in reached(module) if within(n, "keras", "tensorflow")]
-
-
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if re.search(r"\.formats\.\w+\.(run|convert)_", m)]
-)
-def test_a_worker_script_imports_nothing_of_the_package(module):
-    assert not [n for n in imported(module) if within(n, "keras", "keras_norm")]
+@pytest.mark.parametrize("name", ARRAY_MODULES)
+def test_modules_that_compare_arrays_import_neither_a_model_nor_a_runner(name):
+    found = imported(f"keras_norm.export.comparing.{name}")
+    assert not [n for n in found if within(n, "keras", "tensorflow", "keras_norm.export.runners")]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])

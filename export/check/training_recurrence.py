@@ -15,6 +15,7 @@ from keras_norm.export.compare.tolerance import Tolerance, default_share
 from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact_result import Property
 from keras_norm.export.results.output_comparison import difference
+from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.sequence import NormRNN

@@ -26,6 +26,7 @@ from keras_norm.export.model.layer_replacement import (
 from keras_norm.export.runtimes import worker_protocol as protocol
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
+from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import loops_are_portable
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell

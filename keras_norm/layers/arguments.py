@@ -38,7 +38,7 @@ class DeclaredArguments(keras.layers.Layer):
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Refuse wrong arguments, with a message that names the class that was called."""
         if has_package_init(cls):  # the __init__ of a user's class may read more from its **kwargs
-            by_name(cls, args, kwargs)
+            bind_arguments(cls, args, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def has_package_init(cls: type) -> bool:
     return cls.__init__.__module__.startswith("keras_norm.")  # type: ignore[misc]
 
 
-def by_name(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bind_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Map the arguments of a constructor call to their names.
 
     Raises:

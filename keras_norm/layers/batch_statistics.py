@@ -207,7 +207,7 @@ class StatisticsNormalization(AffineNormalization):
         mask: Any = None,
         all_reduce: Callable[[Any], Any] = identity,
         renorm: bool = False,
-        fewest: int = 1,
+        min_count: int = 1,
         fused: bool = False,
     ) -> tuple[Any, tuple[Any, Any, Any]]:
         """Normalize with the statistics of the batch, as in training.
@@ -216,11 +216,11 @@ class StatisticsNormalization(AffineNormalization):
             x: floating tensor with features at `axis`.
             axis: the feature axis.
             reduced: axes that the statistics are computed over.
-            moving: mean and variance to use with fewer than `fewest` unmasked positions.
+            moving: mean and variance to use with fewer than `min_count` unmasked positions.
             mask: bool tensor that broadcasts to `x`, or None.
             all_reduce: function that sums a tensor over replicas.
             renorm: whether to apply batch renormalization.
-            fewest: smallest number of unmasked positions that gives statistics.
+            min_count: smallest number of unmasked positions that gives statistics.
             fused: whether a fused kernel may be used. Loops pass False, because the kernel takes
                 long to start at every timestep.
 
@@ -234,26 +234,26 @@ class StatisticsNormalization(AffineNormalization):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
             feature_axes = len(x.shape) - len(reduced)
-            enough = fewest < 2 or (x.shape[0] is not None and x.shape[0] >= fewest)
-            options = self.gamma, self.beta, self.epsilon, feature_axes, fewest
+            enough = min_count < 2 or (x.shape[0] is not None and x.shape[0] >= min_count)
+            options = self.gamma, self.beta, self.epsilon, feature_axes, min_count
             y, mean, variance, count = normalize_batch(x, *options, None if enough else moving)
         else:
-            m = moments(x, reduced, mask, all_reduce, fewest, moving)
+            m = moments(x, reduced, mask, all_reduce, min_count, moving)
             mean, variance, count = m.mean, m.variance, m.count
             affine = self.affine_weights(len(x.shape), [axis])
             if renorm:
                 affine = renormalize(self, affine, mean, variance)
             y = normalize(m.centered, variance, self.epsilon, **affine)
-        return y, self.batch_statistics(mean, variance, count, fewest)
+        return y, self.batch_statistics(mean, variance, count, min_count)
 
     def batch_statistics(
-        self, mean: Any, variance: Any, count: Any, fewest: int
+        self, mean: Any, variance: Any, count: Any, min_count: int
     ) -> tuple[Any, Any, Any]:
         """Return the (mean, variance, count) that update the moving statistics, without gradients.
 
-        The variance is unbiased if the layer's `unbiased_variance` is True. A count below `fewest`
-        becomes 0, so that the moving statistics stay unchanged.
+        The variance is unbiased if the layer's `unbiased_variance` is True. A count below
+        `min_count` becomes 0, so that the moving statistics stay unchanged.
         """
         unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
-        count = ops.where(count >= fewest, count, 0.0)
+        count = ops.where(count >= min_count, count, 0.0)
         return ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count

@@ -10,7 +10,7 @@ from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, wi
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 
-FEWEST = 2  # unmasked sequences: the variance of a single sequence is 0
+MIN_SEQUENCES = 2  # unmasked sequences: the variance of a single sequence is 0
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -115,13 +115,13 @@ class TimestepBatchNormalization(StatisticsNormalization):
             steps = ops.arange(ops.shape(inputs)[1])
         else:
             steps = ops.reshape(ops.cast(step, "int32"), (-1,))
-            if steps.shape[0] == 0:  # an empty batch, and no backend computes an empty maximum
+            if steps.shape[0] == 0:  # empty batch: the maximum of zero steps is an error below
                 steps = ops.zeros((1,), "int32")
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
         y, (mean, variance, count) = self.normalize_batch(
-            inputs, rank - 1, [0], moving, mask, fewest=FEWEST, fused=step is None
+            inputs, rank - 1, [0], moving, mask, min_count=MIN_SEQUENCES, fused=step is None
         )
         if step is None:
             self.update_steps(mean[0], variance[0], count[0])

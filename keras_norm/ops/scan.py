@@ -50,7 +50,7 @@ def scan(
     *,
     unroll: bool = False,
     training: bool = False,
-    rows_alone: bool = False,
+    independent_rows: bool = False,
 ) -> tuple[list[Any], list[Any]]:
     """Run a recurrence over the first axis.
 
@@ -61,8 +61,8 @@ def scan(
         like: tensors with the shape and dtype of the ys at t.
         unroll: trace every step; time must be static.
         training: whether the result will be differentiated.
-        rows_alone: whether the rows of a batch are independent of each other. The batch is the
-            first axis of the carry and the second axis of xs of rank 3.
+        independent_rows: whether each row of a batch is computed from this row alone. The batch is
+            the first axis of the carry and the second axis of xs of rank 3.
 
     Returns:
         The last carry, and the ys stacked over time.
@@ -79,7 +79,7 @@ def scan(
         return tensorflow_scan.scan_for_tflite(*arguments)
     if training or _exported.get() == "onnx":
         return tensorflow_scan.scan_by_step(*arguments)
-    return tensorflow_scan.scan_by_block(*arguments, rows_alone=rows_alone)
+    return tensorflow_scan.scan_by_block(*arguments, independent_rows=independent_rows)
 
 
 def _scan_unrolled(step: Step, xs: list[Any], carry: list[Any], like: list[Any]) -> Any:

@@ -87,8 +87,8 @@ def _fused_batch_norm(
     """Run the fused kernel.
 
     Returns:
-        y, and the flat mean and unbiased variance: those of the batch if `mean` is None, else the
-        given ones.
+        y, mean and variance, flat. If `mean` is None, they are the mean and the unbiased variance
+        of the batch, else the arguments.
     """
     shape, last = tf.shape(x), x.shape[-feature_axes:]
     # Static sizes are given as constants: with a dynamic number of channels, the ONNX converter

@@ -36,13 +36,13 @@ def scan_by_block(
     xs: list[Any],
     carry: list[Any],
     like: list[Any],
-    rows_alone: bool = False,
+    independent_rows: bool = False,
 ) -> tuple[Any, Any]:
     """Scan with `STEPS` timesteps in each iteration; a second loop runs the remaining timesteps.
 
-    If the rows of a batch are independent (`rows_alone`) and there are at least `SPLIT` of them,
-    each half of the batch has its own loop, and TensorFlow runs both loops in parallel. The step
-    and the loops are traced once. Arguments and results are those of `scan.scan`.
+    With `independent_rows` and a batch of at least `SPLIT` rows, each half of the batch has its own
+    loop, and TensorFlow runs both loops in parallel. The step and the loops are traced once.
+    Arguments and results are those of `scan.scan`.
     """
     # Blocks save no time under XLA: its iterations cost little, and it compiles each step of a
     # block separately.
@@ -51,7 +51,7 @@ def scan_by_block(
     traced_once = functools.partial(tf.function, autograph=False)
     run_blocks = traced_once(functools.partial(_run_blocks, traced_once(step)))
     time, batch = ops.shape(xs[0])[0], carry[0].shape[0]
-    if not rows_alone or (batch is not None and batch < SPLIT):
+    if not independent_rows or (batch is not None and batch < SPLIT):
         carry, ys = run_blocks(xs, carry, like, time)
         return carry, _with_static_time(ys, xs)
     n = tf.shape(carry[0])[0]

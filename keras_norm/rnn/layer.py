@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import keras
 
-from keras_norm.layers.arguments import ClassSignature, by_name, signature
+from keras_norm.layers.arguments import ClassSignature, bind_arguments, signature
 from keras_norm.rnn.cell import with_norm
 from keras_norm.rnn.sequence import NormRNN
 
@@ -38,7 +38,7 @@ class CellLayer(NormRNN):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given = by_name(type(self), args, kwargs)
+        given = bind_arguments(type(self), args, kwargs)
         names = given.keys() & {*OWN_ARGUMENTS, "input_dim", "input_shape"}
         own = {name: given.pop(name) for name in names}
         shared = {name: own[name] for name in ("dtype", "trainable") if name in own}

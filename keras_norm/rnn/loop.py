@@ -101,7 +101,7 @@ class LearningNorm(NamedTuple):
         """Normalize (..., batch, width), and give what the batch tells the moving statistics."""
         rank = len(x.shape)
         # One sequence alone has no variance, whatever the layer's own rule.
-        y, batch = self.layer.normalize_batch(x, rank - 1, [rank - 2], moving, alive, fewest=2)
+        y, batch = self.layer.normalize_batch(x, rank - 1, [rank - 2], moving, alive, min_count=2)
         return y, tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 
 
@@ -202,7 +202,7 @@ def run(
         [*states[:return_sequences], *like],
         unroll=unroll,
         training=training,
-        rows_alone=not any(isinstance(norm, OtherNorm) for norm in layers.values()),
+        independent_rows=not any(isinstance(norm, OtherNorm) for norm in layers.values()),
     )
     path = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
     for i, slot in enumerate(learning):

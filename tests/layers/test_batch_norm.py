@@ -90,7 +90,7 @@ def test_without_gamma_and_beta_only_the_moving_statistics_are_weights():
     assert [weight.name for weight in layer.weights] == ["moving_mean", "moving_variance"]
 
 
-def test_weights_stay_float32_under_mixed_precision():
+def test_weights_are_float32_under_mixed_precision():
     layer = BatchNormalization(dtype="mixed_float16")
     layer(draw((4, 3), "float16"), training=True)
     assert {weight.dtype for weight in layer.weights} == {"float32"}
@@ -121,7 +121,7 @@ def test_initializers_regularizers_and_constraints_reach_the_weights():
 @every_implementation
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES_AND_AXES, ids=str)
-def test_training_output_and_statistics_are_the_papers(shape, axis, dtype):
+def test_training_output_and_statistics_equal_those_of_the_paper(shape, axis, dtype):
     x = draw(shape)
     layer, gamma, beta = layer_and_weights(x, dtype, axis=axis, momentum=0.0)
     y = layer(x.astype(dtype), training=True)
@@ -137,7 +137,7 @@ def test_training_output_and_statistics_are_the_papers(shape, axis, dtype):
 @every_implementation
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES_AND_AXES, ids=str)
-def test_inference_output_is_the_papers(shape, axis, dtype):
+def test_inference_output_equals_that_of_the_paper(shape, axis, dtype):
     x = draw(shape)
     layer, gamma, beta = layer_and_weights(x, dtype, axis=axis)
     mean, variance = RNG.normal(size=shape[axis]), RNG.uniform(0.5, 2, size=shape[axis])

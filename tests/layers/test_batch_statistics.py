@@ -153,7 +153,7 @@ def test_unbiased_variance_of_ghost_batches_counts_the_values_of_each_ghost_batc
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"momentum": None}, {"debias": True}], ids=str)
-def test_averages_stay_float32_under_mixed_precision(kwargs):
+def test_averages_are_float32_under_mixed_precision(kwargs):
     layer = BatchNormalization(
         dtype="mixed_float16", momentum=kwargs.pop("momentum", 0.9), **kwargs
     )

@@ -35,7 +35,7 @@ def test_contract():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-def test_output_is_the_papers(axis, dtype):
+def test_output_equals_that_of_the_paper(axis, dtype):
     layer, gamma, beta = layer_and_weights(X, dtype, axis=axis)
     expected = oracles.layer_norm(X, gamma, beta, axis, 1e-3)
     np.testing.assert_allclose(layer(X.astype(dtype)), expected, rtol=0, atol=TOLERANCE[dtype])
@@ -129,7 +129,7 @@ def test_without_gamma_and_beta_there_are_no_weights():
     assert layer.weights == []
 
 
-def test_weights_stay_float32_under_mixed_precision():
+def test_weights_are_float32_under_mixed_precision():
     layer = LayerNormalization(dtype="mixed_float16")
     layer.build((None, 5))
     assert {weight.dtype for weight in layer.weights} == {"float32"}

@@ -33,7 +33,7 @@ def test_contract():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-def test_output_is_the_papers(axis, dtype):
+def test_output_equals_that_of_the_paper(axis, dtype):
     layer, scale = layer_and_scale(X, dtype, axis=axis, epsilon=0.1)
     expected = oracles.rms_norm(X, scale, axis, 0.1)
     np.testing.assert_allclose(layer(X.astype(dtype)), expected, rtol=0, atol=TOLERANCE[dtype])
@@ -92,7 +92,7 @@ def test_zero_row_gives_zeros_and_a_gradient_of_1_by_sqrt_epsilon():
     np.testing.assert_allclose(gradient, np.full((1, 5), 2.0))
 
 
-def test_weights_stay_float32_under_mixed_precision():
+def test_weights_are_float32_under_mixed_precision():
     layer = RMSNormalization(dtype="mixed_float16")
     layer.build((None, 5))
     assert layer.scale.dtype == "float32"

@@ -45,7 +45,7 @@ def test_contract_with_gamma_and_beta():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("axis", AXES, ids=str)
-def test_output_is_the_papers(axis, dtype):
+def test_output_equals_that_of_the_paper(axis, dtype):
     layer, gamma, beta = layer_and_weights(X, dtype, axis=axis)
     expected = oracles.variance_norm(X, gamma, beta, axis)
     np.testing.assert_allclose(layer(X.astype(dtype)), expected, rtol=0, atol=TOLERANCE[dtype])

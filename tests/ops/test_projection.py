@@ -26,7 +26,7 @@ def test_all_gates_and_timesteps_share_a_single_mask(x):
 
 
 @every_rank
-def test_with_several_masks_each_gate_has_its_own(x):
+def test_each_gate_has_its_own_mask_if_there_are_several(x):
     gates = np.split(KERNEL, 4, axis=1)
     expected = [(x * m) @ k for m, k in zip(MASKS, gates, strict=True)]
     actual = project(tf.constant(x), tf.constant(KERNEL), [tf.constant(m) for m in MASKS])

@@ -126,7 +126,7 @@ def test_one_graph_runs_at_every_time_and_batch(name):
         np.testing.assert_array_equal(total, totals[-1])
 
 
-def test_a_static_time_stays_static():
+def test_a_static_time_is_static_in_the_outputs():
     for training in (False, True):
         graph = tf.function(partial(run, partial(scan, training=training)), autograph=False)
         traced = graph.get_concrete_function(tf.TensorSpec((STEPS + 1, None, 3)))

@@ -43,7 +43,7 @@ def assert_all_close(actual, expected, **tolerance):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_output_and_statistics_are_the_papers(shape):
+def test_output_and_statistics_equal_those_of_the_paper(shape):
     x, gamma, beta = draw(shape), draw(5), draw(5)
     y, mean, variance, count = normalize_batch(x, gamma, beta, EPSILON)
     expected, *statistics = oracles.batch_norm_train(
@@ -183,7 +183,7 @@ def test_narrow_inputs_are_normalized_in_float32():
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_output_with_given_statistics_is_the_papers(shape):
+def test_output_with_given_statistics_equals_that_of_the_paper(shape):
     x, mean, variance, gamma, beta = draw(shape), *draw((4, 5))
     variance = variance**2
     y = normalize_with_statistics(x, mean, variance, gamma, beta, EPSILON)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from keras_norm.keras_internals import operations_are_watched, xla_compiles
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.layers.timestep_batch_norm import FEWEST, TimestepBatchNormalization
+from keras_norm.layers.timestep_batch_norm import MIN_SEQUENCES, TimestepBatchNormalization
 from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.cell import NormCell
@@ -104,7 +104,7 @@ def run(
         count = tf.reduce_sum(tf.cast(alive, spec.dtype), axis=0)[:, None]
     for slot, place in places.items():
         if place in of_place:
-            learned[slot] = layers[slot].batch_statistics(*of_place[place], count, FEWEST)
+            learned[slot] = layers[slot].batch_statistics(*of_place[place], count, MIN_SEQUENCES)
     return tf.ensure_shape(path[0], sizes) if path else None, states, learned
 
 
