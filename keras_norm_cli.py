@@ -1,7 +1,7 @@
 """The command `keras-norm`: its arguments and its exit status.
 
-It stands beside the package because importing any part of keras_norm loads TensorFlow, which takes
-seconds and writes to the terminal: `--help` and a mistyped command need neither.
+The module is not part of the package, because an import of keras_norm loads TensorFlow. That takes
+seconds and writes to the terminal, and `--help` does not need it.
 """
 
 import argparse
@@ -23,10 +23,10 @@ from typing import Any, NoReturn
 
 OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
-INSISTENCE = 0.1  # seconds until an interrupt that was swallowed is raised again
-PATIENCE = 5.0  # seconds that an exception may be handled before it is raised there too
+RAISE_AGAIN = 0.1  # seconds until a swallowed interrupt is raised again
+CLEANUP = 5.0  # seconds for an exception handler before an interrupt is raised inside it too
 
-# How a message names an argument in Python -> the option of the command line.
+# Patterns of Python arguments in messages, and the options of the command line to print for them.
 OPTIONS = {
     r"""\b(quantize|signature)=["'](\w+)["']""": r"--\1 \2",
     r"\bsamples=(\{[^}]*\}|\w+)": "--samples FILE.npz",
@@ -40,33 +40,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: arguments; None takes those of the process.
+        argv: arguments; None for `sys.argv[1:]`.
 
     Returns:
         Exit status: 0 done, 1 a check failed, 2 wrong use (one line on stderr, nothing written),
         130 interrupted.
     """
     if "" in (sys.argv[1:] if argv is None else argv):
-        return _say("an argument is empty: is a variable of the shell not set?", WRONG_USE)
+        return _fail("an argument is empty. Check that the shell variables are set", WRONG_USE)
     try:
         args = _parser().parse_args(argv)
     except _ArgumentsError as error:
-        return _say(str(error), WRONG_USE)
+        return _fail(str(error), WRONG_USE)
     try:
         with quiet_native_logs():
             status, message = _run(args)
     except KeyboardInterrupt:
         status, message = INTERRUPTED, "interrupted"
-    return _say(message, status) if message else status
+    return _fail(message, status) if message else status
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
-    """The exit status of a command, and what there is to say of a refusal."""
+    """Run a command; return its exit status and an error message, or ""."""
     with interruptible():
         import keras_norm_verify
 
         keras_norm_verify.escape_unknown_letters()
-        if args.command == "verify":  # needs neither Keras nor this package
+        if args.command == "verify":  # runs without an import of Keras or keras_norm
             try:
                 return keras_norm_verify.report(args.file, args.proof), ""
             except keras_norm_verify.ProofError as error:
@@ -97,7 +97,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         return WRONG_USE, (
             "There is not enough memory. Give less data, or smaller --batch-sizes and --lengths."
         )
-    # Whatever a layer of the user's raises: status 1 would say that a check failed.
+    # A custom layer may raise any exception. The status is not 1, which means a failed check.
     except Exception as error:
         return WRONG_USE, _with_place(error)
 
@@ -105,7 +105,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
 def _require_inputs(args: argparse.Namespace) -> None:
     """Raise OSError or ValueError for a path that a command cannot read.
 
-    It is asked before the package is imported, which takes seconds.
+    The check runs before the import of the package, which takes seconds.
     """
     from keras_norm_verify import require_arrays, require_file, resolved
 
@@ -113,14 +113,14 @@ def _require_inputs(args: argparse.Namespace) -> None:
     others = (*given.get("artifacts", ()), *given.get("versions", ()))
     for name in (*others, *([args.to] if args.command == "export" else ())):
         if any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise ValueError(f"{name} is not UTF-8, and TensorFlow takes no other name. Rename it.")
+            raise ValueError(f"{name} is not UTF-8, but TensorFlow needs UTF-8 names. Rename it.")
     for path in (args.model, *map(pathlib.Path, others)):
         if path.suffix != ".keras" and (path != args.model or args.command == "compare"):
             resolved(path)
             continue
         require_file(path)
         if not zipfile.is_zipfile(path):
-            raise ValueError(f"{path} is no Keras model: expected a .keras file.")
+            raise ValueError(f"{path} is not a Keras model: expected a .keras file.")
     for name in ("data", "labels", "samples"):
         paths = given.get(name) or []
         for path in paths if isinstance(paths, list) else [paths]:
@@ -128,7 +128,7 @@ def _require_inputs(args: argparse.Namespace) -> None:
 
 
 def _with_notes(error: Exception) -> str:
-    """What an error says, and what was noted of it, with options in place of Python arguments."""
+    """Join the message and the notes of an error, with options in place of Python arguments."""
     notes = getattr(error, "__notes__", [])
     return _with_options(". ".join([str(error).rstrip("."), *notes]) if notes else str(error))
 
@@ -140,10 +140,10 @@ def _with_options(text: str) -> str:
 
 
 def _import(module: str) -> None:
-    """Import a module of the user's; whatever it raises is one line, with its place.
+    """Import a user's module.
 
     Raises:
-        ImportError: it cannot be imported.
+        ImportError: the import failed; the message has one line with the error and its place.
     """
     if not all(part.isidentifier() for part in module.split(".")):
         raise ImportError(
@@ -156,7 +156,7 @@ def _import(module: str) -> None:
 
 
 def _with_place(error: BaseException) -> str:
-    """Write an error as text, with the line of code that raised it."""
+    """Format an error with the file and line that raised it."""
     from keras_norm.keras_internals import reason
 
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -165,34 +165,35 @@ def _with_place(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGINT, and SIGTERM like it, end the block by KeyboardInterrupt, with what it cleans up.
+    """End the block with KeyboardInterrupt at SIGINT or SIGTERM, after its cleanup.
 
-    Keras swallows every exception, this one too, where it asks for a shape or tries whether a layer
-    can be built; so it is raised again until the block ends. While an exception is handled, which
-    may be the clean-up, it is only after PATIENCE: a lock that the interrupt left taken would hold
-    the clean-up for ever. TensorFlow makes others of it where it traces: an Exception that the
-    block raises after an interrupt is taken for the interrupt.
+    Keras swallows every exception when it computes a shape or tries to build a layer. So the
+    KeyboardInterrupt is raised again every RAISE_AGAIN seconds until the block ends. An exception
+    handler may be the cleanup, so an interrupt inside a handler waits CLEANUP seconds. It must not
+    wait forever: a lock that the first interrupt left locked could block the cleanup. TensorFlow
+    turns an interrupt during tracing into another exception. So an Exception that leaves the block
+    after an interrupt becomes a KeyboardInterrupt.
     """
-    interrupted, ended = 0.0, False  # when it was raised last, and whether the block is left
+    interrupted, ended = 0.0, False  # time of the last KeyboardInterrupt; whether the block ended
 
     def interrupt(*_: object) -> None:
         nonlocal interrupted
         if ended:
             return
-        again(INSISTENCE)
+        set_timer(RAISE_AGAIN)
         now = time.monotonic()
-        if not sys.exception() or now >= interrupted + PATIENCE:
+        if not sys.exception() or now >= interrupted + CLEANUP:
             interrupted = now
             raise KeyboardInterrupt
 
-    def again(seconds: float) -> None:
-        if timed:
+    def set_timer(seconds: float) -> None:
+        if has_timer:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    timed = hasattr(signal, "setitimer")  # as it is but on Windows
-    wanted = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
-    wanted += [signal.SIGALRM] if timed else []
-    before = {number: signal.signal(number, interrupt) for number in wanted}
+    has_timer = hasattr(signal, "setitimer")  # not on Windows
+    handled = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
+    handled += [signal.SIGALRM] if has_timer else []
+    before = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield
     except Exception as error:
@@ -201,25 +202,25 @@ def interruptible() -> Iterator[None]:
         raise
     finally:
         ended = True
-        again(0.0)
+        set_timer(0.0)
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @contextlib.contextmanager
 def quiet_native_logs() -> Iterator[None]:
-    """Keep what TensorFlow and LiteRT log from C++ off the terminal.
+    """Hide the C++ logs of TensorFlow and LiteRT inside the block.
 
-    They write some of it to file descriptor 2 whatever the log level. An exception that leaves the
-    block, other than an interrupt, brings it back, above its traceback. The warnings of keras_norm
-    go to the terminal.
+    Both libraries write to file descriptor 2 at any log level. If an exception other than an
+    interrupt leaves the block, the hidden logs are printed above its traceback. Warnings of
+    keras_norm are printed to the terminal.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     terminal = os.dup(2)
     logger = logging.getLogger("keras_norm")
-    with tempfile.TemporaryFile() as log, os.fdopen(os.dup(2), "w") as told:
-        warnings = logging.StreamHandler(told)
+    with tempfile.TemporaryFile() as log, os.fdopen(os.dup(2), "w") as stream:
+        warnings = logging.StreamHandler(stream)
         warnings.setFormatter(_OneLine("keras-norm: %(message)s"))
         logger.addHandler(warnings)
         os.dup2(log.fileno(), 2)
@@ -237,13 +238,13 @@ def quiet_native_logs() -> Iterator[None]:
 
 
 class _OneLine(logging.Formatter):
-    """Writes a warning as one line, whatever names it holds."""
+    """Formats a warning as one line, also with line breaks in the names of layers."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _one_line(_with_options(super().format(record)))
 
 
-def _say(message: str, status: int) -> int:
+def _fail(message: str, status: int) -> int:
     print(f"keras-norm: {_one_line(message)}", file=sys.stderr)
     return status
 
@@ -255,18 +256,18 @@ def _one_line(text: str) -> str:
 
 
 class _ArgumentsError(Exception):
-    """The arguments do not fit; the message says why."""
+    """The arguments of the command line are wrong."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports wrong arguments as everything else wrong: in one line."""
+    """Raises an exception for wrong arguments, so that they are reported in one line."""
 
     def error(self, message: str) -> NoReturn:
         raise _ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
 class _ShowVersion(argparse.Action):
-    """Asks for the version when it is wanted: a package that is not installed has none."""
+    """Reads the version when --version is given, because an uninstalled package has no version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"keras-norm {importlib.metadata.version('keras-norm')}")
@@ -276,11 +277,11 @@ class _ShowVersion(argparse.Action):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="keras-norm",
-        description="Export Keras models, and check that the exported files compute the same.",
+        description="Export Keras models, and compare the outputs of the files with the model.",
         epilog="Exit status: 0 done, 1 a check failed, 2 wrong use, 130 interrupted.",
     )
     parser.add_argument(
-        "--version", action=_ShowVersion, nargs=0, help="show the version, and do nothing else"
+        "--version", action=_ShowVersion, nargs=0, help="print the version and exit"
     )
     parser.add_argument(
         "--import",
@@ -288,7 +289,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="MODULE",
-        help="import what registers the model's own layers, from this folder too",
+        help="import a module that registers custom layers; the current folder is searched too",
     )
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
 
@@ -301,68 +302,80 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
 
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
-        text = "arrays by input name, or .npy for one input; several are read one at a time"
+        text = "arrays by input name, or .npy for one input; several files are read one at a time"
         npz(sub, "--data", text, required=True, nargs="+")
-        text = "labels by output name, or .npy for one output: a file for each of the data"
+        text = "labels by output name, or .npy for one output; one file for each data file"
         npz(sub, "--labels", text, nargs="+")
-        sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the report too")
-        sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+        text = "also write the report as "
+        sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"{text}JSON")
+        sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help=f"{text}an HTML page")
 
     export = command("export", "write a model as SavedModel and TFLite")
-    export.add_argument("--to", required=True, metavar="DIR", help="folder to write in")
+    export.add_argument("--to", required=True, metavar="DIR", help="folder to write to")
     export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
     export.add_argument(
         "--step",
         action=argparse.BooleanOptionalAction,
-        help="insist on a signature step, or leave it out; else it is where the model streams",
+        help="require the step signature, or omit it; the default writes it if the model can run "
+        "one timestep at a time",
     )
-    text = "arrays by input name, or .npy for one input: the files are run on them, and int8 takes "
-    text += "its scales from them"
+    text = "arrays by input name, or .npy for one input: test inputs of the exported files, and "
+    text += "calibration data of int8"
     npz(export, "--samples", text)
     export.add_argument(
-        "--no-proof", dest="proof", action="store_false", help="write no cases for verify"
+        "--no-proof", dest="proof", action="store_false", help="write no golden cases for verify"
     )
     export.add_argument(
-        "--warmup", action="store_true", help="let a server run the same cases when it loads"
+        "--warmup",
+        action="store_true",
+        help="let TensorFlow Serving run the golden cases when it loads the model",
     )
     export.add_argument(
-        "--tflite", action="store_true", help="write DIR/model.tflite (model-VERSION.tflite) too"
+        "--tflite",
+        action="store_true",
+        help="also write DIR/model.tflite, or DIR/model-VERSION.tflite",
     )
     export.add_argument(
         "--quantize",
         choices=("float16", "dynamic", "int8", "int16x8"),
-        help="how TFLite's weights are stored",
+        help="quantization of the TFLite file",
     )
     export.add_argument(
-        "--signature", choices=("step",), help="the TFLite file as one timestep alone, for streams"
+        "--signature",
+        choices=("step",),
+        help="write a TFLite file with the step signature only, for streams",
     )
-    export.add_argument("--force", action="store_true", help="replace files that exist")
+    export.add_argument("--force", action="store_true", help="replace existing files")
 
     check = command("check", "compare exported files with the model, on real data")
     check.add_argument(
-        "artifacts", nargs="+", metavar="ARTEFACT", help="SavedModel, .tflite, .onnx"
+        "artifacts", nargs="+", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx"
     )
     data_and_reports(check)
-    check.add_argument("--rtol", type=float, help="relative tolerance, else the precision's")
-    check.add_argument("--atol", type=float, help="absolute tolerance, else by depth and timesteps")
+    text = "relative tolerance; the default depends on the precision"
+    check.add_argument("--rtol", type=float, help=text)
+    text = "absolute tolerance; the default depends on depth and timesteps"
+    check.add_argument("--atol", type=float, help=text)
     check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
     check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
-    check.add_argument("--max-gap", type=float, help="fail beyond this train/inference gap")
+    text = "largest accepted difference between training mode and inference"
+    check.add_argument("--max-gap", type=float, help=text)
 
-    text = "say what another version predicts differently, and for whom"
+    text = "list the predictions that change in other versions, and the samples"
     compare = command("compare", text, "OLD")
     compare.add_argument(
-        "versions", nargs="+", metavar="NEW", help=".keras, SavedModel, .tflite, .onnx"
+        "versions", nargs="+", metavar="NEW", help=".keras, SavedModel, .tflite or .onnx"
     )
     data_and_reports(compare)
 
     verify = commands.add_parser(
         "verify",
-        help="run an exported file on the cases that came with it",
-        description="Run an exported file on the cases that came with it, without Keras.",
+        help="run an exported file on its golden cases",
+        description="Run an exported file on its golden cases, without Keras.",
     )
-    verify.add_argument("file", metavar="ARTEFACT", help="SavedModel or .tflite")
-    verify.add_argument("--proof", metavar="FILE.npz", help="where its cases are, if elsewhere")
+    verify.add_argument("file", metavar="ARTIFACT", help="SavedModel or .tflite")
+    text = "file of the golden cases, if it is not beside the artifact"
+    verify.add_argument("--proof", metavar="FILE.npz", help=text)
 
     recalibrate = command("recalibrate", "recompute moving statistics from data")
     npz(recalibrate, "--data", "arrays by input name, or .npy for one input", required=True)

@@ -1,13 +1,14 @@
-"""Run an exported file on the cases that were written with it: does it compute here what it should?
+"""Run an exported file on its golden cases, and compare the outputs with the expected outputs.
 
     python keras_norm_verify.py model.tflite
 
-`keras_norm.export` writes a proof with each file: inputs, what comes out, how far off that may be,
-and a hash of the file. This module needs NumPy, and the runtime of the file: LiteRT for TFLite
-files, TensorFlow for SavedModels. It imports nothing else of keras_norm, so that a test on a device
-can have a copy of it.
+`keras_norm.export` stores golden cases with each file: inputs, expected outputs, tolerances and a
+hash of the file. This module needs NumPy and the runtime of the file: LiteRT for TFLite files,
+TensorFlow for SavedModels. It imports nothing else from keras_norm, so this single file can be
+copied to a device.
 
-Exit status: 0 the file computes what was proven, 1 it does not, or was changed, 2 nothing was run.
+Exit status: 0 the outputs are the expected outputs; 1 an output differs, or the file was changed;
+2 the file was not run.
 """
 
 import dataclasses
@@ -26,43 +27,46 @@ import numpy as np
 VERSION = 1
 PASSED, FAILED, WRONG_USE = 0, 1, 2
 
-# Where a proof stands: in a SavedModel; beside a TFLite file, added to its name; at its end.
+# Places of the golden cases: a file in the SavedModel's folder; a file beside the TFLite file, with
+# this suffix; or an archive at the end of the TFLite file.
 IN_FOLDER = pathlib.PurePath("assets.extra", "proof.npz")
 BESIDE = ".proof.npz"
-# What takes part in computing, of a SavedModel's folder: others may leave files of theirs there.
-COMPUTING = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 INSIDE = "proof.npz"
+# Files and folders of a SavedModel that are hashed. Other programs may add files to the folder.
+COMPUTING = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 
-# Golden cases are a few kilobytes as a rule; a small file can claim gigabytes.
-MOST_BYTES = 256 * 2**20  # of their file, and of its arrays
-MOST_CHARACTERS = 2**22  # of the JSON text
-MOST_PRINTED = 2000  # characters of a path or of an error
-# How the two kinds of files of arrays begin.
+# Golden cases take a few kilobytes as a rule. The limits protect against a small file that unpacks
+# to gigabytes.
+MOST_BYTES = 256 * 2**20  # in the file of the golden cases, packed and unpacked
+MOST_CHARACTERS = 2**22  # in the JSON text
+MOST_PRINTED = 2000  # characters of a path or an error
+# First bytes of .npz and .npy files.
 ARCHIVE, ARRAY = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
 
 Arrays = dict[str, np.ndarray]
-# From the name of a signature and its inputs to its outputs.
+# Function from a signature's name and its inputs to its outputs.
 Run = Callable[[str, Arrays], Mapping[str, np.ndarray]]
 
 
 class ProofError(ValueError):
-    """There is no proof, or none that can be used; or no runtime for the file."""
+    """The golden cases are missing or unusable, or the runtime of the file is missing."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ProvenCase:
-    """A call, and what comes of it.
+    """A golden case: the inputs of a call, or of a stream of calls, and the expected outputs.
 
     Attributes:
-        name: "batch 3, length 7, padded left".
-        signature: what is called.
-        inputs: arrays by name; those of a stream have time, (batch, time, ...), or are states.
-        expected: arrays by name.
-        atol: how far each output of `expected` may be off.
-        sequences: names of the inputs that a stream is cut into timesteps of; empty for one call.
-        states: names of inputs that are fed back from the outputs.
-        sequence_outputs: names of the outputs of all timesteps, (batch, time, ...); of the others
-            the last one is compared.
+        name: text such as "batch 3, length 7, padded left".
+        signature: name of the signature to call.
+        inputs: arrays by name. The sequences of a stream have the shape (batch, time, ...).
+        expected: expected outputs by name.
+        atol: absolute tolerance of each expected output, by name.
+        sequences: names of the inputs of a stream that are passed one timestep at a time; empty for
+            a single call.
+        states: names of the inputs of a stream that get the outputs of the previous timestep.
+        sequence_outputs: names of the outputs of a stream that are compared at every timestep,
+            (batch, time, ...). All other outputs are compared at the last timestep.
     """
 
     name: str
@@ -74,41 +78,43 @@ class ProvenCase:
     states: tuple[str, ...] = ()
     sequence_outputs: tuple[str, ...] = ()
 
-    def answer(self, run: Run) -> Arrays:
-        """What a file gives for the inputs.
+    def compute_outputs(self, run: Run) -> Arrays:
+        """Compute the outputs of a file for the inputs of the case.
 
         Args:
-            run: from a signature's name and its inputs to its outputs.
+            run: function from a signature's name and its inputs to its outputs.
         """
         if not self.sequences:
             return dict(run(self.signature, self.inputs))
         states = {name: self.inputs[name] for name in self.states}
-        answers = []
+        steps = []
         for t in range(self.inputs[self.sequences[0]].shape[1]):
             at_t = {n: a[:, t] if n in self.sequences else a for n, a in self.inputs.items()}
             outputs = dict(run(self.signature, at_t | states))
             if missing := set(self.states) - outputs.keys():
                 raise ValueError(f"the outputs lack the state {', '.join(sorted(missing))}")
             states = {name: outputs.pop(name) for name in self.states}
-            answers.append(outputs)
+            steps.append(outputs)
         return {
-            name: np.stack([answer[name] for answer in answers], axis=1)
+            name: np.stack([outputs[name] for outputs in steps], axis=1)
             if name in self.sequence_outputs
-            else answers[-1][name]
-            for name in answers[-1]
+            else steps[-1][name]
+            for name in steps[-1]
         }
 
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
-    """What an exported file is to compute.
+    """The golden cases of an exported file.
 
     Attributes:
         model: name of the Keras model.
-        reference: what is expected, such as 'what the Keras model "digits" does'.
-        versions: of the packages that wrote the file, by name.
-        hashes: SHA-256 of each file of a SavedModel by its name in the folder; of a TFLite file "".
-        cases: what is run.
+        reference: source of the expected outputs, as the object of "computes": 'what the Keras
+            model "digits" does'.
+        versions: versions of the packages that wrote the file, by name.
+        hashes: SHA-256 hashes, by the name of each file in a SavedModel's folder; for a TFLite file
+            by "".
+        cases: the golden cases.
     """
 
     model: str
@@ -118,10 +124,10 @@ class Proof:
     cases: tuple[ProvenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """The proof as an .npz file: arrays, and `proof`, a JSON text, beside them.
+        """Write the golden cases as an .npz file: the arrays, and a JSON text named `proof`.
 
         Raises:
-            ProofError: it is larger than `from_bytes` reads.
+            ProofError: the file is larger than `from_bytes` reads.
         """
         fields = dataclasses.asdict(self)
         arrays: Arrays = {}
@@ -141,27 +147,30 @@ class Proof:
         """Read the golden cases that `to_bytes` wrote.
 
         Args:
-            content: of the .npz file.
+            content: bytes of the .npz file.
 
         Raises:
-            ProofError: they are damaged, too large, of a version that this module does not know,
-                or they compare nothing.
+            ProofError: the golden cases are damaged, too large, of a newer version, or compare
+                nothing.
         """
         try:
             arrays = _read_arrays(content)
-            _require("proof" in arrays, "the file holds arrays alone")
+            _require("proof" in arrays, "the file has no JSON text")
             text = arrays.pop("proof")
-            _require(text.dtype.kind == "U" and text.shape == (), "they hold no text")
-            _require(text.nbytes <= 4 * MOST_CHARACTERS, "their text is too long")
+            _require(text.dtype.kind == "U" and text.shape == (), "the JSON text is not a string")
+            _require(text.nbytes <= 4 * MOST_CHARACTERS, "the JSON text is too long")
             fields = json.loads(str(text), object_pairs_hook=_without_repeats)
-            _require(isinstance(fields, dict), "the text is not a dict")
+            _require(isinstance(fields, dict), "the JSON text is not a dict")
             version = fields.pop("version", None)
             _require(
-                type(version) is int and version > 0, "the version is not a whole number from 1 on"
+                type(version) is int and version > 0, "the version is not an integer of 1 or more"
             )
             if version > VERSION:
-                raise ProofError("the golden cases are of a newer version: update keras-norm")
-            _require_fields(fields, cls, "the text")
+                raise ProofError(
+                    f"the golden cases have version {version}, and this keras-norm reads version "
+                    f"{VERSION}. Update keras-norm"
+                )
+            _require_fields(fields, cls, "the JSON text")
             _require_texts(fields, ("model", "reference"))
             for name in ("versions", "hashes"):
                 _require(isinstance(fields[name], dict), f"{name} is not a dict")
@@ -172,7 +181,7 @@ class Proof:
             return cls(**fields, cases=tuple(cases))
         except ProofError:
             raise
-        # Whatever its parsers raise.
+        # The parsers of damaged files may raise any exception.
         except Exception as error:
             raise _damaged(_first_line(error)) from error
 
@@ -180,25 +189,27 @@ class Proof:
 def require_comparisons(cases: Sequence[ProvenCase]) -> None:
     """Raise ProofError for golden cases that every file would pass.
 
-    An output that is tiny in one case may be compared in another. So the tolerance of a case is
-    held against the largest expected value of all cases, or 1 where all are 0.
+    The tolerance of an output must be smaller than its largest expected value in all cases, or than
+    1 if all expected values are 0. An output that is tiny in one case is compared in another case.
 
     Args:
         cases: the golden cases.
     """
     largest: dict[str, float] = {}
     if not cases:
-        raise ProofError("the golden cases compare nothing: there are none. Export the model again")
+        raise ProofError(
+            "the golden cases compare nothing: the list of cases is empty. Export the model again"
+        )
     for case in cases:
         if not case.expected:
-            raise _compares_nothing(case, "it has no expected outputs")
+            raise _compares_nothing(case, "the case has no expected outputs")
         for name, expected in case.expected.items():
             if not expected.size:
                 raise _compares_nothing(case, f"output '{printable(name)}' is empty")
             if expected.dtype.kind == "f":
                 if np.isnan(expected).all():
                     values = f"every expected value of output '{printable(name)}' is NaN"
-                    raise _compares_nothing(case, values, " with samples that give numbers")
+                    raise _compares_nothing(case, values, " with samples whose outputs are numbers")
                 sizes = np.abs(expected[np.isfinite(expected)].astype("float64"))
                 largest[name] = max(largest.get(name, 0.0), sizes.max(initial=0.0))
     for case in cases:
@@ -208,7 +219,7 @@ def require_comparisons(cases: Sequence[ProvenCase]) -> None:
             if not atol < most:
                 raise _compares_nothing(
                     case,
-                    f"output '{printable(name)}' may be off by {atol:.3g}, and its largest "
+                    f"the tolerance of output '{printable(name)}' is {atol:.3g}, and its largest "
                     f"expected value is {largest[name]:.3g}",
                 )
 
@@ -216,17 +227,17 @@ def require_comparisons(cases: Sequence[ProvenCase]) -> None:
 def _compares_nothing(case: ProvenCase, why: str, how: str = "") -> ProofError:
     name = printable(case.name)
     return ProofError(
-        f"the golden cases compare nothing at {name}: {why}. Export the model again{how}"
+        f"the golden cases compare nothing in case {name}: {why}. Export the model again{how}"
     )
 
 
 def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
-    """One golden case, each of whose fields is what its class says.
+    """Read a golden case, and check the type of each field.
 
     Args:
-        k: its number.
-        fields: of the JSON text.
-        arrays: of the .npz file.
+        k: number of the case.
+        fields: fields of the case in the JSON text.
+        arrays: arrays of the .npz file.
     """
     _require_fields(fields, ProvenCase, f"case {k}")
     _require_texts(fields, ("name", "signature"))
@@ -253,34 +264,34 @@ def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
         _require(name in inputs, f"case {k}: '{printable(name)}' is not an input")
     for name in fields["sequence_outputs"]:
         _require(name in fields["expected"], f"case {k}: '{printable(name)}' is not an output")
-    streams = fields["sequences"] or not fields["states"]
-    _require(bool(streams), f"case {k} has states, and no input with timesteps")
+    usable = fields["sequences"] or not fields["states"]
+    _require(bool(usable), f"case {k} has states, but no input with timesteps")
     steps = {inputs[name].shape[1:2] for name in fields["sequences"]}
-    alike = len(steps) <= 1 and not steps & {(), (0,)}
-    _require(alike, f"case {k}: the sequences have no timesteps, or different numbers of them")
-    own: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()}
-    return ProvenCase(**own)
+    equal = len(steps) <= 1 and not steps & {(), (0,)}
+    _require(equal, f"case {k}: the sequences have no timesteps, or different numbers of timesteps")
+    values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()}
+    return ProvenCase(**values)
 
 
 def _read_arrays(content: bytes) -> Arrays:
-    """The arrays of an .npz file by name, of which no more than `MOST_BYTES` is unpacked."""
+    """Read the arrays of an .npz file by name, and unpack at most `MOST_BYTES`."""
     arrays = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         _require_size(sum(entry.file_size for entry in archive.infolist()))
         for entry in archive.infolist():
             npy = io.BytesIO(_unpack(archive, entry))
             name = entry.filename.removesuffix(".npy")
-            _require(name not in arrays, f"the array '{printable(name)}' is there twice")
+            _require(name not in arrays, f"the array '{printable(name)}' occurs twice")
             arrays[name] = np.lib.format.read_array(npy, allow_pickle=False)
     return arrays
 
 
 def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """An entry of an archive, which cannot be larger than it says."""
+    """Unpack an entry of an archive, but not more bytes than its header declares."""
     _require_size(entry.file_size)
-    # Of any other compression `read` unpacks a block as a whole, whatever its size.
-    kinds = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    _require(entry.compress_type in kinds, "they are compressed as NumPy never does")
+    # `read` unpacks whole blocks of other compressions, and a block may be huge.
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    _require(entry.compress_type in methods, "NumPy does not write their compression")
     with archive.open(entry) as file:
         return file.read(entry.file_size + 1)
 
@@ -288,7 +299,7 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 def _require_size(size: int) -> None:
     if size > MOST_BYTES:
         raise ProofError(
-            f"the golden cases take {size:,} bytes, and at most {MOST_BYTES:,} are read. Export "
+            f"the golden cases take {size:,} bytes, more than the limit of {MOST_BYTES:,}. Export "
             "with shorter samples, or with proof=False"
         )
 
@@ -316,7 +327,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _require_fields(fields: Any, kind: type, where: str) -> None:
     names = {field.name for field in dataclasses.fields(kind)}
     fits = isinstance(fields, dict) and set(fields) == names
-    _require(fits, f"{where} has other fields than {', '.join(sorted(names))}")
+    _require(fits, f"the fields of {where} are not {', '.join(sorted(names))}")
 
 
 def _require_texts(fields: dict[str, Any], names: Iterable[str]) -> None:
@@ -325,14 +336,14 @@ def _require_texts(fields: dict[str, Any], names: Iterable[str]) -> None:
 
 
 def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
-    """Find and read the proof of a file.
+    """Find and read the golden cases of a file.
 
     Args:
         path: a SavedModel's folder, or a TFLite file.
-        beside: where the proof is; None for where exporters put it.
+        beside: file of the golden cases; None to look where exporters write them.
 
     Raises:
-        ProofError: there is none, or it cannot be used.
+        ProofError: the golden cases are missing or unusable.
     """
     path = resolved(path)
     usual = path / IN_FOLDER if path.is_dir() else path.with_name(path.name + BESIDE)
@@ -346,11 +357,13 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
             return Proof.from_bytes(inside[1])
     except OSError as error:
         raise ProofError(_first_line(error)) from error
-    raise ProofError(f"{path} has no proof with it, where {usual.name} would be")
+    raise ProofError(
+        f"{path} has no golden cases: there is no {usual.name}. Give their file, or export again"
+    )
 
 
 def require_file(path: pathlib.Path) -> None:
-    """Raise OSError for a path that is no file, or cannot be read.
+    """Raise OSError for a path that is not a readable file.
 
     Args:
         path: any path.
@@ -365,13 +378,13 @@ def require_file(path: pathlib.Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:  # it is one of these
+        if error.strerror is None:  # raised above
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 
 
 def require_arrays(path: pathlib.Path) -> None:
-    """Raise OSError or ValueError for a path that is no .npz or .npy file.
+    """Raise OSError or ValueError for a path that is not an .npz or .npy file.
 
     Args:
         path: any path.
@@ -384,18 +397,19 @@ def require_arrays(path: pathlib.Path) -> None:
         begin = file.read(len(ARRAY))
     if not begin.startswith((*ARCHIVE, ARRAY)):
         raise ValueError(
-            f"{path} is no .npz or .npy file; write one by numpy.savez(file, input_name=array)."
+            f"{path} is not an .npz or .npy file. Write one with "
+            "numpy.savez(file, input_name=array)."
         )
 
 
 def resolved(path: pathlib.Path) -> pathlib.Path:
-    """The SavedModel or TFLite file at a path: of a folder of numbered versions the highest.
+    """Return the path of a SavedModel or TFLite file; from a folder of versions, the highest.
 
     Args:
-        path: a SavedModel's folder, a folder of versions, or a TFLite file.
+        path: a SavedModel's folder, a folder of numbered versions, or a TFLite file.
 
     Raises:
-        ProofError: there is nothing, or it cannot be looked at.
+        ProofError: the path does not exist, or cannot be read.
     """
     try:
         if not path.exists():
@@ -410,10 +424,10 @@ def resolved(path: pathlib.Path) -> pathlib.Path:
 
 
 def hashes(path: pathlib.Path) -> dict[str, str]:
-    """The hashes that `Proof.hashes` holds: of all that takes part in computing.
+    """Hash the files of a SavedModel that take part in computing, or a TFLite file.
 
     Args:
-        path: a SavedModel's folder, or a TFLite file, with a proof at its end or without.
+        path: a SavedModel's folder, or a TFLite file. Golden cases at its end are not hashed.
     """
     if path.is_dir():
         return {
@@ -426,7 +440,7 @@ def hashes(path: pathlib.Path) -> dict[str, str]:
 
 
 def _inside(path: pathlib.Path) -> tuple[int, bytes] | None:
-    """Where the archive at the end of a file begins, and the proof in it; None without one."""
+    """Return the offset of the archive at the end of a file, and its golden cases; else None."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:
@@ -435,40 +449,40 @@ def _inside(path: pathlib.Path) -> tuple[int, bytes] | None:
             return start, _unpack(archive, archive.getinfo(INSIDE))
     except ProofError:
         raise
-    # Whatever a damaged archive makes of the parser: then it is a part of the file.
+    # The parser may raise any exception. Then the bytes at the end belong to the model.
     except Exception:
         return None
 
 
 def failures(proof: Proof, run: Run) -> Iterator[str]:
-    """What is wrong with a file, one line for each output of each case.
+    """List the failures of a file, with one line for each failed output of each case.
 
     Args:
-        proof: what it is to compute.
-        run: the file: from the name of a signature and its inputs to its outputs.
+        proof: the golden cases.
+        run: the file, as a function from a signature's name and its inputs to its outputs.
     """
     for case in proof.cases:
         try:
-            actual = {name: np.asarray(array) for name, array in case.answer(run).items()}
-        # Whatever a runtime raises, the file does not run here.
+            actual = {n: np.asarray(array) for n, array in case.compute_outputs(run).items()}
+        # A runtime may raise any exception for a file that it cannot run.
         except Exception as error:
-            yield f"does not run {printable(case.name)}: {_first_line(error)}"
+            yield f"fails to run {printable(case.name)}: {_first_line(error)}"
             continue
         for name, expected in case.expected.items():
             if name not in actual:
-                yield f"lacks the output '{printable(name)}'"
-            elif wrong := _difference(expected, actual[name], case.atol[name]):
-                yield f"at {printable(case.name)}: output '{printable(name)}' {wrong}"
+                yield f"has no output '{printable(name)}'"
+            elif difference := _difference(expected, actual[name], case.atol[name]):
+                yield f"at {printable(case.name)}: output '{printable(name)}' {difference}"
 
 
 def _difference(expected: np.ndarray, actual: np.ndarray, atol: float) -> str:
-    """What is wrong with an output, or ""; NaN is right where NaN is expected."""
+    """Describe the difference of an output, or return ""; NaN equals an expected NaN."""
     if actual.shape != expected.shape:
-        return f"has the shape {actual.shape} for {expected.shape}"
+        return f"has the shape {actual.shape}, expected {expected.shape}"
     if actual.dtype.kind not in "biuf":
-        return f"has the type {actual.dtype} for {expected.dtype}"
+        return f"has the dtype {actual.dtype}, expected {expected.dtype}"
     if expected.dtype.kind != "f":
-        # Python compares a large integer with a float exactly; NumPy rounds it to a float first.
+        # Python compares a large integer with a float exactly. NumPy would round the integer.
         count = int(np.sum(actual.astype(object) != expected.astype(object)))
         return f"differs in {count} of {expected.size} values" if count else ""
     e, a = expected.astype("float64"), actual.astype("float64")
@@ -477,9 +491,12 @@ def _difference(expected: np.ndarray, actual: np.ndarray, atol: float) -> str:
     off = np.where(np.isnan(off), np.inf, off)
     if not off.size or off.max() <= atol:
         return ""
-    place = np.unravel_index(int(off.argmax()), e.shape)
-    index = ", ".join(map(str, place))
-    return f"is {a[place]:.6g} for {e[place]:.6g} at ({index}): off by more than {atol:.2g}"
+    index = np.unravel_index(int(off.argmax()), e.shape)
+    where = ", ".join(map(str, index))
+    return (
+        f"is {a[index]:.6g}, expected {e[index]:.6g}, at ({where}): the difference is larger than "
+        f"the tolerance {atol:.2g}"
+    )
 
 
 def open_run(path: pathlib.Path) -> Run:
@@ -490,7 +507,7 @@ def open_run(path: pathlib.Path) -> Run:
 
     Raises:
         ProofError: the runtime is not installed.
-        Exception: what the runtime raises where it cannot load the file.
+        Exception: any exception of the runtime, if it cannot load the file.
     """
     return _saved_model(path) if path.is_dir() else _tflite(path)
 
@@ -499,7 +516,9 @@ def _tflite(path: pathlib.Path) -> Run:
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:
-        raise ProofError(f"{path} runs in LiteRT: pip install ai-edge-litert") from error
+        raise ProofError(
+            f"{path} needs LiteRT, which is not installed: pip install ai-edge-litert"
+        ) from error
     interpreter = Interpreter(model_path=str(path))
     runners: dict[str, Any] = {}
 
@@ -515,12 +534,14 @@ def _saved_model(path: pathlib.Path) -> Run:
     try:
         import tensorflow as tf
     except ImportError as error:
-        raise ProofError(f"{path} runs in TensorFlow: pip install tensorflow") from error
+        raise ProofError(
+            f"{path} needs TensorFlow, which is not installed: pip install tensorflow"
+        ) from error
     loaded = tf.saved_model.load(str(path))
 
     def run(signature: str, inputs: Arrays) -> Arrays:
         if signature not in loaded.signatures:
-            raise ValueError(f"there is no signature {signature}")
+            raise ValueError(f"the SavedModel has no signature {signature}")
         function = loaded.signatures[signature]
         specs = function.structured_input_signature[1]
         outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in inputs.items()})
@@ -535,18 +556,18 @@ def verify(
     proof: Proof | str | pathlib.Path | None = None,
     run: Run | None = None,
 ) -> list[str]:
-    """Run a file on the cases of its proof.
+    """Run a file on its golden cases, and compare the outputs.
 
     Args:
         path: a SavedModel's folder, or a TFLite file.
-        proof: it, or the file that it stands in; None for where exporters put it.
-        run: another runtime: from the name of a signature and its inputs to its outputs.
+        proof: the golden cases, or their file; None to look where exporters write them.
+        run: another runtime, as a function from a signature's name and its inputs to its outputs.
 
     Returns:
-        What is wrong, in lines; none where all is well.
+        The failures, one line each; an empty list if the file passes.
 
     Raises:
-        ProofError: there is no proof, or none that can be used; or no runtime.
+        ProofError: the golden cases are missing or unusable, or the runtime is not installed.
 
     Example:
     ```python
@@ -565,79 +586,84 @@ def verify(
         found = list(failures(proof, run or open_run(path)))
     except ProofError:
         raise
-    # Whatever a runtime raises where a file is damaged.
+    # A runtime may raise any exception for a damaged file.
     except Exception as error:
         found = [f"does not load: {_first_line(error)}"]
     changed = [n for n in sorted(now | proof.hashes) if now.get(n) != proof.hashes.get(n)]
     if changed:
         names = ", ".join(printable(name or path.name) for name in changed)
-        then = "computes something else now" if found else "computes the same still"
-        found.insert(0, f"was changed after its proof was written, and {then} ({names})")
+        now_computes = "no longer computes" if found else "still computes"
+        found.insert(
+            0,
+            f"was changed after its golden cases were written, and {now_computes} the expected "
+            f"outputs ({names})",
+        )
     return found
 
 
 def report(path: str, proof: str | None = None) -> int:
-    """Verify a file, print what came of it, and give the exit status.
+    """Verify a file, print the result, and return the exit status.
 
     Args:
         path: a SavedModel's folder, or a TFLite file.
-        proof: where its proof is; None for where exporters put it.
+        proof: file of the golden cases; None to look where exporters write them.
 
     Raises:
-        ProofError: as `verify`, or nothing can be printed.
+        ProofError: the golden cases are missing or unusable, the runtime is not installed, or the
+            result cannot be printed.
     """
-    known = read_proof(pathlib.Path(path), None if proof is None else pathlib.Path(proof))
-    found = verify(path, known)
+    golden = read_proof(pathlib.Path(path), None if proof is None else pathlib.Path(proof))
+    found = verify(path, golden)
     lines = [f"FAIL: {printable(path, MOST_PRINTED)} {line}" for line in found]
     if not found:
-        does = f"{printable(path, MOST_PRINTED)} computes {printable(known.reference)}"
-        lines = [f"PASS: {does}, in {len(known.cases)} cases:"]
-        lines += [f"  {printable(case.signature)}: {printable(case.name)}" for case in known.cases]
+        result = f"{printable(path, MOST_PRINTED)} computes {printable(golden.reference)}"
+        lines = [f"PASS: {result}, in {len(golden.cases)} cases:"]
+        lines += [f"  {printable(case.signature)}: {printable(case.name)}" for case in golden.cases]
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        sys.stdout = None  # Python would try to write it once more
+        sys.stdout = None  # at exit Python would try to write the text again
         raise ProofError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if found else PASSED
 
 
 def printable(text: str, most: int = 100) -> str:
-    r"""Text from a file as one line in which a terminal sees nothing but characters.
+    r"""Make text from a file safe to print in a terminal, as one line.
 
-    Line breaks, escape sequences and marks that turn the direction of writing are shown as escapes
-    such as "\x1b"; letters of all languages stay.
+    Line breaks, escape sequences and marks of the writing direction become escapes such as "\x1b".
+    Letters of all languages do not change.
 
     Args:
         text: any text.
-        most: characters that are shown.
+        most: largest number of characters to return.
     """
     cut = text if len(text) <= most else f"{text[:most]}..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
 
 
 def escape_unknown_letters() -> None:
-    """Let the standard output escape the letters of a name that its encoding does not have."""
+    """Let the standard output escape characters that are not in its encoding."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _first_line(error: Exception) -> str:
-    said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-    line = next(iter(said.strip().splitlines()), type(error).__name__)
+    message = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+    line = next(iter(message.strip().splitlines()), type(error).__name__)
     return printable(line, MOST_PRINTED)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Verify the file that the arguments name: its path, and that of its proof if it is elsewhere.
+    """Verify a file from the command line.
 
     Args:
-        arguments: of the command line.
+        arguments: path of the file, and optionally the path of its golden cases.
 
     Returns:
         The exit status.
     """
     if not 1 <= len(arguments) <= 2:
-        print("usage: python keras_norm_verify.py FILE [PROOF]", file=sys.stderr)
+        print("usage: python keras_norm_verify.py FILE [GOLDEN_CASES.npz]", file=sys.stderr)
         return WRONG_USE
     escape_unknown_letters()
     try:

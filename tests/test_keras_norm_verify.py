@@ -1,4 +1,4 @@
-"""`keras-norm verify`: NumPy and the runtime alone, on cases that came with the file."""
+"""`keras-norm verify`: running a file on its golden cases with only NumPy and the runtime."""
 
 import contextlib
 import dataclasses
@@ -25,27 +25,27 @@ X = np.random.default_rng(0).normal(size=(3, 5, 2)).astype("float32")
 
 
 def case(**changes):
-    known = ProvenCase("batch 3", "serving_default", {"x": X}, {"y": X.sum(axis=-1)}, {"y": 1e-3})
-    return dataclasses.replace(known, **changes)
+    case = ProvenCase("batch 3", "serving_default", {"x": X}, {"y": X.sum(axis=-1)}, {"y": 1e-3})
+    return dataclasses.replace(case, **changes)
 
 
 def proof(*cases):
     return Proof("m", "what m does", {"numpy": "2"}, {"": "f00"}, cases or (case(),))
 
 
-def total(signature, inputs):
+def sum_features(signature, inputs):
     return {"y": inputs["x"].sum(axis=-1)}
 
 
 def stored(*keys, to, **arrays):
-    """A good proof's bytes, with one field of its text set, and with other arrays."""
+    """Make the bytes of golden cases with one changed field, and with other arrays."""
     with np.load(io.BytesIO(proof().to_bytes())) as file:
         arrays = dict(file) | arrays
     fields = json.loads(str(arrays["proof"]))
-    own = fields
+    parent = fields
     for key in keys[:-1]:
-        own = own[key]
-    own[keys[-1]] = to
+        parent = parent[key]
+    parent[keys[-1]] = to
     arrays["proof"] = np.array(json.dumps(fields))
     content = io.BytesIO()
     np.savez(content, **arrays)
@@ -54,46 +54,49 @@ def stored(*keys, to, **arrays):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A TFLite file with a step, and its proof beside it."""
+    """Export a TFLite file with a step signature, with its golden cases beside it."""
     return export_tflite(models.recurrent(), tmp_path_factory.mktemp("m") / "model.tflite")
 
 
 @pytest.fixture
 def copied(exported, tmp_path):
-    """The same, to be changed."""
+    """Copy the exported file and its golden cases, so that a test can change them."""
     for file in exported.parent.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     return tmp_path / exported.name
 
 
-def test_a_proof_is_read_as_it_was_written():
+def test_golden_cases_are_equal_after_writing_and_reading():
     inputs = {"x": X, "h": np.zeros((3, 2), "float32")}
     stream = case(inputs=inputs, sequences=("x",), states=("h",), sequence_outputs=("y",))
     read = Proof.from_bytes(proof(case(), stream).to_bytes())
     assert dataclasses.replace(read, cases=()) == dataclasses.replace(proof(), cases=())
-    for got, wanted in zip(read.cases, (case(), stream), strict=True):
-        np.testing.assert_array_equal(got.inputs["x"], X)
-        np.testing.assert_array_equal(got.expected["y"], wanted.expected["y"])
-        plain = [dataclasses.replace(c, inputs={}, expected={}) for c in (got, wanted)]
-        assert plain[0] == plain[1]
+    for actual, expected in zip(read.cases, (case(), stream), strict=True):
+        np.testing.assert_array_equal(actual.inputs["x"], X)
+        np.testing.assert_array_equal(actual.expected["y"], expected.expected["y"])
+        no_arrays = [dataclasses.replace(c, inputs={}, expected={}) for c in (actual, expected)]
+        assert no_arrays[0] == no_arrays[1]
 
 
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (total, None),
-        (lambda s, i: {"y": total(s, i)["y"] + 9e-4}, None),
-        (lambda s, i: {"y": total(s, i)["y"] + 2e-3}, "off by more than 0.001"),
-        (lambda s, i: {"y": total(s, i)["y"] * np.nan}, "is nan for"),
-        (lambda s, i: {"y": total(s, i)["y"][:2]}, r"has the shape \(2, 5\) for \(3, 5\)"),
-        (lambda s, i: {"y": np.full((3, 5), "1")}, "has the type <U1 for float32"),
-        (lambda s, i: {"y": [[1.0], [1.0, 2.0]]}, "does not run batch 3: setting an array element"),
-        (lambda s, i: {}, "lacks the output 'y'"),
-        (lambda s, i: 1 / 0, "does not run batch 3: division by zero"),
-        (lambda s, i: i["z"], "does not run batch 3: there is no 'z'"),
+        (sum_features, None),
+        (lambda s, i: {"y": sum_features(s, i)["y"] + 9e-4}, None),
+        (lambda s, i: {"y": sum_features(s, i)["y"] + 2e-3}, "larger than the tolerance 0.001"),
+        (lambda s, i: {"y": sum_features(s, i)["y"] * np.nan}, "is nan, expected"),
+        (
+            lambda s, i: {"y": sum_features(s, i)["y"][:2]},
+            r"has the shape \(2, 5\), expected \(3, 5\)",
+        ),
+        (lambda s, i: {"y": np.full((3, 5), "1")}, "has the dtype <U1, expected float32"),
+        (lambda s, i: {"y": [[1.0], [1.0, 2.0]]}, "fails to run batch 3: setting an array element"),
+        (lambda s, i: {}, "has no output 'y'"),
+        (lambda s, i: 1 / 0, "fails to run batch 3: division by zero"),
+        (lambda s, i: i["z"], "fails to run batch 3: there is no 'z'"),
     ],
 )
-def test_what_a_file_computes_wrong_is_said(run, message):
+def test_each_failure_is_described(run, message):
     found = list(failures(proof(), run))
     if message is None:
         assert found == []
@@ -102,15 +105,15 @@ def test_what_a_file_computes_wrong_is_said(run, message):
         assert re.search(message, found[0])
 
 
-def test_nan_and_infinity_are_right_where_they_are_expected():
-    wanted = np.array([np.nan, np.inf, 1.0])
-    known = proof(case(expected={"y": wanted}))
-    assert not list(failures(known, lambda s, i: {"y": wanted.copy()}))
+def test_nan_and_infinity_equal_themselves():
+    expected = np.array([np.nan, np.inf, 1.0])
+    known = proof(case(expected={"y": expected}))
+    assert not list(failures(known, lambda s, i: {"y": expected.copy()}))
     assert list(failures(known, lambda s, i: {"y": np.array([0.0, np.inf, 1.0])}))
     assert list(failures(known, lambda s, i: {"y": np.array([np.nan, -np.inf, 1.0])}))
 
 
-def test_integers_have_to_be_equal():
+def test_integers_must_be_equal():
     known = proof(case(expected={"y": np.arange(4)}, atol={"y": 5.0}))
     (found,) = failures(known, lambda s, i: {"y": np.array([0, 1, 3, 3])})
     assert "differs in 1 of 4 values" in found
@@ -119,29 +122,29 @@ def test_integers_have_to_be_equal():
 @pytest.mark.parametrize(
     ("integer", "number"), [(np.int64(2**53 + 1), 2.0**53), (np.uint64(2**64 - 1), 2.0**64)]
 )
-def test_large_integers_are_not_rounded_before_they_are_compared(integer, number):
+def test_large_integers_are_compared_without_rounding(integer, number):
     known = proof(case(expected={"y": np.array([integer])}))
     assert not list(failures(known, lambda s, i: {"y": np.array([integer])}))
     (found,) = failures(known, lambda s, i: {"y": np.array([number])})
     assert "differs in 1 of 1 values" in found
 
 
-def test_a_step_without_its_state_is_named():
+def test_a_missing_state_is_named():
     known = proof(case(inputs={"x": X, "h": X[:, 0]}, sequences=("x",), states=("h",)))
-    (found,) = failures(known, total)
-    assert "does not run batch 3: the outputs lack the state h" in found
+    (found,) = failures(known, sum_features)
+    assert "fails to run batch 3: the outputs lack the state h" in found
 
 
-def test_a_stream_is_fed_its_states_timestep_by_timestep():
+def test_a_stream_gets_the_states_of_the_previous_timestep():
     def step(signature, inputs):
         s = inputs["s"] + inputs["x"] * inputs["scale"]
         return {"s": s, "all": s, "last": s.sum(axis=-1)}
 
     scale = np.float32([[2.0], [1.0], [0.5]])
-    so_far = np.cumsum(X * scale[:, None], axis=1)
+    sums = np.cumsum(X * scale[:, None], axis=1)
     known = case(
         inputs={"x": X, "s": np.zeros((3, 2), "float32"), "scale": scale},
-        expected={"all": so_far, "last": so_far[:, -1].sum(axis=-1)},
+        expected={"all": sums, "last": sums[:, -1].sum(axis=-1)},
         atol={"all": 1e-5, "last": 1e-5},
         sequences=("x",),
         states=("s",),
@@ -150,7 +153,7 @@ def test_a_stream_is_fed_its_states_timestep_by_timestep():
     assert not list(failures(proof(known), step))
 
 
-def test_an_exported_file_passes_with_its_step(exported, capsys):
+def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(exported, capsys):
     assert keras_norm_verify.main([str(exported)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("PASS")
@@ -158,22 +161,22 @@ def test_an_exported_file_passes_with_its_step(exported, capsys):
     assert "step: batch 3, length 7, timestep by timestep" in out
 
 
-def test_a_changed_file_is_told_from_one_that_computes_wrong(copied, tmp_path):
-    honest = read_proof(copied)
+def test_a_changed_file_and_a_wrong_output_are_reported_separately(copied, tmp_path):
+    golden = read_proof(copied)
     content = copied.read_bytes()
-    copied.write_bytes(content + b"\0" * 16)  # read by nobody
+    copied.write_bytes(content + b"\0" * 16)  # the runtime does not read these bytes
     (found,) = verify(copied)
-    assert "was changed after its proof was written, and computes the same still" in found
+    assert "was changed after its golden cases were written, and still computes" in found
     copied.write_bytes(content)
-    off = {name: atol * 1e-6 for name, atol in honest.cases[0].atol.items()}
-    shifted = {n: a + 1.0 for n, a in honest.cases[0].expected.items()}
-    wrong = dataclasses.replace(honest.cases[0], expected=shifted, atol=off)
-    found = verify(copied, dataclasses.replace(honest, cases=(wrong,)))
+    small = {name: atol * 1e-6 for name, atol in golden.cases[0].atol.items()}
+    shifted = {n: a + 1.0 for n, a in golden.cases[0].expected.items()}
+    wrong = dataclasses.replace(golden.cases[0], expected=shifted, atol=small)
+    found = verify(copied, dataclasses.replace(golden, cases=(wrong,)))
     assert found
     assert not any("changed" in line for line in found)
 
 
-def test_what_others_leave_in_a_folder_is_no_change(tmp_path):
+def test_files_of_other_programs_in_a_saved_model_are_not_hashed(tmp_path):
     folder = tmp_path / "model"
     for name in ("saved_model.pb", "variables/variables.index", "assets/words.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -187,12 +190,12 @@ def test_what_others_leave_in_a_folder_is_no_change(tmp_path):
     assert keras_norm_verify.hashes(folder) != before
 
 
-def test_another_models_file_was_changed_and_computes_something_else(copied):
+def test_the_file_of_another_model_was_changed_and_gives_other_outputs(copied):
     export_tflite(models.recurrent(), copied, step=False, proof="inside", overwrite=True)
     other = read_proof(copied)
     export_tflite(models.recurrent(), copied, step=False, proof=False, overwrite=True)
     first, *rest = verify(copied, other)
-    assert "computes something else now" in first
+    assert "no longer computes the expected outputs" in first
     assert rest
 
 
@@ -216,7 +219,7 @@ def test_a_damaged_file_does_not_load(copied):
     ],
     ids=["no archive", "cut off", "no JSON", "other fields", "no text", "empty", "a pickle"],
 )
-def test_a_damaged_proof_is_status_2_and_a_line(spoil, copied, capsys):
+def test_damaged_golden_cases_give_status_2_and_one_line(spoil, copied, capsys):
     spoil(copied.with_name(copied.name + ".proof.npz"))
     assert keras_norm_verify.main([str(copied)]) == 2
     out, err = capsys.readouterr()
@@ -225,7 +228,7 @@ def test_a_damaged_proof_is_status_2_and_a_line(spoil, copied, capsys):
 
 
 @pytest.mark.parametrize("tolerance", ["much", [1e-3], None, True, -1e-3, np.nan, np.inf, 10**400])
-def test_a_tolerance_is_a_finite_number(tolerance):
+def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
     with pytest.raises(ProofError, match="the golden cases are damaged: "):
         Proof.from_bytes(stored("cases", 0, "atol", "y", to=tolerance))
 
@@ -233,17 +236,17 @@ def test_a_tolerance_is_a_finite_number(tolerance):
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (["version"], "1", "version is not a whole number"),
-        (["version"], -1, "version is not a whole number"),
+        (["version"], "1", "version is not an integer"),
+        (["version"], -1, "version is not an integer"),
         (["model"], ["m"], "'model' is not text"),
         (["reference"], None, "'reference' is not text"),
         (["versions"], 5, "versions is not a dict"),
         (["hashes"], [], "hashes is not a dict"),
         (["hashes", ""], 5, "'' is not text"),
-        (["unknown"], 5, "the text has other fields than cases, hashes"),
+        (["unknown"], 5, "the fields of the JSON text are not cases, hashes"),
         (["cases"], {}, "cases is not a list"),
-        (["cases", 0], "batch 3", "case 0 has other fields than atol, expected"),
-        (["cases", 0, "unknown"], 5, "case 0 has other fields than atol, expected"),
+        (["cases", 0], "batch 3", "the fields of case 0 are not atol, expected"),
+        (["cases", 0, "unknown"], 5, "the fields of case 0 are not atol, expected"),
         (["cases", 0, "name"], 5, "'name' is not text"),
         (["cases", 0, "signature"], None, "'signature' is not text"),
         (["cases", 0, "inputs"], "x", "inputs is not a list of names"),
@@ -254,14 +257,14 @@ def test_a_tolerance_is_a_finite_number(tolerance):
         (["cases", 0, "sequences"], "x", "sequences is not a list of names"),
         (["cases", 0, "sequences"], ["z"], "'z' is not an input"),
         (["cases", 0, "states"], ["z"], "'z' is not an input"),
-        (["cases", 0, "states"], ["x"], "case 0 has states, and no input with timesteps"),
+        (["cases", 0, "states"], ["x"], "case 0 has states, but no input with timesteps"),
         (["cases", 0, "sequence_outputs"], 5, "sequence_outputs is not a list of names"),
         (["cases", 0, "sequence_outputs"], ["z"], "'z' is not an output"),
         (["cases", 0, "atol"], [1e-3], "atol is not a dict"),
         (["cases", 0, "atol"], {}, "the tolerance of output 'y' is None"),
     ],
 )
-def test_every_field_of_golden_cases_is_what_it_should_be(keys, value, message):
+def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
     with pytest.raises(ProofError, match=f"the golden cases are damaged: .*{message}"):
         Proof.from_bytes(stored(*keys, to=value))
 
@@ -274,7 +277,7 @@ def test_every_field_of_golden_cases_is_what_it_should_be(keys, value, message):
         (np.zeros((3, 0)), "no timesteps"),
     ],
 )
-def test_sequences_are_numbers_with_timesteps(x, message):
+def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
     content = stored("cases", 0, "sequences", to=["x"], **{"0/inputs/x": x})
     with pytest.raises(ProofError, match=message):
         Proof.from_bytes(content)
@@ -283,15 +286,18 @@ def test_sequences_are_numbers_with_timesteps(x, message):
 @pytest.mark.parametrize(
     ("cases", "message"),
     [
-        ((), ": there are none"),
-        ((case(), case(name="batch 7", expected={})), "batch 7: it has no expected outputs"),
+        ((), ": the list of cases is empty"),
+        ((case(), case(name="batch 7", expected={})), "batch 7: the case has no expected outputs"),
         ((case(expected={"y": np.zeros((0, 5))}),), "batch 3: output 'y' is empty"),
         (
             (case(), case(name="batch 7", expected={"y": np.full(5, np.nan)})),
             "batch 7: every expected value of output 'y' is NaN",
         ),
-        ((case(atol={"y": 1e9}),), r"output 'y' may be off by 1e\+09"),
-        ((case(), case(name="batch 7", atol={"y": 5.0})), "batch 7: output 'y' may be off by 5"),
+        ((case(atol={"y": 1e9}),), r"the tolerance of output 'y' is 1e\+09"),
+        (
+            (case(), case(name="batch 7", atol={"y": 5.0})),
+            "batch 7: the tolerance of output 'y' is 5",
+        ),
         ((case(expected={"y": np.zeros(5)}, atol={"y": 1.0}),), "its largest expected value is 0"),
     ],
 )
@@ -302,8 +308,11 @@ def test_golden_cases_that_every_file_would_pass_are_refused(cases, message, cop
             read()
 
 
-def test_the_tolerances_that_exporters_give_are_taken():
-    """In 8 bits a twentieth; where all is 0, as of 1; of what is tiny here, as of the largest."""
+def test_the_tolerances_of_the_exporters_are_accepted():
+    """The tolerance of an 8-bit file is 0.05 of the largest output, and 0.1 for an output of zeros.
+
+    An output that is tiny in one case has a tolerance relative to its largest value in all cases.
+    """
     y = X.sum(axis=-1)
     for known in (
         proof(case(atol={"y": 5e-2 * float(np.abs(y).max())})),
@@ -317,12 +326,12 @@ def test_the_tolerances_that_exporters_give_are_taken():
 FORGED = "batch 3\nPASS: other.tflite computes all\r\x1b[2K\x1b[1A\u202egröße"
 
 
-def test_a_name_from_a_file_forges_no_line(copied, capsys):
+def test_a_name_in_a_file_cannot_forge_a_line_of_the_report(copied, capsys):
     known = read_proof(copied)
-    own = dataclasses.replace(known.cases[0], name=FORGED)
+    forged = dataclasses.replace(known.cases[0], name=FORGED)
     beside = copied.with_name(copied.name + ".proof.npz")
 
-    def printed(*cases, **changes):
+    def run_main(*cases, **changes):
         beside.write_bytes(dataclasses.replace(known, cases=cases, **changes).to_bytes())
         status = keras_norm_verify.main([str(copied)])
         out, err = capsys.readouterr()
@@ -330,22 +339,22 @@ def test_a_name_from_a_file_forges_no_line(copied, capsys):
         assert all(c.isprintable() for c in text.replace("\n", ""))
         return status, text.splitlines()
 
-    status, lines = printed(own, reference=f"what m does{FORGED}")
+    status, lines = run_main(forged, reference=f"what m does{FORGED}")
     assert (status, len(lines)) == (0, 2)
     assert lines[1].startswith(r"  serving_default: batch 3\nPASS: other.tflite computes all\r\x1b")
-    assert lines[1].endswith("größe")  # letters stay
-    wrong = {name: array + 1.0 for name, array in own.expected.items()}
-    status, lines = printed(dataclasses.replace(own, expected=wrong))
+    assert lines[1].endswith("größe")  # letters are not escaped
+    wrong = {name: array + 1.0 for name, array in forged.expected.items()}
+    status, lines = run_main(dataclasses.replace(forged, expected=wrong))
     assert (status, len(lines)) == (1, len(wrong))
     missing = {FORGED: np.ones(3)}
     changes = {"expected": missing, "atol": {FORGED: 1e-3}}
-    status, lines = printed(dataclasses.replace(own, **changes), hashes={FORGED: ""})
+    status, lines = run_main(dataclasses.replace(forged, **changes), hashes={FORGED: ""})
     assert (status, len(lines)) == (1, 2)
-    status, lines = printed(dataclasses.replace(own, expected={}))
+    status, lines = run_main(dataclasses.replace(forged, expected={}))
     assert (status, len(lines)) == (2, 1)
 
 
-def test_letters_that_the_terminal_does_not_have_are_escaped(copied, monkeypatch):
+def test_letters_outside_the_encoding_of_the_terminal_are_escaped(copied, monkeypatch):
     known = dataclasses.replace(read_proof(copied), reference="what größe does")
     copied.with_name(copied.name + ".proof.npz").write_bytes(known.to_bytes())
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
@@ -356,7 +365,7 @@ def test_letters_that_the_terminal_does_not_have_are_escaped(copied, monkeypatch
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
-def test_a_result_that_cannot_be_written_is_status_2(exported):
+def test_a_result_that_cannot_be_written_gives_status_2(exported):
     script = [sys.executable, keras_norm_verify.__file__, str(exported)]
     with open("/dev/full", "w") as full:
         done = subprocess.run(script, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -365,16 +374,16 @@ def test_a_result_that_cannot_be_written_is_status_2(exported):
     assert last == "keras-norm: the result cannot be written: No space left on device"
 
 
-def test_a_long_name_is_cut():
+def test_a_long_name_is_shortened():
     assert keras_norm_verify.printable("a" * 10**6) == "a" * 100 + "..."
 
 
-def test_what_a_small_file_unpacks_to_is_bounded(monkeypatch):
+def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
     monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 2**20)
     zeros = np.zeros(2**23)  # 64 MB
-    honest = io.BytesIO()
-    np.savez_compressed(honest, proof=np.array("{}"), zeros=zeros)
-    lying = honest.getvalue().replace(
+    true_size = io.BytesIO()
+    np.savez_compressed(true_size, proof=np.array("{}"), zeros=zeros)
+    false_size = true_size.getvalue().replace(
         (zeros.nbytes + 128).to_bytes(4, "little"), (1000).to_bytes(4, "little")
     )
     outer = io.BytesIO()
@@ -383,9 +392,9 @@ def test_what_a_small_file_unpacks_to_is_bounded(monkeypatch):
     block = outer.getvalue().replace((2**26).to_bytes(4, "little"), (1000).to_bytes(4, "little"))
     tracemalloc.start()
     for content, message in [
-        (honest.getvalue(), r"take 67,\d+,\d+ bytes, and at most 1,048,576 are read"),
-        (lying, "damaged: Bad CRC"),
-        (block, "compressed as NumPy never does"),
+        (true_size.getvalue(), r"take 67,\d+,\d+ bytes, more than the limit of 1,048,576"),
+        (false_size, "damaged: Bad CRC"),
+        (block, "NumPy does not write their compression"),
     ]:
         assert len(content) < 10**5
         tracemalloc.reset_peak()
@@ -395,13 +404,13 @@ def test_what_a_small_file_unpacks_to_is_bounded(monkeypatch):
     tracemalloc.stop()
 
 
-def test_golden_cases_with_an_array_twice_are_damaged():
+def test_golden_cases_with_a_duplicate_array_are_refused():
     content = io.BytesIO(proof().to_bytes())
     array = io.BytesIO()
     np.save(array, np.zeros((3, 5)))
     with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("0/expected/y.npy", array.getvalue())
-    with pytest.raises(ProofError, match="damaged: the array '0/expected/y' is there twice"):
+    with pytest.raises(ProofError, match="damaged: the array '0/expected/y' occurs twice"):
         Proof.from_bytes(content.getvalue())
 
 
@@ -416,42 +425,44 @@ def test_golden_cases_with_a_key_twice_are_damaged():
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "null", '"text"'])
-def test_golden_cases_whose_text_is_no_dict_are_damaged(text):
+def test_golden_cases_with_a_json_text_that_is_not_a_dict_are_refused(text):
     content = io.BytesIO()
     np.savez(content, proof=np.array(text))
-    with pytest.raises(ProofError, match="damaged: the text is not a dict"):
+    with pytest.raises(ProofError, match="damaged: the JSON text is not a dict"):
         Proof.from_bytes(content.getvalue())
 
 
-def test_data_are_no_golden_cases():
+def test_a_file_of_data_is_refused():
     content = io.BytesIO()
     np.savez(content, x=X)
-    with pytest.raises(ProofError, match="damaged: the file holds arrays alone"):
+    with pytest.raises(ProofError, match="damaged: the file has no JSON text"):
         Proof.from_bytes(content.getvalue())
 
 
-def test_golden_cases_that_would_not_be_read_are_not_written(monkeypatch, copied):
+def test_golden_cases_that_are_too_large_are_neither_written_nor_read(monkeypatch, copied):
     beside = copied.with_name(copied.name + ".proof.npz")
     monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 200)
     with pytest.raises(ProofError, match="with shorter samples, or with proof=False"):
         proof().to_bytes()
-    with pytest.raises(ProofError, match="are read"):
+    with pytest.raises(ProofError, match="more than the limit"):
         read_proof(copied)
     with zipfile.ZipFile(copied, "a") as archive:
         archive.writestr("proof.npz", beside.read_bytes())
     beside.unlink()
-    with pytest.raises(ProofError, match="are read"):
+    with pytest.raises(ProofError, match="more than the limit"):
         read_proof(copied)
 
 
-def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, capsys, monkeypatch):
+def test_missing_and_newer_golden_cases_and_missing_files_and_arguments_give_status_2(
+    copied, capsys, monkeypatch
+):
     beside = copied.with_name(copied.name + ".proof.npz")
     monkeypatch.setattr(keras_norm_verify, "VERSION", 2)
     newer = proof().to_bytes()
     monkeypatch.undo()
     for spoil, message in [
-        (lambda: beside.write_bytes(newer), "newer version: update keras-norm"),
-        (beside.unlink, "has no proof with it"),
+        (lambda: beside.write_bytes(newer), "this keras-norm reads version 1. Update keras-norm"),
+        (beside.unlink, "has no golden cases"),
         (copied.unlink, "no such file or folder"),
     ]:
         spoil()
@@ -462,13 +473,13 @@ def test_no_proof_a_newer_one_no_file_and_no_arguments_are_status_2(copied, caps
     assert keras_norm_verify.main([]) == 2
 
 
-def test_a_proof_may_be_named(copied):
+def test_the_file_of_the_golden_cases_may_be_given(copied):
     beside = copied.with_name(copied.name + ".proof.npz")
     elsewhere = beside.rename(copied.with_name("elsewhere.npz"))
     assert keras_norm_verify.verify(copied, elsewhere) == []
 
 
-def test_a_proof_that_was_named_has_to_be_there(exported, tmp_path):
+def test_a_given_file_of_golden_cases_must_exist(exported, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     for beside, message in [
@@ -482,40 +493,39 @@ def test_a_proof_that_was_named_has_to_be_there(exported, tmp_path):
             read_proof(exported, beside)
 
 
-def test_a_path_that_no_file_can_have_is_status_2(capsys):
+def test_an_impossible_path_gives_status_2(capsys):
     assert keras_norm_verify.main(["x" * 300]) == 2
     assert (
         capsys.readouterr().err == f"keras-norm: {'x' * 300} cannot be read: File name too long\n"
     )
 
 
-def test_of_a_folder_of_versions_the_highest_is_taken(tmp_path):
+def test_the_highest_version_in_a_folder_is_verified(tmp_path):
     for version in ("2", "10", "later"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "saved_model.pb").touch()
     assert keras_norm_verify.resolved(tmp_path) == tmp_path / "10"
-    with pytest.raises(ProofError, match=r"10 has no proof with it, where proof\.npz would be"):
+    with pytest.raises(ProofError, match=r"10 has no golden cases: there is no proof\.npz"):
         read_proof(tmp_path)
 
 
-def test_whatever_stands_at_the_end_of_a_file_nothing_crashes(copied):
-    """An archive that is no proof, and a proof inside of which any byte was changed."""
+def test_any_changed_byte_of_golden_cases_inside_a_file_raises_no_other_error(copied):
     content = proof().to_bytes()
-    plain = copied.read_bytes()
+    without = copied.read_bytes()
     copied.with_name(copied.name + ".proof.npz").unlink()
     with zipfile.ZipFile(copied, "a") as archive:
         archive.writestr("proof.npz", content)
     whole, rng = copied.read_bytes(), np.random.default_rng(0)
-    for place in rng.integers(len(plain), len(whole), 200):
+    for index in rng.integers(len(without), len(whole), 200):
         broken = bytearray(whole)
-        broken[place] ^= int(rng.integers(1, 256))
+        broken[index] ^= int(rng.integers(1, 256))
         copied.write_bytes(bytes(broken))
         with contextlib.suppress(ProofError):
             read_proof(copied)
         assert set(keras_norm_verify.hashes(copied)) == {""}
 
 
-def test_the_command_says_what_the_module_says(exported, capfd):
+def test_the_command_reports_the_results_of_the_module(exported, capfd):
     assert keras_norm_cli.main(["verify", str(exported)]) == 0
     assert capfd.readouterr().out.startswith("PASS")
     assert keras_norm_cli.main(["verify", str(exported), "--proof", "nowhere.npz"]) == 2
@@ -525,7 +535,7 @@ def test_the_command_says_what_the_module_says(exported, capfd):
 def test_a_copy_of_the_module_needs_neither_keras_nor_tensorflow_nor_this_package(
     exported, tmp_path
 ):
-    """The command too: what it must not import cannot be found."""
+    """The module and the command run in a process in which these packages cannot be imported."""
     (tmp_path / "verify_here.py").write_bytes(pathlib.Path(keras_norm_verify.__file__).read_bytes())
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"

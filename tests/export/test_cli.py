@@ -229,7 +229,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("check", "{}/model.keras", "{}/right"), "required: --data"),
         (("inspect", "{}/nowhere.keras"), "nowhere.keras: no such file"),
         (("inspect", "{}/right"), "right is a folder"),
-        (("inspect", "{}/right/saved_model.pb"), "is no Keras model"),
+        (("inspect", "{}/right/saved_model.pb"), "is not a Keras model"),
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
         (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
         (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
@@ -490,7 +490,7 @@ def test_the_clean_up_after_an_interrupt_is_not_interrupted(run, monkeypatch):
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
-            time.sleep(5 * keras_norm_cli.INSISTENCE)
+            time.sleep(5 * keras_norm_cli.RAISE_AGAIN)
             signal.raise_signal(signal.SIGINT)
             cleaned.append(True)
 
@@ -510,7 +510,7 @@ def test_a_clean_up_that_does_not_end_is_interrupted(run, monkeypatch):
                 time.sleep(0.01)
             ended_by_itself.append(True)
 
-    monkeypatch.setattr(keras_norm_cli, "PATIENCE", 0.3)
+    monkeypatch.setattr(keras_norm_cli, "CLEANUP", 0.3)
     monkeypatch.setattr(commands, "inspect", hangs)
     assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
     assert not ended_by_itself

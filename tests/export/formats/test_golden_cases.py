@@ -87,7 +87,7 @@ def test_an_old_proof_goes_with_its_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     saved = export_saved_model(models.dense(), tmp_path / "saved", proof=False)
     for file in (path, saved):
-        with pytest.raises(ProofError, match="has no proof"):
+        with pytest.raises(ProofError, match="has no golden cases"):
             verify(file)
 
 
@@ -139,7 +139,7 @@ def test_a_model_that_is_random_in_inference_has_no_proof(tmp_path, caplog):
     inputs = keras.Input((3,), name="x")
     path = export_saved_model(keras.Model(inputs, Sampled()(inputs)), tmp_path / "saved")
     assert "random in inference" in caplog.text
-    with pytest.raises(ProofError, match="has no proof"):
+    with pytest.raises(ProofError, match="has no golden cases"):
         verify(path)
 
 
@@ -149,7 +149,7 @@ def test_a_model_of_texts_has_none(tmp_path, caplog):
     with caplog.at_level(logging.INFO, "keras_norm.export"):
         path = export_saved_model(model, tmp_path / "saved")
     assert "is not run, and has no proof" in caplog.text
-    with pytest.raises(ProofError, match="has no proof"):
+    with pytest.raises(ProofError, match="has no golden cases"):
         verify(path)
 
 
@@ -171,7 +171,7 @@ def test_a_model_that_gives_no_numbers_has_no_cases_and_a_warning_says_so(tmp_pa
     (warning,) = caplog.records
     assert warning.levelname == "WARNING"
     assert "Give real data: samples=" in warning.getMessage()
-    with pytest.raises(ProofError, match="has no proof"):
+    with pytest.raises(ProofError, match="has no golden cases"):
         verify(path)
 
 
