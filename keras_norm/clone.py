@@ -33,8 +33,8 @@ def clone_for_statistics(model: Any, *, noise: bool = False) -> Any:
     clone = rebuild_model(model)
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
-            # Recalibration runs the clone in a graph with dynamic time, where Keras' own call is
-            # wrong.
+            # Recalibration runs the clone in a graph with dynamic time, where the call of
+            # TimeDistributed in Keras 3.15 is wrong.
             vars(layer)["call"] = partial(apply_to_rows, layer)
     for (_, norm), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
         # The config of a cell does not contain `trainable` of the norms in its slots.

@@ -98,7 +98,7 @@ def operations_are_watched() -> bool:
 
 
 def has_cpu_kernel(op: str) -> bool:
-    """Return whether TensorFlow can compute an operation on a CPU; it needs no such device."""
+    """Return whether TensorFlow has a CPU kernel for an operation."""
     from tensorflow.python.framework import kernels
 
     devices = {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(op).kernel}

@@ -28,7 +28,7 @@ def substituted_methods(substitutes: Mapping[Any, Mapping[str, Method]]) -> Iter
         for layer, functions in substitutes.items():
             attributes = vars(layer)
             for name, function in functions.items():
-                if name in attributes:  # an outer block has substituted the method
+                if name in attributes:  # the substitute of an outer block
                     undo.callback(attributes.__setitem__, name, attributes[name])
                 else:
                     undo.callback(attributes.pop, name)

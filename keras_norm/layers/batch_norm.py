@@ -95,7 +95,9 @@ class BatchNormalization(StatisticsNormalization):
             momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
         )
         if not is_int(axis):
-            raise TypeError(f"axis must be the feature axis, an int. Received: axis={axis!r}.")
+            raise TypeError(
+                f"axis must be an int, the index of the feature axis. Received: axis={axis!r}."
+            )
         if virtual_batch_size is not None and not (
             is_int(virtual_batch_size) and virtual_batch_size >= 1
         ):

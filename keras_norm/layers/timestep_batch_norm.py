@@ -10,7 +10,8 @@ from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, wi
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 
-MIN_SEQUENCES = 2  # unmasked sequences: the variance of a single sequence is 0
+# Smallest number of unmasked sequences that gives statistics: one sequence has a variance of 0.
+MIN_SEQUENCES = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -128,9 +129,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # A batch of fewer than two sequences has the moving statistics of each sequence here,
-            # and a count of 0, so it updates nothing. The sum over row 0 drops all other rows. On
-            # an empty batch in a graph the sum gives zeros.
+            # A batch of fewer than two sequences has a count of 0, so it updates nothing. Then
+            # `mean` and `variance` are the moving statistics of each sequence, and only their
+            # shape matters. A sum over the first row works in an empty batch too.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in (mean, variance))
             self.update_statistics(mean, variance, ops.where(here, count, 0.0))
         return ops.cast(y, self.compute_dtype)
