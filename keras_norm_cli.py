@@ -361,7 +361,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "largest accepted difference between training mode and inference"
     check.add_argument("--max-gap", type=float, help=text)
 
-    text = "list the predictions that change in other versions, and the samples"
+    text = "list the samples whose predictions change in other versions of a model"
     compare = command("compare", text, "OLD")
     compare.add_argument(
         "versions", nargs="+", metavar="NEW", help=".keras, SavedModel, .tflite or .onnx"

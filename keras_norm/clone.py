@@ -97,9 +97,9 @@ def _custom_classes(layers: list[Any]) -> dict[str, type]:
         name = keras.saving.get_registered_name(cls)
         if found.setdefault(name, cls) is not cls:
             raise ValueError(
-                f"the model cannot be rebuilt from its config: {found[name]} and {cls} have one "
-                f"name there, {name!r}. Decorate each class with "
-                "keras.saving.register_keras_serializable(package=...) and its own package"
+                f"the model cannot be rebuilt from its config: {found[name]} and {cls} are both "
+                f"named {name!r} in it. Register each class in another package: decorate it with "
+                "keras.saving.register_keras_serializable(package=...)"
             )
     return found
 

@@ -32,7 +32,7 @@ class StatisticsAccumulator:
     """
 
     def __init__(self, norm: Any) -> None:
-        # Float32 or wider without autocast: float16 has 3 digits, and its largest value is 65,504.
+        # Use float32 or wider, without autocast: float16 has 3 digits and ends at 65,504.
         dtype = statistics_dtype(norm.moving_mean.dtype)
 
         def zeros(shape: Any) -> keras.Variable:

@@ -335,7 +335,7 @@ def test_two_custom_classes_with_one_name_are_refused():
     keras_norm.recalibrate(keras.Sequential([keras.Input((4,)), *layers]), X)
     assert_has_statistics_of(layer, X / np.abs(X).max(axis=1, keepdims=True), rtol=1e-4)
     model = keras.Sequential([keras.Input((4,)), doubled(), doubled(), layer])
-    with pytest.raises(ValueError, match="have one name there, 'Block'"):
+    with pytest.raises(ValueError, match="both named 'Block'"):
         keras_norm.recalibrate(model, X)
 
 

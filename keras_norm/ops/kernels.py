@@ -9,8 +9,8 @@ from keras_norm.ops.scan import loops_are_portable
 
 # Number of elements above which the fused kernel of batch normalization is faster.
 LARGE = 2**17
-# Size assumed for a dynamic dimension. It differs by mode because the kernel takes 0.2 ms to start
-# in training and 0.05 ms at inference.
+# Size assumed for a dynamic dimension. The kernel takes 0.2 ms to start in training and 0.05 ms at
+# inference, so it needs larger static dimensions in training.
 DYNAMIC_SIZE = {"training": 64, "inference": 256}
 
 

@@ -151,7 +151,7 @@ def _count(x: Any, axes: list[int], mask: Any) -> Any:
     size = ops.shape(x)
     for axis in axes:
         if unmasked.shape[axis] is None or unmasked.shape[axis] != x.shape[axis]:
-            # In an empty batch the mask has zero rows too: avoid a division by zero.
+            # The mask of an empty batch has zero rows: avoid a division by zero.
             mask_size = ops.maximum(ops.shape(unmasked)[axis], 1)
             count = count * ops.cast(size[axis] // mask_size, x.dtype)
     return count
