@@ -310,7 +310,7 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"{text}JSON")
         sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help=f"{text}an HTML page")
 
-    export = command("export", "write a model as SavedModel and TFLite")
+    export = command("export", "write a model as SavedModel, TFLite or ONNX")
     export.add_argument("--to", required=True, metavar="DIR", help="folder to write to")
     export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
     export.add_argument(
@@ -331,9 +331,12 @@ def _parser() -> argparse.ArgumentParser:
         help="let TensorFlow Serving run the golden cases when it loads the model",
     )
     export.add_argument(
-        "--tflite",
-        action="store_true",
-        help="also write DIR/model.tflite, or DIR/model-VERSION.tflite",
+        "--format",
+        nargs="+",
+        default=["saved_model"],
+        metavar="NAME",
+        help="saved_model (the default), tflite or onnx: DIR/saved_model, DIR/model.tflite, "
+        "DIR/model.onnx, with --version N DIR/saved_model/N, DIR/model-N.tflite",
     )
     export.add_argument(
         "--quantize",

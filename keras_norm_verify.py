@@ -509,7 +509,9 @@ def open_run(path: pathlib.Path) -> Run:
         ProofError: the runtime is not installed.
         Exception: any exception of the runtime, if it cannot load the file.
     """
-    return _saved_model(path) if path.is_dir() else _tflite(path)
+    if path.is_dir():
+        return _saved_model(path)
+    return _onnx(path) if path.suffix == ".onnx" else _tflite(path)
 
 
 def _tflite(path: pathlib.Path) -> Run:
@@ -526,6 +528,20 @@ def _tflite(path: pathlib.Path) -> Run:
         if signature not in runners:
             runners[signature] = interpreter.get_signature_runner(signature)
         return runners[signature](**inputs)
+
+    return run
+
+
+def _onnx(path: pathlib.Path) -> Run:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ProofError(f"{path} runs in ONNX Runtime: pip install onnxruntime") from error
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 from collections.abc import Sequence
+from inspect import signature as signature_of
 from typing import Any
 
 import keras
@@ -16,14 +17,11 @@ from keras_norm.export.check.cost import file_size
 from keras_norm.export.check.data_reader import read_inputs
 from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
-from keras_norm.export.formats.saved_model.export_saved_model import (
-    export_saved_model,
-    require_replaceable,
-)
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.artifact_format import Format
+from keras_norm.export.formats.registry import FORMATS, format_named
+from keras_norm.export.formats.saved_model.export_saved_model import require_replaceable
+from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
-from keras_norm.export.formats.tflite.export_tflite import export_tflite
-from keras_norm.export.formats.tflite.tflite_file import read_tflite
 from keras_norm.export.model.normalization_table import summary_tables
 from keras_norm.export.optional_packages import require
 from keras_norm.export.report.report import Report
@@ -34,6 +32,8 @@ from keras_norm.keras_internals import reason
 from keras_norm.recalibrate import recalibrate as recalibrate_model
 from keras_norm_verify import BESIDE, MOST_PRINTED, printable
 
+# Options of exporters, as the command line names them.
+EXPORT_OPTIONS = ("version", "step", "samples", "proof", "warmup", "signature", "quantize")
 # What Keras says of a layer, a function, a constraint and the like that it does not know.
 UNREGISTERED = re.compile(
     r"(?:Could not locate class |Could not locate function |Cannot deserialize object of type "
@@ -45,80 +45,78 @@ LAMBDA = re.compile(r"a Python lambda|function identifier: \{'value'")
 
 
 def export(args: argparse.Namespace) -> None:
-    """Write a model as SavedModel, and as TFLite where asked to.
+    """Write a model in the formats that were asked for.
 
     Args:
-        args: `model`, `to`, `version`, `step`, `samples`, `proof`, `warmup`, `tflite`, `signature`,
-            `quantize` and `force` of the command line.
+        args: `model`, `to`, `format`, `force` and `EXPORT_OPTIONS` of the command line.
 
     Raises:
-        UsageError: a target exists, `to` is a file, or the options do not fit.
+        UsageError: a target exists, `to` is a file, or an option fits no format.
         ValueError, OSError, ImportError: as the exporters.
     """
     folder = pathlib.Path(args.to)
-    saved_model, tflite = folder / "saved_model", folder / "model.tflite"
-    target = saved_model
-    if args.version is not None:
-        target, tflite = saved_model / str(args.version), folder / f"model-{args.version}.tflite"
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; --to takes a folder.")
-    for option in ("signature", "quantize"):
-        if getattr(args, option) and not args.tflite:
-            raise UsageError(f"--{option} needs --tflite: it changes nothing in a SavedModel.")
-    if args.version is not None and target.exists():
-        raise UsageError(f"{target} exists, and a server may hold it; give a higher --version.")
-    for path in (target, *([tflite] if args.tflite else [])):
-        if path.exists() and not args.force:
-            raise UsageError(f"{path} exists; choose another --to, or --force.")
-    if target.exists():
-        require_replaceable(target, args.version)
+    # The SavedModel comes last: others may be refused, and then nothing is written.
+    chosen = sorted(map(format_named, dict.fromkeys(args.format)), key=lambda f: f is SAVED_MODEL)
+    given = {n: getattr(args, n) for n in EXPORT_OPTIONS if getattr(args, n) not in (None, False)}
+    for option in given:
+        if option not in ("version", "proof") and not any(_takes(f, option) for f in chosen):
+            able = [name for name, known in FORMATS.items() if _takes(known, option)]
+            raise UsageError(f"--{option} needs --format {' or '.join(able)}.")
+    targets = {known.name: _target(known, folder, args.version) for known in chosen}
+    for name, target in targets.items():
+        if args.version is not None and name == SAVED_MODEL.name and target.exists():
+            raise UsageError(f"{target} exists, and a server may hold it; give a higher --version.")
+        if target.exists() and not args.force:
+            raise UsageError(f"{target} exists; choose another --to, or --force.")
+        if target.exists() and name == SAVED_MODEL.name:
+            require_replaceable(target, args.version)
     if args.warmup:
         require("serving")
     model = _load_model(args.model)
-    samples = read_inputs(args.samples, input_specs(model)) if args.samples else None
-    made, replaces = missing_folders(folder), tflite.exists()
-    written: list[pathlib.Path] = []
+    options = {name: getattr(args, name) for name in EXPORT_OPTIONS}
+    options["samples"] = read_inputs(args.samples, input_specs(model)) if args.samples else None
+    options["overwrite"] = args.force
+    made = missing_folders(folder)
+    replaced = {name for name, target in targets.items() if target.exists()}
+    written: list[tuple[Format, pathlib.Path]] = []
     try:
-        # TFLite comes first: it is the one that may be refused, and then nothing is written.
-        if args.tflite:
-            file = export_tflite(
-                model,
-                tflite,
-                signature=args.signature,
-                quantize=args.quantize,
-                samples=samples,
-                # A file of the step alone has it, whatever the SavedModel has.
-                step=None if args.signature else args.step,
-                proof=args.proof,
-                overwrite=args.force,
-            )
-            written.append(file)
-        written.append(
-            export_saved_model(
-                model,
-                saved_model,
-                version=args.version,
-                step=args.step,
-                samples=samples,
-                proof=args.proof,
-                warmup=args.warmup,
-                overwrite=args.force,
-            )
-        )
+        for known in chosen:
+            own = {name: value for name, value in options.items() if _takes(known, name)}
+            if own.get("signature"):  # the step is all that such a file has
+                own["step"] = None
+            path = folder / known.file_name if "version" in own else targets[known.name]
+            written.append((known, known.export(model, path, **own)))
     except BaseException as error:
-        refused = isinstance(error, UnsupportedOpError | ConversionError)
-        if refused and args.tflite and not written:
-            error.add_note("Nothing was written; without --tflite the SavedModel is.")
-        for path in written:
-            if not replaces:  # the old file is gone, and a new one is better than none
+        if isinstance(error, UnsupportedOpError | ConversionError) and len(chosen) > 1:
+            error.add_note("Nothing was written.")
+        for known, path in written:
+            # Of a replaced file nothing is left, and the new file is better than none.
+            if known.name not in replaced:
                 path.unlink()
                 path.with_name(path.name + BESIDE).unlink(missing_ok=True)
         remove_empty(made)
         raise
-    for path in reversed(written):
-        signatures = (SavedModelFile(path) if path.is_dir() else read_tflite(path)).signatures
+    for known, path in reversed(written):
         name = printable(str(path), MOST_PRINTED)
-        print(f"{name}  {readable_size(file_size(path))}  {', '.join(signatures)}")
+        signatures = ", ".join(known.signatures(path))
+        print(f"{name}  {readable_size(file_size(path))}  {signatures}")
+
+
+def _takes(known: Format, option: str) -> bool:
+    """Whether the exporter of a format has an option."""
+    return option in signature_of(known.export).parameters
+
+
+def _target(known: Format, folder: pathlib.Path, version: int | None) -> pathlib.Path:
+    """The file to write: of a version, "saved_model/2" or "model-2.tflite"."""
+    path = folder / known.file_name
+    if version is None:
+        return path
+    if _takes(known, "version"):
+        return path / str(version)
+    return path.with_name(f"{path.stem}-{version}{path.suffix}")
 
 
 def check(args: argparse.Namespace) -> bool:

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from keras_norm.export.check import artifacts
 from keras_norm.export.check import run_artifacts as running
+from keras_norm.export.formats import artifact_format
 from keras_norm.export.runtimes import worker_process
 from tests import forked_workers, without_xla
 
@@ -99,5 +99,5 @@ def uncompiled_loops(request):
 @pytest.fixture(autouse=True)
 def no_optional_runtimes(monkeypatch):
     """Run checks without optional runtimes, so that the results do not depend on the machine."""
-    monkeypatch.setattr(artifacts, "is_installed", lambda extra: False)
+    monkeypatch.setattr(artifact_format, "is_installed", lambda extra: False)
     monkeypatch.setattr(running, "SECONDS", 0.0)  # each thread runs the file once

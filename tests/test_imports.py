@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import pathlib
+import re
 import sys
 
 import pytest
@@ -11,8 +12,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # Packages of export; each imports only the packages before it. Other modules of export come before
 # all packages (BASE) or after them.
-EXPORT_PACKAGES = ["formats", "runners", "comparing", "exporting", "report", "checking"]
-BASE = {"errors", "extras", "signature", "results", "versions"}
+EXPORT_PACKAGES = ["compare", "runtimes", "model", "formats", "report", "check"]
+BASE = {"errors", "optional_packages", "package_versions", "results", "signature"}
 
 # Parts of the project. Each part may import the parts before it.
 ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *EXPORT_PACKAGES]
@@ -21,9 +22,8 @@ ORDER += ["commands", "cli", "examples and benchmarks", "experiments"]
 BESIDE_RECALIBRATE = {"recalibrate", "statistics_accumulator", "compat", "clone", "named_layers"}
 BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
 
-# Modules of export.comparing that compare arrays, without a model or a runner.
-ARRAY_MODULES = ["changes", "compare", "difference_profile", "elements", "merging", "metrics"]
-ARRAY_MODULES += ["properties"]
+# Packages without Keras and TensorFlow, transitively.
+NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
 
 # Modules below export that import TensorFlow.
 TENSORFLOW = {
@@ -80,8 +80,7 @@ def rank(module):
         return ORDER.index(rest[0]) if rest[0] in ORDER else None
     if rest[1] in EXPORT_PACKAGES:
         return ORDER.index(rest[1])
-    # The scripts of `workers` run in other processes, and import nothing from this package.
-    return ORDER.index("export" if rest[1] in {*BASE, "workers"} else "commands")
+    return ORDER.index("export" if rest[1] in BASE else "commands")
 
 
 def imported(module):
@@ -100,7 +99,12 @@ def imported(module):
 
 def test_keras_norm_verify_imports_only_numpy_and_the_runtimes():
     others = {name.split(".")[0] for name in imported("keras_norm_verify")}
-    assert others - set(sys.stdlib_module_names) == {"numpy", "ai_edge_litert", "tensorflow"}
+    assert others - set(sys.stdlib_module_names) == {
+        "numpy",
+        "ai_edge_litert",
+        "onnxruntime",
+        "tensorflow",
+    }
 
 
 def within(name, *packages):
@@ -151,10 +155,29 @@ def test_only_the_listed_modules_import_tensorflow(module):
     assert uses == (module in TENSORFLOW)
 
 
-@pytest.mark.parametrize("name", ARRAY_MODULES)
-def test_modules_that_compare_arrays_import_neither_a_model_nor_a_runner(name):
-    found = imported(f"keras_norm.export.comparing.{name}")
-    assert not [n for n in found if within(n, "keras", "tensorflow", "keras_norm.export.runners")]
+def reached(module):
+    """All that a module imports, directly or through our other modules, as full names."""
+    found, pending = set(), [module]
+    while pending:
+        new = imported(pending.pop()) - found
+        found |= new
+        # Python runs the packages' own files too; they are not what a module depends on.
+        pending += [n for n in new & set(MODULES) if MODULES[n].name != "__init__.py"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if within(m, *NUMPY_ALONE) and MODULES[m].name != "__init__.py"]
+)
+def test_comparing_needs_numpy_alone(module):
+    assert not [n for n in reached(module) if within(n, "keras", "tensorflow")]
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if re.search(r"\.formats\.\w+\.(run|convert)_", m)]
+)
+def test_a_worker_script_imports_nothing_of_the_package(module):
+    assert not [n for n in imported(module) if within(n, "keras", "keras_norm")]
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])

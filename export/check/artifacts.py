@@ -6,55 +6,20 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.errors import RunnerError, StreamingError
-from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
-from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
-from keras_norm.export.formats.saved_model.saved_model_file import (
-    SavedModelFile,
-    saved_model_folder,
-)
-from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
-from keras_norm.export.formats.tflite.tflite_file import is_tflite, read_tflite
-from keras_norm.export.formats.tflite.tflite_runner import MicroRunner, TFLiteRunner
+from keras_norm.export.formats.artifact_format import Source
+from keras_norm.export.formats.registry import format_of, titles
 from keras_norm.export.model.single_step import Step
-from keras_norm.export.optional_packages import is_installed, require
 from keras_norm.export.runtimes.runner import Arrays, Run, Runner
-from keras_norm.export.runtimes.worker_process import WorkerProcess
-from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import STEP
 
 Artifact = str | os.PathLike[str] | Run
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-    """One artefact in one runner, not yet opened.
-
-    Attributes:
-        name: how a report calls it.
-        path: the file or folder, "" for a function.
-        precision: the coarsest precision of what the file stores, "float64" where it adds nothing.
-        open: signature, `serving_default` by default, and `worker=` a process of `start` or of
-            another runner of it, if any -> a context manager that gives its runner.
-        start: -> a process for `open`, which takes seconds to begin; None where there is none.
-        optional: whether what the runner cannot run is its own limit, and no fault of the file.
-        alone: whether the file is a step alone, which runs whole sequences as streams.
-    """
-
-    name: str
-    path: str
-    precision: str
-    open: Callable[..., Any]
-    start: Callable[[], WorkerProcess] | None = None
-    optional: bool = False
-    alone: bool = False
 
 
 class Streamed(contextlib.AbstractContextManager["Streamed"]):
@@ -159,49 +124,7 @@ def _function(run: Run) -> Source:
 def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    # A runtime that shares no code with TensorFlow.
-    openvino = functools.partial(_in, OpenVINORunner, extra="openvino")
-    if path.is_dir():
-        folder = saved_model_folder(path)
-        saved_model = SavedModelFile(folder)
-        saved_model.ends()
-        if folder != path:
-            name = f"{name}/{folder.name}"
-        in_tensorflow = _in(SavedModelRunner, folder, name, "float64")
-        if saved_model.reaching:  # no runner opens it: one says so
-            return in_tensorflow
-        return (
-            *in_tensorflow,
-            *_in(CApiRunner, folder, f"{name} (C API)", "float64"),
-            # Off by 0.35 in OpenVINO, as integers of TFLite files are.
-            *(() if saved_model.multiplies_integers else openvino(folder, name, "float32")),
-        )
-    if path.suffix == ".onnx":
-        require("onnx")
-        from keras_norm.export.formats.onnx import onnx_graph
-
-        stored = onnx_graph.precisions(onnx_graph.read(path))
-        return _in(ONNXRunner, path, name, coarsest(stored))
-    if not is_tflite(path):
-        raise ValueError(f"{path} is neither a SavedModel folder nor a TFLite or ONNX file.")
-    require("tflite")
-    file = read_tflite(path)
-    precision, alone = coarsest(file.numbers), file.is_step_alone
-    found = (
-        *_in(TFLiteRunner, path, name, precision),
-        # One such file was off by 0.23 in OpenVINO and right in LiteRT (docs/export.md).
-        *(() if file.computes_in_integers else openvino(path, name, precision)),
-        *(_in(MicroRunner, path, name, precision, "micro") if alone else ()),
-    )
-    return tuple(dataclasses.replace(source, alone=alone) for source in found)
-
-
-def _in(
-    runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
-) -> tuple[Source, ...]:
-    """A file in a runner; that of an extra need not be there, and takes fewer operations."""
-    if extra and not is_installed(extra):
-        return ()
-    name += f" ({runner.name})" if extra else ""
-    start, run = functools.partial(runner.start, path), functools.partial(runner, path)
-    return (Source(name, str(path), precision, run, start, bool(extra)),)
+    found = format_of(path)
+    if found is None:
+        raise ValueError(f"{path} is not {titles()}.")
+    return found.sources(path, name)

@@ -3,21 +3,15 @@
 import io
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import rich.console
 
 from keras_norm.export.check.check import check
-from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
-from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.registry import FORMATS
 from keras_norm.export.report.report import Report
 
-# Format -> its exporter, and the name of the file.
-FORMATS: dict[str, tuple[Callable[..., pathlib.Path], str]] = {
-    "saved_model": (export_saved_model, "saved_model"),
-    "tflite": (export_tflite, "model.tflite"),
-}
 WIDTH = 100
 
 
@@ -25,7 +19,7 @@ def assert_consistent(
     model: Any,
     data: Any,
     *,
-    formats: Sequence[str] | Mapping[str, Mapping[str, Any]] = tuple(FORMATS),
+    formats: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("saved_model", "tflite"),
     **options: Any,
 ) -> Report:
     """Export a model to a temporary folder and fail unless every file computes the same.
@@ -33,8 +27,8 @@ def assert_consistent(
     Args:
         model: a functional or built Sequential model.
         data: real samples, as `keras_norm.export.check`.
-        formats: which of "saved_model" and "tflite"; or options of `export_saved_model` and
-            `export_tflite`, such as `step`, `quantize` and `samples`, by format.
+        formats: names of formats, such as "saved_model", "tflite" and "onnx"; or options of their
+            exporters, such as `step`, `quantize` and `samples`, by format.
         **options: of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,
             `max_gap`, `labels`.
 
@@ -73,8 +67,8 @@ def assert_consistent(
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, of_format in chosen.items():
-            export, file = FORMATS[name]
-            files.append(export(model, pathlib.Path(folder, file), **of_format))
+            known = FORMATS[name]
+            files.append(known.export(model, pathlib.Path(folder, known.file_name), **of_format))
         report = check(model, files, data, **options)
     if not report:
         text = io.StringIO()

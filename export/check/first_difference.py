@@ -2,7 +2,7 @@
 
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -12,11 +12,9 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.compare.element_differences import largest
 from keras_norm.export.compare.input_cases import Case
-from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
-from keras_norm.export.formats.onnx.export_onnx import export_onnx
-from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
-from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.artifact_format import Format
+from keras_norm.export.formats.registry import format_of
 from keras_norm.export.formats.tflite.tflite_file import is_tflite, read_tflite
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.rounding import MAGNIFIED, rounding
@@ -28,8 +26,6 @@ from keras_norm.export.runtimes.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
-
-QUANTIZE = {"int8": "dynamic", "float16": "float16"}
 
 
 def explained_by_rounding(
@@ -170,10 +166,16 @@ def _is_telling(value: Any) -> bool:
     return bool(np.ptp(keras.ops.convert_to_numpy(value).astype(np.float64)))
 
 
+def _format(path: pathlib.Path) -> Format:
+    known = format_of(path)
+    if known is None or not known.trace_script:
+        raise ValueError("its format has no script that computes every tensor")
+    return known
+
+
 def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
     """Every tensor that a file computes, outside its loops."""
-    script = "onnx/run_onnx.py" if path.suffix == ".onnx" else "tflite/run_tflite.py"
-    script = "saved_model/run_saved_model.py" if path.is_dir() else script
+    script = _format(path).trace_script
     request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
     with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
         worker.load(request)
@@ -184,36 +186,17 @@ def _new_export(
     model: Any, path: pathlib.Path, inputs: Arrays, outputs: list[Any], share: float
 ) -> tuple[_Tensors | None, bool | None, str]:
     """What a new file of the same kind computes, where it is right; whether it is; and in words."""
-    export: Callable[..., pathlib.Path]
-    options: dict[str, Any] = {}
-    # The signature step is not searched.
-    if path.is_dir():
-        export, name, options = export_saved_model, "saved_model", {"step": False}
-    elif path.suffix == ".onnx":
-        export, name = export_onnx, "model.onnx"
-    else:
-        export, name, options = export_tflite, "model.tflite", {"step": False, **_options(path)}
+    known = _format(path)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            file = export(model, pathlib.Path(folder) / name, **options)
+            options = known.export_again(path)
+            file = known.export(model, pathlib.Path(folder) / known.file_name, **options)
         except (ConversionError, RunnerError, VerificationError, ValueError) as error:
             return None, None, f"the model cannot be exported again: {one_line(error)}"
         fresh = _Tensors(_trace(file, inputs), share)
     if not all(fresh.places(output) for output in outputs):
         return None, False, "a new export of the model is wrong too"
     return fresh, True, "a new export of the model is right"
-
-
-def _options(path: pathlib.Path) -> dict[str, Any]:
-    """What `export_tflite` takes to make a file of this kind.
-
-    Raises:
-        ValueError: the file computes in 8 bits throughout.
-    """
-    file = read_tflite(path)
-    if file.computes_in_integers:
-        raise ValueError("it computes in 8 bits, with scales of samples that are not known here")
-    return {"quantize": QUANTIZE.get(coarsest(file.numbers))}
 
 
 def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:

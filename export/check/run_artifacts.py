@@ -15,7 +15,7 @@ from keras_norm.export.check.properties import AT_ONCE, SECONDS, THREADS
 from keras_norm.export.compare.element_differences import Arrays
 from keras_norm.export.compare.input_cases import padded
 from keras_norm.export.errors import UnsafeOpError, one_line
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.registry import format_of
 from keras_norm.export.results.artifact_result import Cost
 from keras_norm.export.signature import STEP
 
@@ -191,14 +191,8 @@ def ops(runner: Any) -> tuple[int | None, tuple[str, ...]]:
     path = getattr(runner, "path", None)
     if path is None:
         return None, ()
-    used = runner.ops()
-    if used and path.is_dir():
-        foreign = set(SavedModelFile(path).unservable)
-    elif path.suffix == ".onnx":
-        foreign = {op for op in used if "." in op}  # "domain.Op"
-    else:
-        # TFLite's builtins are written in capitals; Flex and custom ops by their own names.
-        foreign = {op for op in used if not op.isupper()}
+    used, known = runner.ops(), format_of(path)
+    foreign = known.foreign_ops(path, used) if used and known is not None else ()
     return len(used), tuple(sorted(foreign))
 
 

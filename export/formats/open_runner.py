@@ -7,11 +7,7 @@ import keras
 
 from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
-from keras_norm.export.formats.saved_model.saved_model_file import saved_model_folder
-from keras_norm.export.formats.saved_model.saved_model_runner import SavedModelRunner
-from keras_norm.export.formats.tflite.tflite_file import is_tflite
-from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
+from keras_norm.export.formats.registry import format_of, titles
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import SERVING_DEFAULT
 
@@ -38,18 +34,12 @@ def open_runner(
     if not isinstance(signature_name, str):
         raise ValueError(f"signature_name is the name of a signature; received {signature_name!r}")
     path = pathlib.Path(artifact)
-    runner: WorkerRunner
     if not path.exists():
         raise RunnerError(f"{path}: no such file or folder")
-    if is_tflite(path):
-        runner = TFLiteRunner(path, signature_name)
-    elif path.suffix == ".onnx":
-        runner = ONNXRunner(path, signature_name)
-    else:
-        try:
-            runner = SavedModelRunner(saved_model_folder(path), signature_name)
-        except ValueError as error:
-            raise RunnerError(str(error)) from error
+    found = format_of(path)
+    if found is None:
+        raise RunnerError(f"{path} is not {titles()}")
+    runner = found.open(path, signature_name)
     if model is not None:
         try:
             signature.require_names(runner.inputs, list(signature.input_specs(model)), "the model")

@@ -5,9 +5,8 @@ import pathlib
 from collections.abc import Callable
 
 from keras_norm.export.errors import VerificationError, one_line
-from keras_norm.export.formats.open_runner import open_runner
 from keras_norm.export.model.reference import Reference
-from keras_norm.export.runtimes.runner import Arrays
+from keras_norm.export.runtimes.runner import Arrays, Runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm_verify import open_run
 
@@ -16,6 +15,7 @@ OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
 
 def verify_file(
     file: pathlib.Path,
+    open_file: Callable[[pathlib.Path, str], Runner],
     reference: Reference,
     quantize: str | None = None,
     over_time: OverTime | None = None,
@@ -26,7 +26,8 @@ def verify_file(
     runs at another shape, or when it keeps state between calls.
 
     Args:
-        file: a TFLite or an ONNX file.
+        file: the exported file.
+        open_file: from the file and the name of a signature to its runner.
         reference: what the model that it was made from gives.
         quantize: how the file is quantised.
         over_time: `Step.over_time` of the model, for the signature `step` in place of the whole.
@@ -38,7 +39,7 @@ def verify_file(
         VerificationError: an output is missing, has another shape, or differs.
         RunnerError: the file does not run.
     """
-    with open_runner(file, signature_name=SERVING_DEFAULT if over_time is None else STEP) as run:
+    with open_file(file, SERVING_DEFAULT if over_time is None else STEP) as run:
         who = run.name if over_time is None else f"{run.name}'s step"
         answer = run if over_time is None else functools.partial(over_time, run)
         numbers = [*range(len(reference.cases)), 0]

@@ -6,7 +6,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export import check, export_onnx, export_saved_model, export_tflite
-from keras_norm.export.check import artifacts
+from keras_norm.export.formats import artifact_format
 from keras_norm.export.model.keras_runner import KerasRunner
 
 for package in ("ai_edge_litert", "openvino", "tf2onnx", "onnxruntime"):
@@ -18,7 +18,7 @@ DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 @pytest.fixture(autouse=True)
 def second_opinion(monkeypatch):
     """OpenVINO runs here, which other tests leave out."""
-    monkeypatch.setattr(artifacts, "is_installed", lambda extra: True)
+    monkeypatch.setattr(artifact_format, "is_installed", lambda extra: True)
 
 
 def test_every_runtime_gives_what_keras_gives(tmp_path):

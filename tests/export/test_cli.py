@@ -80,6 +80,8 @@ def refused(result):
     return err
 
 
+EXPORT = ("export", "{}/model.keras", "--to", "{}/q")
+BOTH = ("--format", "saved_model", "tflite")
 CHECK = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npz")
 
 
@@ -96,7 +98,7 @@ def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
     keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.SimpleRNN(2)]).save(
         tmp_path / "rnn.keras"
     )
-    status, out, _ = run("export", tmp_path / "rnn.keras", "--to", tmp_path, "--tflite")
+    status, out, _ = run("export", tmp_path / "rnn.keras", "--to", tmp_path, *BOTH)
     assert status == 0
     assert out.count("serving_default, step") == 2
     files = (tmp_path / "saved_model", tmp_path / "model.tflite")
@@ -105,13 +107,13 @@ def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
     assert out.startswith("PASS")
 
 
-def test_a_model_that_tflite_does_not_take_is_told_how_to_have_the_savedmodel(run, tmp_path):
+def test_a_format_that_is_refused_leaves_no_other_format_behind(run, tmp_path):
     layers = [keras.Input((3,), name="x"), keras.layers.Dense(2, dtype="mixed_float16")]
     keras.Sequential(layers).save(tmp_path / "half.keras")
     arguments = ("export", tmp_path / "half.keras", "--to", tmp_path / "out")
-    said = refused(run(*arguments, "--tflite"))
+    said = refused(run(*arguments, *BOTH))
     assert "computes in float16" in said
-    assert said.endswith("Nothing was written; without --tflite the SavedModel is.\n")
+    assert said.endswith("Nothing was written.\n")
     assert not (tmp_path / "out").exists()
     assert run(*arguments)[0] == 0
 
@@ -121,7 +123,7 @@ def test_what_no_format_takes_is_not_said_to_be_tflites_alone(run, tmp_path):
     keras.Sequential([keras.Input(batch_shape=(2, 4, 3), name="x"), cells]).save(
         tmp_path / "stateful.keras"
     )
-    said = refused(run("export", tmp_path / "stateful.keras", "--to", tmp_path / "out", "--tflite"))
+    said = refused(run("export", tmp_path / "stateful.keras", "--to", tmp_path / "out", *BOTH))
     assert "is stateful" in said
     assert "Nothing was written" not in said
 
@@ -193,7 +195,7 @@ def test_export_writes_a_version_and_says_so(run, tmp_path):
 
 
 def test_export_writes_tflite_beside_it(run, tmp_path):
-    status, out, _ = run("export", "{}/model.keras", "--to", tmp_path, "--tflite")
+    status, out, _ = run("export", "{}/model.keras", "--to", tmp_path, *BOTH)
     assert status == 0
     assert out.count("kB") == 2
     assert (tmp_path / "model.tflite").is_file()
@@ -216,7 +218,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
     inputs = keras.Input((3, 3))
     keras.Model(inputs, keras.ops.det(inputs)).save(tmp_path / "det.keras")
     target = tmp_path / "out"
-    message = refused(run("export", tmp_path / "det.keras", "--to", target, "--tflite"))
+    message = refused(run("export", tmp_path / "det.keras", "--to", target, *BOTH))
     assert "TFLite has no builtin operation for MatrixDeterminant" in message
     assert not target.exists()
 
@@ -231,14 +233,38 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
         (("inspect", "{}/right"), "right is a folder"),
         (("inspect", "{}/right/saved_model.pb"), "is not a Keras model"),
         (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
-        (("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"), "needs --tflite"),
-        (("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"), "needs --tflite"),
         (
-            ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--signature", "step"),
+            ("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"),
+            "needs --format tflite",
+        ),
+        (
+            ("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"),
+            "needs --format tflite",
+        ),
+        (
+            (
+                "export",
+                "{}/model.keras",
+                "--to",
+                "{}/q",
+                "--format",
+                "tflite",
+                "--signature",
+                "step",
+            ),
             "no recurrent layer, and so no state",
         ),
         (
-            ("export", "{}/model.keras", "--to", "{}/q", "--tflite", "--quantize", "int8"),
+            (
+                "export",
+                "{}/model.keras",
+                "--to",
+                "{}/q",
+                "--format",
+                "tflite",
+                "--quantize",
+                "int8",
+            ),
             "--quantize int8 takes the scale of every activation from data: give --samples FILE",
         ),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
@@ -603,7 +629,7 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
     assert "--force" in refused(run(*export))
     assert run(*export, "--force")[0] == 0
     for version in (1, 2):
-        versioned = ("--to", tmp_path / "versions", "--no-step", "--tflite", "--version", version)
+        versioned = ("--to", tmp_path / "versions", "--no-step", *BOTH, "--version", version)
         assert run("export", "{}/model.keras", *versioned)[0] == 0
     assert {p.name for p in (tmp_path / "versions").iterdir()} == {
         "saved_model",
@@ -614,7 +640,7 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
 def test_a_version_is_kept_and_so_is_the_tflite_file_beside_it(run, tmp_path):
     (tmp_path / "saved_model" / "1").mkdir(parents=True)
     (tmp_path / "model-1.tflite").write_text("theirs")
-    export = ("export", "{}/model.keras", "--to", tmp_path, "--version", 1, "--tflite", "--force")
+    export = ("export", "{}/model.keras", "--to", tmp_path, "--version", 1, *BOTH, "--force")
     assert "higher --version" in refused(run(*export))
     assert (tmp_path / "model-1.tflite").read_text() == "theirs"
 

@@ -10,6 +10,8 @@ import keras
 
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.formats.converter_process import layers_of, start_converter
+from keras_norm.export.formats.golden_cases import make_proof, write_proof
+from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
 from keras_norm.export.formats.refusals import (
     refuse_half_precision,
     refuse_text,
@@ -22,7 +24,9 @@ from keras_norm.export.formats.verify_file import verify_file
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.optional_packages import require
+from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.ops.scan import exported_loops
+from keras_norm_verify import BESIDE
 
 
 def export_onnx(
@@ -30,6 +34,7 @@ def export_onnx(
     path: str | os.PathLike[str],
     *,
     samples: Any = None,
+    proof: bool = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as an ONNX file, in inference mode.
@@ -45,6 +50,8 @@ def export_onnx(
         path: file to write, ending in ".onnx"; missing parent folders are made.
         samples: real ones, arrays (samples, ...) by input name, or one array for one input, which
             the file is run on: up to 3 of them. None for random ones.
+        proof: whether to store golden cases for `keras-norm verify` beside the file, in a file of
+            its name and ".proof.npz".
         overwrite: whether it takes the place of a file that stands there.
 
     Returns:
@@ -70,6 +77,8 @@ def export_onnx(
     ```
     """
     target = pathlib.Path(path)
+    if not isinstance(proof, bool):
+        raise ValueError(f"proof must be True or False; received {proof!r}")
     if target.suffix != ".onnx":
         raise ValueError(f'the file name must end in ".onnx"; received {target}')
     require("onnx", "tf2onnx")
@@ -79,7 +88,10 @@ def export_onnx(
     # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
     refuse_half_precision(model, "the ONNX converter")
     # TensorFlow reads some characters of a path as a pattern, so it gets a path without any.
-    with staged(target, overwrite) as file, tempfile.TemporaryDirectory() as folder:
+    with (
+        staged(target, overwrite, beside=target.name + BESIDE) as file,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         with start_converter("onnx/convert_onnx.py", "ONNX") as converter:
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
@@ -97,5 +109,7 @@ def export_onnx(
                 f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
             )
         shutil.copyfile(converted, file)
-        verify_file(file, reference)
+        answers = {SERVING_DEFAULT: verify_file(file, ONNXRunner, reference)}
+        if proof:
+            write_proof(file, make_proof(reference, answers=answers))
     return target

@@ -30,6 +30,7 @@ from keras_norm.export.formats.tflite.quantization import (
     read_representative,
     verify_useful,
 )
+from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.formats.verify_file import verify_file
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
@@ -185,10 +186,12 @@ def export_tflite(
             verify_useful(model, file, quantize, representative, streamed, products)
         answers = {}
         if not alone:
-            answers[SERVING_DEFAULT] = verify_file(file, reference, quantize)
+            answers[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, reference, quantize)
         if stepper is not None:
             over_time = stepper.over_time
-            answers[STEP] = verify_file(file, reference, quantize, over_time=over_time)
+            answers[STEP] = verify_file(
+                file, TFLiteRunner, reference, quantize, over_time=over_time
+            )
         if proof:
             known = make_proof(reference, stepper, alone=alone, quantize=quantize, answers=answers)
             write_proof(file, known, inside=proof == "inside")

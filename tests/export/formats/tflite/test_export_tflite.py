@@ -210,14 +210,14 @@ def test_a_file_that_differs_from_the_model_is_refused(wide, plain):
     with pytest.raises(
         VerificationError, match=r"TFLite gives something else .* output 'y' differs by up to"
     ):
-        verify.verify_file(plain, make_reference(other))
+        verify.verify_file(plain, TFLiteRunner, make_reference(other))
 
 
 def test_a_file_with_an_output_missing_is_refused(wide, plain):
     hidden = wide.layers[1].output
     other = keras.Model(wide.input, [wide.output, hidden])
     with pytest.raises(VerificationError, match="missing output"):
-        verify.verify_file(plain, make_reference(other))
+        verify.verify_file(plain, TFLiteRunner, make_reference(other))
 
 
 def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatch):
