@@ -1,8 +1,8 @@
 """Write a Keras model as SavedModel, TFLite or ONNX, and prove that the file computes the same."""
 
-from keras_norm.export.check.assert_consistent import assert_consistent
-from keras_norm.export.check.check import check
-from keras_norm.export.check.compare_versions import compare_versions
+from keras_norm.export.checks.assert_consistent import assert_consistent
+from keras_norm.export.checks.check import check
+from keras_norm.export.checks.compare_versions import compare_versions
 from keras_norm.export.errors import (
     ConversionError,
     RunnerError,

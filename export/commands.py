@@ -11,10 +11,10 @@ from typing import Any
 import keras
 import rich.console
 
-from keras_norm.export.check.check import check as check_model
-from keras_norm.export.check.compare_versions import compare_versions
-from keras_norm.export.check.cost import file_size
-from keras_norm.export.check.data_reader import read_inputs
+from keras_norm.export.checks.check import check as check_model
+from keras_norm.export.checks.compare_versions import compare_versions
+from keras_norm.export.checks.cost import file_size
+from keras_norm.export.checks.data_reader import read_inputs
 from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.formats.artifact_format import Format
@@ -22,7 +22,7 @@ from keras_norm.export.formats.registry import FORMATS, format_named
 from keras_norm.export.formats.saved_model.export_saved_model import require_replaceable
 from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
-from keras_norm.export.model.normalization_table import summary_tables
+from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.optional_packages import require
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.version_report import VersionReport

@@ -20,5 +20,5 @@ def step_alone(tmp_path_factory):
 @pytest.fixture
 def unexplained(monkeypatch):
     """A check that fails does not look for the first layer that differs: it exports for that."""
-    module = importlib.import_module("keras_norm.export.check.check")
+    module = importlib.import_module("keras_norm.export.checks.check")
     monkeypatch.setattr(module, "_why", lambda *_: FirstDifference(None, "not asked"))

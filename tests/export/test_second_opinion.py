@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export import check, export_saved_model, export_tflite
-from keras_norm.export.check import artifacts
+from keras_norm.export.checks import artifacts
 from tests.export import models
 
 pytest.importorskip("openvino")
 
 # The package itself gives the function.
-CHECK = importlib.import_module("keras_norm.export.check.check")
+CHECK = importlib.import_module("keras_norm.export.checks.check")
 DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_norm.export import Report, UnsupportedOpError, check, export_saved_model, export_tflite
-from keras_norm.export.check.plan import make_plan
+from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.rounding import MOVES, half_unit, moved

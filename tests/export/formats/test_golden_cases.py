@@ -15,8 +15,8 @@ from keras_norm.export import (
     export_tflite,
     open_runner,
 )
-from keras_norm.export.formats.saved_model.saved_model_file import export_saved_model as saved_model
-from keras_norm.export.formats.tflite.tflite_file import export_tflite as tflite
+from keras_norm.export.formats.saved_model import export_saved_model as saved_model
+from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.verify_file import verify_saved_model
 from keras_norm.export.model.reference import make_reference
 from keras_norm_verify import ProofError, read_proof, verify

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import UnsupportedOpError, check, export_onnx
-from keras_norm.export.check.artifacts import sources
+from keras_norm.export.checks.artifacts import sources
 from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models

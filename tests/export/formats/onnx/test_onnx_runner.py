@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_norm.export import RunnerError, open_runner
-from keras_norm.export.check.properties import plain_ops
-from keras_norm.export.check.run_artifacts import ops
+from keras_norm.export.checks.properties import plain_ops
+from keras_norm.export.checks.run_artifacts import ops
 from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
 
 onnx = pytest.importorskip("onnx")

@@ -17,7 +17,7 @@ from keras_norm.export import (
     export_tflite,
 )
 from keras_norm.export.formats import verify_file as verify
-from keras_norm.export.formats.tflite.tflite_file import export_tflite as tflite
+from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference import make_reference

@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from keras_norm.export import RunnerError, Step
-from keras_norm.export.formats.tflite.tflite_file import tflite_runner
+from keras_norm.export.formats.tflite import tflite_runner
 from keras_norm.export.formats.tflite.tflite_runner import MicroRunner
 from tests.export import models
 

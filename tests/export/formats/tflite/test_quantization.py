@@ -16,8 +16,8 @@ from keras_norm.export import (
     check,
     export_tflite,
 )
-from keras_norm.export.check import plan
-from keras_norm.export.formats.tflite.tflite_file import quantization
+from keras_norm.export.checks import plan
+from keras_norm.export.formats.tflite import quantization
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.runtimes import worker_process
 from tests.export import models

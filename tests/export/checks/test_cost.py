@@ -3,8 +3,8 @@ import time
 import numpy as np
 import pytest
 
-from keras_norm.export.check import cost
-from keras_norm.export.check.cost import file_size, measure_cost, milliseconds
+from keras_norm.export.checks import cost
+from keras_norm.export.checks.cost import file_size, measure_cost, milliseconds
 from keras_norm.export.compare.input_cases import Samples
 from keras_norm.export.results.artifact_result import readable_size
 

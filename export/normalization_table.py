@@ -8,7 +8,7 @@ from rich.table import Column
 from rich.text import Text
 
 from keras_norm.export import signature
-from keras_norm.export.check.train_inference_gap import moving_statistics
+from keras_norm.export.checks.train_inference_gap import moving_statistics
 from keras_norm.export.report.terminal import add_row, breakable, new_table, plain
 from keras_norm.named_layers import is_batch_norm, named_layers
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.check.batches import Batch, batches
-from keras_norm.export.check.data_reader import Part
-from keras_norm.export.check.run_artifacts import Opened
-from keras_norm.export.check.train_inference_gap import GapMeter
+from keras_norm.export.checks.batches import Batch, batches
+from keras_norm.export.checks.data_reader import Part
+from keras_norm.export.checks.run_artifacts import Opened
+from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.element_differences import Arrays, magnitude
 from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.compare.merge import merge

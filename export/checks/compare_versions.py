@@ -9,10 +9,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_norm.export.check.artifacts import Artifact
-from keras_norm.export.check.batches import Batch, batches
-from keras_norm.export.check.data_reader import Data
-from keras_norm.export.check.run_artifacts import left_as_it_was
+from keras_norm.export.checks.artifacts import Artifact
+from keras_norm.export.checks.batches import Batch, batches
+from keras_norm.export.checks.data_reader import Data
+from keras_norm.export.checks.run_artifacts import left_as_it_was
 from keras_norm.export.compare.element_differences import Arrays, kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH, is_whole
 from keras_norm.export.compare.merge import merged

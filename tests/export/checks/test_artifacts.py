@@ -3,7 +3,7 @@ import shutil
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.check.artifacts import sources
+from keras_norm.export.checks.artifacts import sources
 
 
 @pytest.fixture(scope="module")

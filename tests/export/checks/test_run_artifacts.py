@@ -2,8 +2,8 @@ import contextlib
 
 import pytest
 
-from keras_norm.export.check.artifacts import Source
-from keras_norm.export.check.run_artifacts import opened
+from keras_norm.export.checks.artifacts import Source
+from keras_norm.export.checks.run_artifacts import opened
 from keras_norm.export.errors import RunnerError
 
 

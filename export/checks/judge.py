@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_norm.export.check import properties
-from keras_norm.export.check.artifacts import Source
-from keras_norm.export.check.plan import Plan
-from keras_norm.export.check.run_artifacts import Answers
+from keras_norm.export.checks import properties
+from keras_norm.export.checks.artifacts import Source
+from keras_norm.export.checks.plan import Plan
+from keras_norm.export.checks.run_artifacts import Answers
 from keras_norm.export.compare.difference_profile import merged
 from keras_norm.export.compare.element_differences import Arrays, kind_of, magnitude, wide
 from keras_norm.export.compare.output_differences import measure

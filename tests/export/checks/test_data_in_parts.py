@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export import check, export_tflite
-from keras_norm.export.check.artifacts import Source
-from keras_norm.export.check.data_reader import Data
-from keras_norm.export.check.run_artifacts import Opened
-from keras_norm.export.check.sweep import Sweep
+from keras_norm.export.checks.artifacts import Source
+from keras_norm.export.checks.data_reader import Data
+from keras_norm.export.checks.run_artifacts import Opened
+from keras_norm.export.checks.sweep import Sweep
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 

@@ -7,8 +7,8 @@ import keras
 
 from keras_norm.clone import clone_for_statistics
 from keras_norm.export import signature
-from keras_norm.export.check.plan import Plan
-from keras_norm.export.check.train_inference_gap import as_array, call_clone
+from keras_norm.export.checks.plan import Plan
+from keras_norm.export.checks.train_inference_gap import as_array, call_clone
 from keras_norm.export.compare.element_differences import Arrays, largest
 from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.compare.tolerance import Tolerance, default_share

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from keras import ops as tensors
 
-from keras_norm.export.check.artifacts import Source
-from keras_norm.export.check.cost import measure_cost
-from keras_norm.export.check.plan import Plan, Stream
-from keras_norm.export.check.properties import AT_ONCE, SECONDS, THREADS
+from keras_norm.export.checks.artifacts import Source
+from keras_norm.export.checks.cost import measure_cost
+from keras_norm.export.checks.plan import Plan, Stream
+from keras_norm.export.checks.properties import AT_ONCE, SECONDS, THREADS
 from keras_norm.export.compare.element_differences import Arrays
 from keras_norm.export.compare.input_cases import padded
 from keras_norm.export.errors import UnsafeOpError, one_line

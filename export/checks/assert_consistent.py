@@ -8,7 +8,7 @@ from typing import Any
 
 import rich.console
 
-from keras_norm.export.check.check import check
+from keras_norm.export.checks.check import check
 from keras_norm.export.formats.registry import FORMATS
 from keras_norm.export.report.report import Report
 

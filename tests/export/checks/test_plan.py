@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export.check.judge import Judge
-from keras_norm.export.check.plan import make_plan
+from keras_norm.export.checks.judge import Judge
+from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.results.measurements import Partial

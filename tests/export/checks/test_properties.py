@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.check.properties import (
+from keras_norm.export.checks.properties import (
     again,
     concurrency,
     padding,
@@ -12,7 +12,7 @@ from keras_norm.export.check.properties import (
     row_independence,
     unchanged,
 )
-from keras_norm.export.check.run_artifacts import changed_weights, ops
+from keras_norm.export.checks.run_artifacts import changed_weights, ops
 from keras_norm.export.compare.input_cases import companions, padded, read_samples
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from keras_norm.export.check.findings import ADVICE, findings
+from keras_norm.export.checks.findings import ADVICE, findings
 from keras_norm.export.report.html_page import MEANING
 from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference, Property
 from keras_norm.export.results.gap_result import (

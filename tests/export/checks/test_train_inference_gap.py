@@ -5,7 +5,7 @@ from keras import ops
 
 import keras_norm
 from keras_norm.clone import clone_for_statistics
-from keras_norm.export.check.train_inference_gap import GapMeter, judge_gap
+from keras_norm.export.checks.train_inference_gap import GapMeter, judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
 from keras_norm.export.results.measurements import Partial

@@ -7,9 +7,10 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
-from keras_norm.export.check.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.checks.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.errors import ConversionError
+from keras_norm.export.formats.registry import FORMATS
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export.compared import compare
 
@@ -94,7 +95,7 @@ def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file
     def refused(*_, **__):
         raise ConversionError("refused")
 
-    monkeypatch.setattr("keras_norm.export.check.first_difference.export_tflite", refused)
+    monkeypatch.setitem(FORMATS, "tflite", dataclasses.replace(FORMATS["tflite"], export=refused))
     found = first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
     assert found.stale is None
     assert found.reason == "the model cannot be exported again: refused"
@@ -107,8 +108,9 @@ def test_a_new_export_has_no_step_as_none_is_searched(tmp_path, monkeypatch):
         asked.append(options)
         raise ConversionError("refused")
 
-    monkeypatch.setattr("keras_norm.export.check.first_difference._trace", lambda *_: [])
-    monkeypatch.setattr("keras_norm.export.check.first_difference.export_saved_model", refused)
+    monkeypatch.setattr("keras_norm.export.checks.first_difference._trace", lambda *_: [])
+    saved_model = dataclasses.replace(FORMATS["saved_model"], export=refused)
+    monkeypatch.setitem(FORMATS, "saved_model", saved_model)
     first_difference(flat(), str(tmp_path), DATA, SHARE)
     assert asked == [{"step": False}]
 

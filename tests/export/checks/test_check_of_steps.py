@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export import check
-from keras_norm.export.check import plan
+from keras_norm.export.checks import plan
 from tests.export import models
 
 pytest.importorskip("openvino")

@@ -11,25 +11,25 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export import signature
-from keras_norm.export.check import properties
-from keras_norm.export.check.artifacts import Artifact, Source, sources
-from keras_norm.export.check.batches import batches
-from keras_norm.export.check.data_reader import Data
-from keras_norm.export.check.excuse_rounding import excuse_rounding
-from keras_norm.export.check.findings import findings
-from keras_norm.export.check.first_difference import explained_by_rounding, first_difference
-from keras_norm.export.check.judge import Judge
-from keras_norm.export.check.plan import Plan, make_plan
-from keras_norm.export.check.run_artifacts import (
+from keras_norm.export.checks import properties
+from keras_norm.export.checks.artifacts import Artifact, Source, sources
+from keras_norm.export.checks.batches import batches
+from keras_norm.export.checks.data_reader import Data
+from keras_norm.export.checks.excuse_rounding import excuse_rounding
+from keras_norm.export.checks.findings import findings
+from keras_norm.export.checks.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.checks.judge import Judge
+from keras_norm.export.checks.plan import Plan, make_plan
+from keras_norm.export.checks.run_artifacts import (
     Opened,
     answers_of,
     answers_to_padding,
     left_as_it_was,
     opened,
 )
-from keras_norm.export.check.sweep import Sweep
-from keras_norm.export.check.train_inference_gap import judge_gap
-from keras_norm.export.check.training_recurrence import training_form
+from keras_norm.export.checks.sweep import Sweep
+from keras_norm.export.checks.train_inference_gap import judge_gap
+from keras_norm.export.checks.training_recurrence import training_form
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.model.step_signature import find_step
 from keras_norm.export.package_versions import versions

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_norm.export.check.data_reader import Part
+from keras_norm.export.checks.data_reader import Part
 from keras_norm.export.compare.element_differences import Arrays
 from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.compare.metrics import read_labels

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from keras_norm.export.check.plan import Plan
+from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.element_differences import magnitude
 from keras_norm.export.model.reference import MOST
 from keras_norm.export.model.rounding import MAGNIFIED, rounding

@@ -6,8 +6,8 @@ import pytest
 
 import keras_norm
 from keras_norm.export import check
-from keras_norm.export.check.plan import make_plan
-from keras_norm.export.check.training_recurrence import training_form
+from keras_norm.export.checks.plan import make_plan
+from keras_norm.export.checks.training_recurrence import training_form
 from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.model.keras_runner import KerasRunner
