@@ -39,9 +39,9 @@ from experiments import (
     translation,
     unbalanced,
 )
-from experiments.harness import pictures
-from experiments.harness.ledger import Ledger
-from experiments.harness.running import run_study
+from experiments.harness import plots
+from experiments.harness.results_file import ResultsFile
+from experiments.harness.runs import run_study
 
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "experiments"
@@ -88,13 +88,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     data = os.environ.get("KERAS_NORM_DATA")
     for name, study in STUDIES.items():
-        ledger = Ledger(RESULTS / f"{name}.json", study, study.full)
+        results = ResultsFile(RESULTS / f"{name}.json", study, study.full)
         if not asked.page and asked.study in (None, name):
             checkpoints = ROOT / "build" / "experiments" / name
             folder = pathlib.Path(data) if data else None
-            run_study(study, study.full, ledger, folder, checkpoints)
-        pictures.draw(study, ledger, RESULTS / f"{name}.png")
-        pictures.draw_drawings(study, ledger, RESULTS / page.drawings_of(study))
+            run_study(study, study.full, results, folder, checkpoints)
+        plots.draw(study, results, RESULTS / f"{name}.png")
+        plots.draw_drawings(study, results, RESULTS / page.drawings_of(study))
     (ROOT / "docs" / "experiments.md").write_text(page.page(STUDIES, RESULTS), encoding="utf-8")
     return 0
 

@@ -20,7 +20,7 @@ import numpy as np
 from keras import ops
 
 import keras_norm
-from experiments.harness import cloze, data, scores, sentences
+from experiments.harness import cloze, data, metrics, sentences
 from experiments.harness.study import (
     Arm,
     Curve,
@@ -122,7 +122,7 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 
 def score(probabilities: np.ndarray, answers: np.ndarray) -> Scores:
     """The share of wrong answers, and the nll."""
-    found = scores.classes(probabilities, answers)
+    found = metrics.classes(probabilities, answers)
     return {"error": 1 - found["accuracy"], "nll": found["nll"]}
 
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 import keras_norm
-from experiments.harness import data, penn
+from experiments.harness import data, penn_treebank
 from experiments.harness.study import Arm, Figures, Parts, Question, Size, Study, Training, arms
 from keras_norm.export import Step, export_saved_model, export_tflite, open_runner
 
@@ -31,7 +31,7 @@ def text(task: str, part: str, folder: pathlib.Path | None) -> str:
     if task == SHAKESPEARE:
         split = {"training": "train"}.get(part, part)
         return data.from_tfds("tiny_shakespeare", split, folder)["text"][0].decode()
-    return character_form(penn.text(part, folder))
+    return character_form(penn_treebank.text(part, folder))
 
 
 def character_form(words: str) -> str:

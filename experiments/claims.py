@@ -17,7 +17,7 @@ from experiments import (
     unbalanced,
 )
 from experiments.characters import SHAKESPEARE
-from experiments.harness.pairs import BYTE_PAIRS, CHARACTERS, UNIGRAM, WORDS
+from experiments.harness.translation_pairs import BYTE_PAIRS, CHARACTERS, UNIGRAM, WORDS
 
 
 @dataclasses.dataclass(frozen=True)

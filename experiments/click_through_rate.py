@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from experiments.harness import data, scores
+from experiments.harness import data, metrics
 from experiments.harness.norms import NORMS
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
@@ -168,7 +168,7 @@ STUDY = Study(
     "one place, embeddings and hidden layers together. The other three were asked about when "
     "those runs had been seen. What holds at the worst of the rates was asked at first: for some "
     "nets that was the smallest, which tells what is slow, and not what is unstable.",
-    work=Training(load, build, "binary_crossentropy", scores.binary, "auc"),
+    work=Training(load, build, "binary_crossentropy", metrics.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
     questions=questions(TASK, PLACES),
     full=Size(None, 46_080, 100, patience=10, seeds=8, rates=(1e-3, 3e-3, 1e-2)),

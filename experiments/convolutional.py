@@ -5,8 +5,8 @@ import pathlib
 import keras
 import numpy as np
 
-from experiments.harness import data, scores
-from experiments.harness.digits import digits
+from experiments.harness import data, metrics
+from experiments.harness.mnist import load_mnist
 from experiments.harness.norms import NORMS
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
@@ -21,7 +21,7 @@ VALIDATED, TESTED = (1, 2), (3, 4)  # participants
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Pictures (28, 28, 1), or accelerations (LONGEST, 3) in deviations, zeros behind their end."""
     if task == MNIST:
-        return digits(folder, (28, 28, 1), samples)
+        return load_mnist(folder, (28, 28, 1), samples)
     rows = data.rows_from_tfds("smartwatch_gestures", "train", folder)
     series = [np.stack([row["features"][axis] for axis in AXES], axis=1) for row in rows]
     kinds, people = (np.array([int(row[k]) for row in rows]) for k in ("gesture", "participant"))
@@ -92,7 +92,7 @@ STUDY = Study(
         load,
         build,
         "sparse_categorical_crossentropy",
-        scores.classes,
+        metrics.classes,
         "accuracy",
         recalibrated=True,
         compiled=True,

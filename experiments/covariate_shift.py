@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from experiments.harness.digits import digits
+from experiments.harness.mnist import load_mnist
 from experiments.harness.norms import NORMS, REMEMBERED
 from experiments.harness.study import Arm, Measurement, Parts, Question, Scores, Size, Study, arms
 
@@ -63,7 +63,7 @@ def norm_of(model: str) -> keras.layers.Layer:
 
 def measure(arm: Arm, seed: int, data: pathlib.Path | None) -> Scores:
     """The scores at the learning rate with the best validation."""
-    parts = digits(data, (784,), None)
+    parts = load_mnist(data, (784,), None)
     found = []
     for rate in RATES:
         keras.utils.set_random_seed(seed)

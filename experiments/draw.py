@@ -11,9 +11,9 @@ import scipy.special
 from keras import ops
 
 import keras_norm
-from experiments.harness.digits import digits
-from experiments.harness.glimpses import Draw
+from experiments.harness.draw_layer import Draw
 from experiments.harness.likelihoods import bernoulli_nll
+from experiments.harness.mnist import load_mnist
 from experiments.harness.study import (
     Arm,
     Curve,
@@ -45,7 +45,7 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     A digit is what the model reads, and what it is to tell.
     """
     rng, parts = np.random.default_rng(0), {}
-    for name, (grey, _) in digits(folder, (SIDE**2,), samples).items():
+    for name, (grey, _) in load_mnist(folder, (SIDE**2,), samples).items():
         kept = grey[:IMAGES] if name == "training" else grey
         binary = (rng.random(kept.shape, "float32") < kept).astype("float32")
         parts[name] = binary, binary

@@ -8,7 +8,7 @@ import numpy as np
 
 import keras_norm
 from experiments import convolutional
-from experiments.harness import scores
+from experiments.harness import metrics
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
 WAVES, GESTURES = "waves", "gestures"
@@ -153,7 +153,7 @@ STUDY = Study(
         load,
         build,
         "sparse_categorical_crossentropy",
-        scores.classes,
+        metrics.classes,
         "accuracy",
         recalibrated=True,
     ),

@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments import click_through_rate
 from experiments.click_through_rate import AFTER, BEFORE, BOTH, EMBEDDINGS
-from experiments.harness import clicks, data, scores
+from experiments.harness import click_data, data, metrics
 from experiments.harness.study import Parts, Size, Study, Training, arms
 
 TASK = "MovieLens"
@@ -24,7 +24,7 @@ LEARNED, VALIDATED = 0.8, 0.1  # shares of the ratings
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Of every user the first ratings to learn from, later ones to validate, the last to test."""
-    fields, labels, times = clicks.movielens(
+    fields, labels, times = click_data.movielens(
         data.file("movielens_latest_small", "ml-latest-small.zip", folder)
     )
     return parted(fields, labels, places(fields[:, 0], times), samples)
@@ -42,7 +42,7 @@ def parted(
     training, validation, test = (
         rows[-samples:] if samples else rows for rows in np.split(order, ends)
     )
-    ids = clicks.numbered(fields, training)
+    ids = click_data.numbered(fields, training)
     return {
         "training": (ids[training], labels[training]),
         "validation": (ids[validation], labels[validation]),
@@ -73,7 +73,7 @@ STUDY = Study(
     "many now. What holds at the worst of the rates was asked at first. That was the smallest in "
     "nearly every run, which tells which net is slow, and not which is unstable: now the largest "
     "is asked about.",
-    work=Training(load, click_through_rate.build, "binary_crossentropy", scores.binary, "auc"),
+    work=Training(load, click_through_rate.build, "binary_crossentropy", metrics.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
     questions=click_through_rate.questions(TASK, (BOTH,)),
     full=Size(None, 39_936, 50, patience=3, seeds=25, rates=(1e-3, 3e-3, 1e-2)),

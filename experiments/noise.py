@@ -5,8 +5,8 @@ import pathlib
 import keras
 
 import keras_norm
-from experiments.harness import scores
-from experiments.harness.digits import digits
+from experiments.harness import metrics
+from experiments.harness.mnist import load_mnist
 from experiments.harness.norms import NORMS, REMEMBERED
 from experiments.harness.study import Arm, Parts, Question, Scores, Size, Study, Training, arms
 from experiments.permutation_invariant import net
@@ -19,7 +19,7 @@ GROUPED = f"BN by {GROUP}"
 
 def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
     """Rows of 784 pixels, few of them to learn from."""
-    parts = dict(digits(data, (784,), samples))
+    parts = dict(load_mnist(data, (784,), samples))
     pixels, classes = parts["training"]
     parts["training"] = pixels[: DIGITS[task]], classes[: DIGITS[task]]
     return parts
@@ -40,7 +40,7 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 def gap(model: keras.Model, parts: Parts) -> Scores:
     """How much worse the test is than the training digits, both as at inference, in nats."""
     test, training = (
-        scores.classes(model.predict(x, verbose=0), y)["nll"]
+        metrics.classes(model.predict(x, verbose=0), y)["nll"]
         for x, y in (parts["test"], parts["training"])
     )
     return {"gap": test - training}
@@ -104,7 +104,7 @@ STUDY = Study(
         load,
         build,
         "sparse_categorical_crossentropy",
-        scores.classes,
+        metrics.classes,
         "nll",
         higher=False,
         recalibrated=True,

@@ -5,7 +5,7 @@ import pathlib
 import keras
 
 import keras_norm
-from experiments.harness import scores, sentences
+from experiments.harness import metrics, sentences
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
 TASK = "TREC, batch 1, one pass"
@@ -38,7 +38,7 @@ STUDY = Study(
     "one; without a figure. A BatchNorm has no statistics of one sample.",
     otherwise="Smaller: nothing; the papers have no such experiment. 4,907 questions, one after "
     "another and each once, a GRU of 48 units.",
-    work=Training(load, build, "sparse_categorical_crossentropy", scores.classes, "accuracy"),
+    work=Training(load, build, "sparse_categorical_crossentropy", metrics.classes, "accuracy"),
     arms=arms({TASK: 1}, tuple(LAYERS)),
     questions=(
         Question(

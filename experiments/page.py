@@ -9,12 +9,12 @@ import jinja2
 import numpy as np
 
 from experiments.claims import BESIDE, CLAIMS, IN_SHORT, Cell
-from experiments.harness import deciding, tables
-from experiments.harness.deciding import Verdict
-from experiments.harness.ledger import Entry, Ledger
-from experiments.harness.levels import EPOCHS, score_of
-from experiments.harness.running import compared, every_run
+from experiments.harness import tables, verdicts
+from experiments.harness.results_file import Entry, ResultsFile
+from experiments.harness.run_scores import EPOCHS, score_of
+from experiments.harness.runs import compared, every_run
 from experiments.harness.study import Study, Training
+from experiments.harness.verdicts import Verdict
 
 TEMPLATE = pathlib.Path(__file__).with_suffix(".md.jinja")
 
@@ -119,14 +119,14 @@ class Section:
         said = counted(verdicts) + (f" ({self._missing(open_ones)})" if open_ones else "")
         return said + "; runs cut off" * any(verdict.cut for verdict in verdicts)
 
-    def _missing(self, verdicts: Sequence[Verdict]) -> str:
-        if any(not verdict.needed and not verdict.longer for verdict in verdicts):
+    def _missing(self, unsettled: Sequence[Verdict]) -> str:
+        if any(not verdict.needed and not verdict.longer for verdict in unsettled):
             return f"{self.left} more"
-        needed = sorted({verdict.needed for verdict in verdicts if not verdict.longer})
-        seeds = [f"{n:,}" for n in needed if n <= deciding.MOST]
-        seeds += [f"more than {deciding.MOST:,}"] * bool(needed and needed[-1] > deciding.MOST)
+        needed = sorted({verdict.needed for verdict in unsettled if not verdict.longer})
+        seeds = [f"{n:,}" for n in needed if n <= verdicts.MOST]
+        seeds += [f"more than {verdicts.MOST:,}"] * bool(needed and needed[-1] > verdicts.MOST)
         said = [f"{', '.join(seeds)} seeds"] * bool(seeds)
-        longer = len(frozenset().union(*(verdict.longer for verdict in verdicts)))
+        longer = len(frozenset().union(*(verdict.longer for verdict in unsettled)))
         hours = "an hour" if longer == 1 else f"{longer} hours"
         said += [f"longer runs, at most {hours}"] * bool(longer)
         return "; ".join(said)
@@ -178,23 +178,23 @@ def counted(verdicts: Iterable[Verdict]) -> str:
 
 def section(study: Study, committed: pathlib.Path) -> Section:
     """What the committed results say of a study."""
-    ledger = Ledger(committed / f"{study.name}.json", study, study.full)
-    verdicts = tuple(deciding.decide(study, study.full, ledger, q) for q in study.questions)
+    results = ResultsFile(committed / f"{study.name}.json", study, study.full)
+    found = tuple(verdicts.decide(study, study.full, results, q) for q in study.questions)
     header = ("task", "model", *(heading for heading, *_ in study.scores.values()))
     paper = bool(study.figures)
     header += ("in the paper",) * paper + ("seeds",) + ("rate",) * bool(study.full.rates)
     picture = f"{study.name}.png"
     result = Section(
         study,
-        verdicts,
+        found,
         header,
         (),
-        progress(study, ledger),
-        deciding.time(deciding.seconds_left(study, every_run(study, study.full, ledger), ledger)),
-        sum(entry["seconds"] for entry in ledger.entries),
+        progress(study, results),
+        verdicts.time(verdicts.seconds_left(study, every_run(study, study.full, results), results)),
+        sum(entry["seconds"] for entry in results.entries),
         picture if (committed / picture).exists() else None,
         _drawings(study, committed),
-        {arm: runs for arm, runs in compared(study, study.full, ledger).items() if runs},
+        {arm: runs for arm, runs in compared(study, study.full, results).items() if runs},
     )
     rows = []
     for arm, runs in result.found.items():
@@ -216,12 +216,12 @@ def drawings_of(study: Study) -> str:
     return f"{study.name}_drawings.png"
 
 
-def progress(study: Study, ledger: Ledger) -> str:
+def progress(study: Study, results: ResultsFile) -> str:
     """How many of the runs have ended, what they took, and why they ended."""
-    done = [e for e in ledger.entries if not ledger.goes_on(e)]
-    going = len(ledger.entries) - len(done)
-    runs = every_run(study, study.full, ledger)
-    left = sum(ledger.latest(run) is None for run in runs)
+    done = [e for e in results.entries if not results.goes_on(e)]
+    going = len(results.entries) - len(done)
+    runs = every_run(study, study.full, results)
+    left = sum(results.latest(run) is None for run in runs)
     said = f"{len(done)} of {len(runs)} runs have ended"
     whole = [e for e in done if not e.get("trial")]
     if whole:
@@ -230,9 +230,9 @@ def progress(study: Study, ledger: Ledger) -> str:
         said += f"; {going} to go on, which a lower bound on rounds cut off, for at most an hour "
         said += "of two cores each"
     if left > 0:
-        seconds = deciding.seconds_left(study, runs, ledger)
-        said += f"; {left} to begin, for some {deciding.time(seconds)}"
-    for ended, bound in deciding.BOUNDS.items():
+        seconds = verdicts.seconds_left(study, runs, results)
+        said += f"; {left} to begin, for some {verdicts.time(seconds)}"
+    for ended, bound in verdicts.BOUNDS.items():
         count = sum(e.get("ended") == ended for e in whole)
         if count and study.full.rounds > 1:
             said += f"; {count} ended by {bound}, before validation stopped improving"
@@ -247,17 +247,17 @@ def progress(study: Study, ledger: Ledger) -> str:
             f". The learning rate with the {by} after {study.full.trial} rounds "
             "alone goes on; trials count among the runs"
         )
-    said += _at_the_edge(study, ledger)
+    said += _at_the_edge(study, results)
     if study.full.seeds == 1:
         said += ". A run is long, so that there is one seed, and intervals come from resampling "
         said += "the test set: what another seed would change they do not tell"
     return f"{said}."
 
 
-def _at_the_edge(study: Study, ledger: Ledger) -> str:
+def _at_the_edge(study: Study, results: ResultsFile) -> str:
     """Where the best of the learning rates has none tried on its other side."""
     rates = sorted(study.full.rates)
-    found = compared(study, study.full, ledger).values() if len(rates) > 1 else ()
+    found = compared(study, study.full, results).values() if len(rates) > 1 else ()
     chosen = [next(iter(runs.values()))["rate"] for runs in found if runs]
     said = ""
     for k, word, other in ((0, "smallest", "smaller"), (-1, "largest", "larger")):
@@ -275,7 +275,7 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
         committed: folder of the results.
     """
     sections = {name: section(study, committed) for name, study in studies.items()}
-    verdicts = [verdict for section in sections.values() for verdict in section.verdicts]
+    found = [verdict for section in sections.values() for verdict in section.verdicts]
     return (
         _environment()
         .get_template("page")
@@ -290,8 +290,8 @@ def page(studies: Mapping[str, Study], committed: pathlib.Path) -> str:
             anchor=anchor,
             sections=sections,
             hours=round(sum(section.seconds for section in sections.values()) / 3600),
-            asked=len(verdicts),
-            decided=sum(verdict.holds is not None for verdict in verdicts),
+            asked=len(found),
+            decided=sum(verdict.holds is not None for verdict in found),
         )
     )
 

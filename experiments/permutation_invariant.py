@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import keras
 
-from experiments.harness import scores
-from experiments.harness.digits import digits
+from experiments.harness import metrics
+from experiments.harness.mnist import load_mnist
 from experiments.harness.norms import NORMS
 from experiments.harness.study import (
     Arm,
@@ -27,7 +27,7 @@ UNITS = 256
 
 def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
     """All digits, as rows of 784 pixels."""
-    return digits(data, (784,), samples)
+    return load_mnist(data, (784,), samples)
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
@@ -66,7 +66,7 @@ STUDY = Study(
         load,
         build,
         "sparse_categorical_crossentropy",
-        scores.classes,
+        metrics.classes,
         "nll",
         higher=False,
         compiled=True,

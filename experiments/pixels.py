@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 import keras_norm
-from experiments.harness import scores
-from experiments.harness.digits import digits
+from experiments.harness import metrics
+from experiments.harness.mnist import load_mnist
 from experiments.harness.study import Arm, Figures, Parts, Question, Size, Study, Training, arms
 
 IN_ORDER, PERMUTED = "in order", "permuted"
@@ -44,7 +44,7 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     order = np.arange(PIXELS)
     if task == PERMUTED:
         order = np.random.default_rng(0).permutation(PIXELS)
-    parts = digits(folder, (28 * 28, 1), samples)
+    parts = load_mnist(folder, (28 * 28, 1), samples)
     few = {"validation": VALIDATED}
     return {name: (x[: few.get(name), order], y[: few.get(name)]) for name, (x, y) in parts.items()}
 
@@ -118,7 +118,7 @@ STUDY = Study(
         load,
         build,
         "sparse_categorical_crossentropy",
-        scores.each_class,
+        metrics.each_class,
         "nll",
         higher=False,
         recalibrated=True,

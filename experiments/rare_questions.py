@@ -5,7 +5,7 @@ import pathlib
 import keras
 
 import keras_norm
-from experiments.harness import scores, sentences
+from experiments.harness import metrics, sentences
 from experiments.harness.study import Arm, Parts, Size, Study, Training, arms
 from experiments.unbalanced import lost, share_of
 
@@ -60,7 +60,7 @@ STUDY = Study(
     "questions than its training, of which a part validates: there the nets have another order "
     "at batch 8.",
     work=Training(
-        load, build, "binary_crossentropy", scores.binary, "auc", recalibrated=True, learned=0.7
+        load, build, "binary_crossentropy", metrics.binary, "auc", recalibrated=True, learned=0.7
     ),
     arms=arms({EVEN: 128, RARE: 128, RARE_SMALL: 8}, tuple(LAYERS)),
     questions=(

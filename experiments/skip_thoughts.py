@@ -21,7 +21,7 @@ import numpy as np
 from keras import ops
 
 import keras_norm
-from experiments.harness import data, linear, penn, sentences
+from experiments.harness import data, linear_probes, penn_treebank, sentences
 from experiments.harness.study import (
     Arm,
     Curve,
@@ -70,8 +70,8 @@ def read_pairs(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Ids of sentences and their neighbours, and how many words these are; and what is asked."""
     read = {}
-    for part in penn.FILES:
-        text = penn.text(part, folder)
+    for part in penn_treebank.FILES:
+        text = penn_treebank.text(part, folder)
         lines = text.replace("<unk>", "[UNK]").splitlines()[: samples and samples + 2]
         read[part] = [ended(line.split(), LONGEST) for line in lines]
     tokenizer = sentences.tokenizer_of(read["training"], "words", WORDS)
@@ -131,8 +131,10 @@ def measure(model: keras.Model, parts: Parts) -> Scores:
         return encoder.predict(parts[part][0], batch_size=500, verbose=0)
 
     pairs = [(vectors(part).reshape(-1, 2, UNITS), parts[part][1]) for part in SICK]
-    accuracies = {name: linear.accuracy(vectors(name), parts[name][1]) for name in sentences.FILES}
-    return linear.relatedness(*pairs) | accuracies
+    accuracies = {
+        name: linear_probes.accuracy(vectors(name), parts[name][1]) for name in sentences.FILES
+    }
+    return linear_probes.relatedness(*pairs) | accuracies
 
 
 def _ends_better(name: str, score: str, unit: str, above: float, scale: float = 100) -> Question:

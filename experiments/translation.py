@@ -8,9 +8,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from experiments.harness import beams, pairs
-from experiments.harness.pairs import BYTE_PAIRS, CHARACTERS, UNIGRAM, WORDS, Tokens
+from experiments.harness import beam_search, translation_pairs
 from experiments.harness.study import Arm, Parts, Question, Scores, Size, Study, Training
+from experiments.harness.translation_pairs import BYTE_PAIRS, CHARACTERS, UNIGRAM, WORDS, Tokens
 from experiments.harness.translators import bleu, exported, reader, translate, writer
 
 VOCABULARY = 3000
@@ -25,19 +25,22 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     segmenter there are no Chinese words: to English words come Chinese characters. To learn from,
     the few English sentences that have more tokens than 99 of 100 are cut.
     """
-    parts = {name: part[:samples] for name, part in pairs.split(pairs.read(folder)).items()}
+    parts = {
+        name: part[:samples]
+        for name, part in translation_pairs.split(translation_pairs.read(folder)).items()
+    }
     english, chinese = zip(*parts["training"], strict=True)
     source = CHARACTERS if task == WORDS else task
     tokens = Tokens(
-        pairs.tokenizer_of(chinese, source, VOCABULARY),
-        pairs.tokenizer_of(english, task, VOCABULARY),
+        translation_pairs.tokenizer_of(chinese, source, VOCABULARY),
+        translation_pairs.tokenizer_of(english, task, VOCABULARY),
     )
     found: dict[str, tuple[object, np.ndarray]] = {}
     for name, part in parts.items():
         english, chinese = zip(*part, strict=True)
         ids = tokens.targets(english)
         if name == "training":
-            ids = ids[:, : int(np.percentile((ids != pairs.PAD).sum(axis=1), 99))]
+            ids = ids[:, : int(np.percentile((ids != translation_pairs.PAD).sum(axis=1), 99))]
         found[name] = {"chinese": tokens.sources(chinese), "english": ids[:, :-1]}, ids[:, 1:]
     asked: dict[str, list[str]] = {}
     for english, chinese in parts["test"]:
@@ -61,14 +64,14 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 def loss(targets: Any, outputs: Any) -> Any:
     """The mean of -log p over the tokens that are no padding."""
     nats = keras.losses.sparse_categorical_crossentropy(targets, outputs)
-    there = ops.cast(ops.not_equal(targets, pairs.PAD), nats.dtype)
+    there = ops.cast(ops.not_equal(targets, translation_pairs.PAD), nats.dtype)
     return ops.sum(nats * there) / ops.sum(there)
 
 
 def score(outputs: np.ndarray, targets: np.ndarray) -> Scores:
     """Nats of a sentence, all its tokens together: the same text, however it is cut."""
     right = np.take_along_axis(outputs, targets[..., None], axis=-1)[..., 0].astype("float64")
-    nats = -np.log(np.maximum(right, 1e-12)) * (targets != pairs.PAD)
+    nats = -np.log(np.maximum(right, 1e-12)) * (targets != translation_pairs.PAD)
     return {"nats": float(nats.sum() / len(targets))}
 
 
@@ -77,8 +80,8 @@ def measure(model: keras.Model, parts: Parts) -> Scores:
     (tokens, chinese), references = parts["translated"]
     longest = parts["test"][1].shape[1]
     read, write = model.get_layer("reader"), model.get_layer("writer")
-    greedy = functools.partial(beams.greedy, longest=longest)
-    beam = functools.partial(beams.beam, longest=longest, width=WIDTH)
+    greedy = functools.partial(beam_search.greedy, longest=longest)
+    beam = functools.partial(beam_search.beam, longest=longest, width=WIDTH)
     calls = read.predict_on_batch, write.predict_on_batch
     found, wider = (translate(*calls, chinese, search) for search in (greedy, beam))
     few = {name: ids[:CHECKED] for name, ids in parts["test"][0].items()}

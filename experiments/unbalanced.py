@@ -5,8 +5,8 @@ import pathlib
 import keras
 import numpy as np
 
-from experiments.harness import scores
-from experiments.harness.digits import digits
+from experiments.harness import metrics
+from experiments.harness.mnist import load_mnist
 from experiments.harness.norms import NORMS
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
@@ -17,7 +17,7 @@ FOUR, NINE = 4, 9
 
 def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
     """Fours and nines, so many of them nines in training and validation; the test is even."""
-    parts = digits(data, (784,), None)
+    parts = load_mnist(data, (784,), None)
     return {
         name: share_of(NINE, FOUR, part, 0.5 if name == "test" else SHARES[task], samples)
         for name, part in parts.items()
@@ -82,7 +82,7 @@ STUDY = Study(
     "stop by.",
     changed="The score was log loss at first, which says more of how many nines there were to "
     "learn from.",
-    work=Training(load, build, "binary_crossentropy", scores.binary, "log_loss", higher=False),
+    work=Training(load, build, "binary_crossentropy", metrics.binary, "log_loss", higher=False),
     arms=arms({EVEN: 128, RARE: 128, RARE_SMALL: 8}, ("none", "BN", "LN")),
     questions=(
         lost("a rare class misleads BatchNorm (batch 128)", EVEN, RARE, 0.1),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from experiments.harness import deciding
+from experiments.harness import verdicts
 
 
 def spread(values: Sequence[float], digits: int) -> str:
@@ -13,6 +13,6 @@ def spread(values: Sequence[float], digits: int) -> str:
     >>> spread([97.0, 98.0], 1)
     '97.5'
     """
-    mean, half = deciding.interval(values)
+    mean, half = verdicts.interval(values)
     mean = round(mean, digits) + 0.0  # no -0
     return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 2 else "")

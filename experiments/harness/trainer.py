@@ -12,8 +12,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from experiments.harness import levels, samples
-from experiments.harness.ledger import settings
+from experiments.harness import run_scores, sample_scores
+from experiments.harness.results_file import settings
 from experiments.harness.study import Figures, Parts, Run, Scores, Size, Training
 from keras_norm.named_layers import batch_norms
 from keras_norm.recalibrate import Recalibrator
@@ -128,13 +128,13 @@ class Trainer:
         while not (ended := self._ended(state, run)):
             started, used = time.monotonic(), time.process_time()
             self._train(run, len(state.history))
-            state.history.append(samples.means(self._scores("validation")))
+            state.history.append(sample_scores.means(self._scores("validation")))
             state.variables = self._values()
             if self._best_round(state.history) == len(state.history) - 1:
                 state.best = state.variables
             if self.work.measure and self.work.every and not len(state.history) % self.work.every:
                 found = self.work.measure(self.model, self.parts)
-                state.measured.append((len(state.history), samples.means(found)))
+                state.measured.append((len(state.history), sample_scores.means(found)))
             state.seconds += time.monotonic() - started
             state.processors += time.process_time() - used
             if time.monotonic() - saved > SAVE_EVERY:
@@ -164,7 +164,7 @@ class Trainer:
             "best_round": best + 1,
             "updates": self._in_round(run) // run.arm.batch,
             "epoch": round(len(self.parts["training"][1]) / run.arm.batch, 3),
-            "test": samples.means(test),
+            "test": sample_scores.means(test),
             "validation": state.history[best],
             "history": {
                 name: [round(scores[name], 5) for scores in state.history]
@@ -175,7 +175,7 @@ class Trainer:
         }
         each = {name: value for name, value in test.items() if np.ndim(value)}
         if each and self.size.seeds == 1:
-            kept["samples"] = {name: samples.packed(value) for name, value in each.items()}
+            kept["samples"] = {name: sample_scores.packed(value) for name, value in each.items()}
         return kept
 
     def _first(self, run: Run) -> State:
@@ -226,7 +226,7 @@ class Trainer:
         rounds = len(state.history)
         scores = [scores[self.work.monitor] for scores in state.history]
         waited = rounds and rounds - 1 - self._best_round(state.history) >= self.size.patience
-        if waited and levels.learned(self.work, scores):
+        if waited and run_scores.learned(self.work, scores):
             return "validation"
         if run.trial and rounds >= (self.size.trial or 0):
             return "trial"

@@ -10,9 +10,9 @@ import sacrebleu
 from keras import ops
 
 import keras_norm
-from experiments.harness import beams
-from experiments.harness.pairs import PAD
+from experiments.harness import beam_search
 from experiments.harness.study import Scores
+from experiments.harness.translation_pairs import PAD
 from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
 UNITS, DROPOUT = 96, 0.2
@@ -24,7 +24,7 @@ LAYERS = {"LSTM": keras_norm.NormLSTM, "LN-LSTM": keras_norm.LayerNormLSTM}
 Call = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
 # Ids of sentences, from a step of the writer and the states that it starts from.
-Search = Callable[[beams.Step, beams.States], list[list[int]]]
+Search = Callable[[beam_search.Step, beam_search.States], list[list[int]]]
 
 
 def reader(model: str, vocabulary: int) -> keras.Model:
@@ -69,7 +69,7 @@ def _recurrent(model: str, name: str) -> keras.layers.Layer:
 def translate(read: Call, write: Call, chinese: np.ndarray, search: Search) -> list[list[int]]:
     """Ids of the English sentences that a search finds, a token a call."""
 
-    def step(last: np.ndarray, states: beams.States) -> tuple[np.ndarray, beams.States]:
+    def step(last: np.ndarray, states: beam_search.States) -> tuple[np.ndarray, beam_search.States]:
         answer = write({"english": last[:, None], **states})
         return answer["next"][:, -1], {**states, "h": answer["h"], "c": answer["c"]}
 

@@ -9,8 +9,8 @@ import pytest
 from experiments import attentive_reader
 from experiments.attentive_reader import CNN, EVERYWHERE, SHAKESPEARE, STUDY
 from experiments.harness import data
-from experiments.harness.ledger import Ledger
-from experiments.harness.running import run_study
+from experiments.harness.results_file import ResultsFile
+from experiments.harness.runs import run_study
 from experiments.harness.study import Arm, arms
 from keras_norm.named_layers import batch_norms
 
@@ -112,8 +112,8 @@ def test_the_study_runs_on_cnn(tmp_path):
             text += "\n".join(f"{name}:Name" for name in names)
             (tmp_path / f"cnn/questions/{part}/{k}.question").write_text(text)
     study = dataclasses.replace(STUDY, arms=arms({CNN: 4}, ("LSTM",)), questions=())
-    ledger = Ledger(tmp_path / "results.json", study, study.smoke)
-    run_study(study, study.smoke, ledger, tmp_path, tmp_path)
-    (run,) = ledger.entries
+    results = ResultsFile(tmp_path / "results.json", study, study.smoke)
+    run_study(study, study.smoke, results, tmp_path, tmp_path)
+    (run,) = results.entries
     assert 0 <= run["test"]["error"] <= 1
     assert np.isfinite(run["test"]["nll"])

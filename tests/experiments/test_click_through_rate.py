@@ -7,7 +7,7 @@ import pytest
 
 from experiments import movielens
 from experiments.click_through_rate import BOTH, STUDY, TASK, build
-from experiments.harness import clicks
+from experiments.harness import click_data
 from experiments.harness.study import Run
 from experiments.harness.trainer import Trainer
 
@@ -15,9 +15,9 @@ from experiments.harness.trainer import Trainer
 @pytest.mark.parametrize(
     ("read", "name"),
     [
-        (clicks.criteo, "criteo_sample.txt"),
-        (clicks.criteo, "criteo_train.tiny.csv"),
-        (clicks.avazu, "avazu_sample.txt"),
+        (click_data.criteo, "criteo_sample.txt"),
+        (click_data.criteo, "criteo_train.tiny.csv"),
+        (click_data.avazu, "avazu_sample.txt"),
     ],
 )
 def test_the_samples_of_criteo_and_avazu_go_the_whole_way(read, name, data, tmp_path):
@@ -43,7 +43,7 @@ def test_a_rating_stands_among_those_of_its_user_by_time():
 
 def test_what_is_learned_is_earlier_than_what_is_tested(data):
     path = data / "movielens_latest_small" / "ml-latest-small.zip"
-    fields, labels, times = clicks.movielens(path)
+    fields, labels, times = click_data.movielens(path)
     places = movielens.places(fields[:, 0], times)
     for user in np.unique(fields[:, 0])[:20]:
         its = fields[:, 0] == user

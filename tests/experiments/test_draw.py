@@ -6,7 +6,7 @@ import pytest
 import scipy.stats
 
 from experiments import draw
-from experiments.harness import digits
+from experiments.harness import mnist
 
 RNG = np.random.default_rng(0)
 
@@ -16,7 +16,7 @@ def small(monkeypatch):
     """A small model, and 40 digits of grey 0.25."""
     grey = np.full((40, 28, 28, 1), 64, "uint8")
     parts = dict.fromkeys(("training", "validation", "test"), (grey, np.zeros(40, "int64")))
-    monkeypatch.setattr(digits, "_read", lambda folder: parts)
+    monkeypatch.setattr(mnist, "_read", lambda folder: parts)
     for name, value in {"GLIMPSES": 2, "UNITS": 4, "LATENT": 3, "POINTS": 2}.items():
         monkeypatch.setattr(draw, name, value)
     return draw.load("", None, None)

@@ -8,11 +8,11 @@ import pytest
 from experiments import __main__ as experiments
 from experiments import page
 from experiments.claims import BESIDE, CLAIMS, IN_SHORT
-from experiments.harness.deciding import Verdict
-from experiments.harness.ledger import Ledger, key_of
-from experiments.harness.running import every_run
+from experiments.harness.results_file import ResultsFile, key_of
+from experiments.harness.runs import every_run
 from experiments.harness.study import Figure, Run
-from tests.experiments import made
+from experiments.harness.verdicts import Verdict
+from tests.experiments import toy_study
 
 DOCS = experiments.ROOT / "docs"
 
@@ -60,9 +60,9 @@ def test_a_study_says_what_the_paper_did_and_what_is_smaller(study):
 
 @pytest.mark.parametrize("study", experiments.STUDIES.values(), ids=experiments.STUDIES)
 def test_every_run_that_is_kept_is_one_that_its_study_asks_for(study):
-    ledger = Ledger(experiments.RESULTS / f"{study.name}.json", study, study.full)
-    keys = [key_of(run) for run in every_run(study, study.full, ledger)]
-    for entry in ledger.entries:
+    results = ResultsFile(experiments.RESULTS / f"{study.name}.json", study, study.full)
+    keys = [key_of(run) for run in every_run(study, study.full, results)]
+    for entry in results.entries:
         assert {name: entry.get(name, False) for name in keys[0]} in keys
 
 
@@ -80,26 +80,26 @@ def test_a_study_is_asked_for_by_name(monkeypatch, tmp_path):
 
 
 def test_a_rate_that_has_none_tried_beyond_it_is_told(tmp_path):
-    size = dataclasses.replace(made.SIZE, seeds=1, rates=(1e-3, 3e-3, 1e-2))
-    study = dataclasses.replace(made.STUDY, full=size)
-    ledger = Ledger(tmp_path / "made.json", study, size)
+    size = dataclasses.replace(toy_study.SIZE, seeds=1, rates=(1e-3, 3e-3, 1e-2))
+    study = dataclasses.replace(toy_study.STUDY, full=size)
+    results = ResultsFile(tmp_path / "made.json", study, size)
     for arm in study.arms:
         best = 3e-3 if arm.model == "none" else 1e-2
         for rate in size.rates:
-            ledger.add(Run(arm, rate, 0), made.entry(1.0 + abs(rate - best)))
+            results.add(Run(arm, rate, 0), toy_study.entry(1.0 + abs(rate - best)))
     count, many = sum(arm.model != "none" for arm in study.arms), len(study.arms)
-    said = page.progress(study, ledger)
+    said = page.progress(study, results)
     assert f"In {count} of {many} rows the largest rate was the best" in said
     assert "smallest" not in said
 
 
 def test_a_run_that_is_to_go_on_is_told_and_counts_as_it_is(tmp_path):
-    size = dataclasses.replace(made.SIZE, rates=(1e-3,))
-    study = dataclasses.replace(made.STUDY, full=size)
-    ledger = Ledger(tmp_path / "made.json", study, size)
+    size = dataclasses.replace(toy_study.SIZE, rates=(1e-3,))
+    study = dataclasses.replace(toy_study.STUDY, full=size)
+    results = ResultsFile(tmp_path / "made.json", study, size)
     for arm, ended in zip(study.arms, ("rounds", "validation"), strict=True):
         for seed in range(size.seeds):
-            ledger.add(Run(arm, 1e-3, seed), made.entry(1.0) | {"ended": ended})
+            results.add(Run(arm, 1e-3, seed), toy_study.entry(1.0) | {"ended": ended})
     section = page.section(study, tmp_path)
     assert section.progress == (
         "2 of 4 runs have ended, after 60 s in the mean; 2 to go on, which a lower bound on rounds "
@@ -158,12 +158,12 @@ def test_a_claim_says_where_a_bound_ended_runs():
 
 def test_the_mean_of_a_level_is_that_of_the_runs_that_had_it():
     study = dataclasses.replace(
-        made.STUDY,
-        work=dataclasses.replace(made.STUDY.work, level=1.5),
+        toy_study.STUDY,
+        work=dataclasses.replace(toy_study.STUDY.work, level=1.5),
         scores={"epochs": ("epochs", 1, 2)},
     )
     section = page.section(experiments.STUDIES["scales"], experiments.RESULTS)
-    entries = [made.entry(error) | {"task": "line"} for error in (1.0, 1.0, 1.9)]
+    entries = [toy_study.entry(error) | {"task": "line"} for error in (1.0, 1.0, 1.9)]
     found = {("line", "none"): dict(enumerate(entries)), ("line", "BN"): {0: entries[2]}}
     section = dataclasses.replace(section, study=study, found=found)
     assert section.mean(("line", "none"), "epochs") == "0.75, 2 of 3 runs"
@@ -198,12 +198,12 @@ def test_each_of_the_papers_six_figures_has_its_place_on_the_page():
 
 
 def test_ends_of_a_figure_stand_below_those_of_the_paper(tmp_path):
-    size = dataclasses.replace(made.SIZE, rates=(1e-3,))
+    size = dataclasses.replace(toy_study.SIZE, rates=(1e-3,))
     ends = {"error": {"BN": "0.7"}}
-    study = dataclasses.replace(made.STUDY, full=size, figure=Figure(1, "", "", "", (), ends))
-    ledger = Ledger(tmp_path / "made.json", study, size)
+    study = dataclasses.replace(toy_study.STUDY, full=size, figure=Figure(1, "", "", "", (), ends))
+    results = ResultsFile(tmp_path / "made.json", study, size)
     for arm in study.arms:
-        ledger.add(Run(arm, 1e-3, 0), made.entry(0.5))
+        results.add(Run(arm, 1e-3, 0), toy_study.entry(0.5))
     assert page.section(study, tmp_path).ends == [
         ("", "", "none", "BN"),
         ("error", "paper", "", "0.7"),

@@ -8,8 +8,8 @@ import pytest
 import scipy.stats
 
 from experiments import order_embeddings
-from experiments.harness.ledger import Ledger
-from experiments.harness.running import run_study
+from experiments.harness.results_file import ResultsFile
+from experiments.harness.runs import run_study
 from experiments.harness.study import arms
 from experiments.order_embeddings import COCO, MARGIN, STUDY
 
@@ -103,9 +103,9 @@ def coco(tmp_path):
 def test_the_study_runs_on_mscoco(coco):
     study = dataclasses.replace(STUDY, arms=arms({COCO: 32}, ("GRU",)), questions=())
     size = dataclasses.replace(study.smoke, samples=None)
-    ledger = Ledger(coco / "results.json", study, size)
-    run_study(study, size, ledger, coco, coco)
-    (run,) = ledger.entries
+    results = ResultsFile(coco / "results.json", study, size)
+    run_study(study, size, results, coco, coco)
+    (run,) = results.entries
     assert 1 <= run["test"]["picture_rank"] <= 12
     assert 1 <= run["test"]["caption_rank"] <= 56
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import first_batch, pixels
-from experiments.harness import digits
+from experiments.harness import mnist
 from experiments.harness.study import Arm
 from tests.rnn import kinds
 
@@ -17,7 +17,7 @@ def small(monkeypatch):
     images = RNG.integers(1, 256, (5, 28, 28, 1), "uint8")
     images[:, 0] = 0
     parts = dict.fromkeys(("training", "validation", "test"), (images, np.arange(5)))
-    monkeypatch.setattr(digits, "_read", lambda folder: parts)
+    monkeypatch.setattr(mnist, "_read", lambda folder: parts)
     monkeypatch.setattr(pixels, "UNITS", 6)
 
 
@@ -76,6 +76,6 @@ def test_batch_norm_has_no_gradient_after_black_pixels_without_noise(monkeypatch
     monkeypatch.setattr(pixels, "PIXELS", 5 * BLACK)
     images = np.zeros((8, 28, 28, 1), "uint8")
     images[:, 4] = RNG.integers(0, 256, (8, 28, 1))
-    monkeypatch.setattr(digits, "_read", lambda folder: {"training": (images, np.arange(8))})
+    monkeypatch.setattr(mnist, "_read", lambda folder: {"training": (images, np.arange(8))})
     found = first_batch.measure(Arm(pixels.IN_ORDER, "BN-LSTM", 8), 0)
     assert found == {"gradient": first_batch.MOST}

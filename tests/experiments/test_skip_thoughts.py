@@ -7,8 +7,8 @@ from experiments import skip_thoughts
 from experiments.harness import data
 from experiments.harness.study import Arm
 from experiments.skip_thoughts import END, TEXT, TOLD
-from tests.experiments import made
-from tests.experiments.made import SICK
+from tests.experiments import toy_study
+from tests.experiments.toy_study import SICK
 
 RNG = np.random.default_rng(0)
 
@@ -48,7 +48,7 @@ def test_pairs_that_are_cut_off_or_of_another_form_are_one_line(kept, tmp_path):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The files that are read."""
-    made.texts(tmp_path, monkeypatch)
+    toy_study.texts(tmp_path, monkeypatch)
     return tmp_path
 
 

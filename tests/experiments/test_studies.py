@@ -26,12 +26,12 @@ from experiments import (
     unbalanced,
 )
 from experiments.__main__ import STUDIES
-from experiments.harness import clicks, data, digits, pairs, translators
-from experiments.harness.ledger import Ledger
-from experiments.harness.levels import EPOCHS
-from experiments.harness.running import compared, run_study
+from experiments.harness import click_data, data, mnist, translation_pairs, translators
+from experiments.harness.results_file import ResultsFile
+from experiments.harness.run_scores import EPOCHS
+from experiments.harness.runs import compared, run_study
 from experiments.harness.study import Arm, Size
-from tests.experiments import made as made_up
+from tests.experiments import toy_study
 
 # The arm of each that has most in it; where that takes seconds to compile, one without a norm.
 ARMS = {
@@ -68,7 +68,7 @@ def folder(monkeypatch, tmp_path):
     """Data of every study, made up."""
     made = (RNG.integers(0, 256, (400, 28, 28, 1), "uint8"), RNG.choice([4, 9], 400))
     parts = dict.fromkeys(("training", "validation", "test"), made)
-    monkeypatch.setattr(digits, "_read", lambda folder: parts)
+    monkeypatch.setattr(mnist, "_read", lambda folder: parts)
     rows = [
         {
             "features": {axis: RNG.normal(size=9) for axis in convolutional.AXES},
@@ -92,12 +92,12 @@ def folder(monkeypatch, tmp_path):
     times = np.arange(90)  # of every user the last rating is tested: by turns 1 and 0
     fields = np.column_stack([times % 9, RNG.integers(0, 9, (90, 3))]).astype(str)
     rated = (fields, times % 2, times)
-    monkeypatch.setattr(clicks, "movielens", lambda path: rated)
+    monkeypatch.setattr(click_data, "movielens", lambda path: rated)
     letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
-    monkeypatch.setattr(pairs, "read", lambda folder: letters)
+    monkeypatch.setattr(translation_pairs, "read", lambda folder: letters)
     monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})
     monkeypatch.setattr(characters, "text", lambda *_: "".join(RNG.choice(list("abc\n"), 3000)))
-    made_up.texts(tmp_path, monkeypatch)
+    toy_study.texts(tmp_path, monkeypatch)
     monkeypatch.setattr(data, "file", lambda name, file, folder: folder / name / file)
     return tmp_path
 
@@ -126,9 +126,9 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
     if name == "convolutional":  # XLA compiles the dense net of `permutation_invariant`
         small = dataclasses.replace(small, work=dataclasses.replace(study.work, compiled=False))
-    ledger = Ledger(folder / "results.json", small, small.smoke)
-    run_study(small, small.smoke, ledger, folder, folder)
-    (runs,) = compared(small, small.smoke, ledger).values()
+    results = ResultsFile(folder / "results.json", small, small.smoke)
+    run_study(small, small.smoke, results, folder, folder)
+    (runs,) = compared(small, small.smoke, results).values()
     asked = {q.score for q in study.questions if ARMS[name] in (*q.plus, *q.minus)} - {EPOCHS}
     assert asked <= set(runs[0]["test"] if study.full.seeds > 1 else runs[0]["samples"])
     assert set(runs[0]["test"]) & set(study.scores)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import translation
-from experiments.harness import beams, pairs, translators
+from experiments.harness import beam_search, translation_pairs, translators
 from experiments.harness.study import Arm
 from tests.rnn import kinds
 
@@ -16,13 +16,13 @@ MADE = [
     for a in "abcdefgh"
     for b in "12345678"
 ]
-ARM = Arm(pairs.WORDS, "LSTM")  # the norm makes tracing slow, and nothing else here
+ARM = Arm(translation_pairs.WORDS, "LSTM")  # the norm makes tracing slow, and nothing else here
 
 
 @pytest.fixture(scope="module")
 def parts():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairs, "read", lambda folder: MADE)
+        patch.setattr(translation_pairs, "read", lambda folder: MADE)
         patch.setattr(translators, "UNITS", 8)
         yield translation.load(ARM.task, None, None)
 
@@ -38,7 +38,7 @@ def model(parts):
 def test_ids_that_come_back_have_all_of_bleu(parts):
     (tokens, _), references = parts["translated"]
     first = [several[0] for several in references]
-    written = tokens.written(beams.cut(tokens.targets(first)[:, 1:]))
+    written = tokens.written(beam_search.cut(tokens.targets(first)[:, 1:]))
     assert translation.bleu(written, references) == pytest.approx(100)
 
 
@@ -55,16 +55,20 @@ def test_a_sentence_with_several_translations_is_asked_for_once(monkeypatch):
         "validation": [("a", "甲")],
         "test": [("b", "丙"), ("c", "丙"), ("d", "丁")],
     }
-    monkeypatch.setattr(pairs, "read", lambda folder: [])
-    monkeypatch.setattr(pairs, "split", lambda read: made)
-    (_, chinese), references = translation.load(pairs.CHARACTERS, None, None)["translated"]
+    monkeypatch.setattr(translation_pairs, "read", lambda folder: [])
+    monkeypatch.setattr(translation_pairs, "split", lambda read: made)
+    (_, chinese), references = translation.load(translation_pairs.CHARACTERS, None, None)[
+        "translated"
+    ]
     assert len(chinese) == 2
     assert references.tolist() == [["b", "c"], ["d"]]
 
 
 def test_nats_are_those_of_the_tokens_that_are_no_padding():
     outputs = np.full((2, 3, 4), 0.25)
-    targets = np.array([[1, 2, pairs.PAD], [3, pairs.PAD, pairs.PAD]])
+    targets = np.array(
+        [[1, 2, translation_pairs.PAD], [3, translation_pairs.PAD, translation_pairs.PAD]]
+    )
     assert translation.score(outputs, targets)["nats"] == pytest.approx(3 * np.log(4) / 2)
 
 
@@ -72,7 +76,7 @@ def test_the_loss_is_the_mean_over_the_tokens_that_are_no_padding(model, parts):
     x, y = parts["test"]
     model.compile(loss=translation.loss)
     nats = translation.score(model.predict(x, verbose=0), y)["nats"]
-    expected = nats * len(y) / (y != pairs.PAD).sum()
+    expected = nats * len(y) / (y != translation_pairs.PAD).sum()
     assert model.evaluate(x, y, 500, verbose=0) == pytest.approx(expected, rel=1e-5)
 
 
@@ -85,7 +89,7 @@ def test_a_token_a_call_gives_what_the_whole_sentence_gives(model, parts):
         answer = write({"english": token[:, None], **states})
         found.append(answer["next"])
         states |= {"h": answer["h"], "c": answer["c"]}
-    there = x["english"] != pairs.PAD
+    there = x["english"] != translation_pairs.PAD
     expected = model.predict(x, verbose=0)
     np.testing.assert_allclose(np.concatenate(found, 1)[there], expected[there], atol=1e-5)
 

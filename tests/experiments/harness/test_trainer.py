@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 
 import keras_norm
-from experiments.harness import samples, trainer
+from experiments.harness import sample_scores, trainer
 from experiments.harness.study import Drawings, Run
 from experiments.harness.trainer import Trainer, values
-from tests.experiments import made
+from tests.experiments import toy_study
 
-BN = made.STUDY.arm("line", "BN")
+BN = toy_study.STUDY.arm("line", "BN")
 RUN = Run(BN, 0.03, 1)
 
 
-def train(folder, size=made.SIZE, work=made.STUDY.work):
-    return Trainer(work, size, made.PARTS, functools.partial(made.build, BN, made.PARTS), folder)
+def train(folder, size=toy_study.SIZE, work=toy_study.STUDY.work):
+    return Trainer(
+        work, size, toy_study.PARTS, functools.partial(toy_study.build, BN, toy_study.PARTS), folder
+    )
 
 
 def weighed(model, parts):
@@ -31,7 +33,7 @@ def weighed(model, parts):
 def test_stopped_and_resumed_equals_not_stopped(tmp_path, monkeypatch):
     """Dropout, moments of the optimizer, batch statistics and what was measured go on too."""
     monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
-    work = dataclasses.replace(made.STUDY.work, measure=weighed, every=1)
+    work = dataclasses.replace(toy_study.STUDY.work, measure=weighed, every=1)
     whole = train(tmp_path / "whole", work=work)
     expected = whole.run(RUN)
     stopped, scored = train(tmp_path, work=work), iter([False, False, True])
@@ -55,8 +57,8 @@ def test_stopped_and_resumed_equals_not_stopped(tmp_path, monkeypatch):
 
 def test_cut_off_by_a_bound_on_rounds_and_gone_on_equals_not_cut_off(tmp_path):
     """Other weights than the last were tested in between: the largest error counts as the best."""
-    more = dataclasses.replace(made.SIZE, rounds=5, patience=9)
-    work = dataclasses.replace(made.STUDY.work, higher=True, measure=weighed, every=2)
+    more = dataclasses.replace(toy_study.SIZE, rounds=5, patience=9)
+    work = dataclasses.replace(toy_study.STUDY.work, higher=True, measure=weighed, every=2)
     one = train(tmp_path / "whole", more, work)
     expected = one.run(RUN)
     one.folder, one.size = tmp_path / "cut off", dataclasses.replace(more, rounds=3)
@@ -71,7 +73,7 @@ def test_cut_off_by_a_bound_on_rounds_and_gone_on_equals_not_cut_off(tmp_path):
 
 
 def test_the_same_seed_is_the_same_run_whatever_ran_before(tmp_path):
-    one, found = train(tmp_path, dataclasses.replace(made.SIZE, rounds=2)), []
+    one, found = train(tmp_path, dataclasses.replace(toy_study.SIZE, rounds=2)), []
     for number, run in enumerate((RUN, dataclasses.replace(RUN, seed=2), RUN)):
         one.folder = tmp_path / str(number)  # or it would go on from its own checkpoint
         found.append(one.run(run)["history"])
@@ -109,7 +111,7 @@ def scripted(one, errors, size):
     ],
 )
 def test_a_run_ends_when_validation_stops_improving(traced, errors, ended, best):
-    found = scripted(traced, errors, made.SIZE)
+    found = scripted(traced, errors, toy_study.SIZE)
     assert (found["ended"], found["best_round"]) == (ended, best)
 
 
@@ -120,21 +122,21 @@ def test_a_checkpoint_is_kept_where_more_rounds_would_go_on_from_it(
     traced, tmp_path, monkeypatch, last, kept
 ):
     monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
-    scripted(traced, [4.0, 3.0, 3.5, last], made.SIZE)
+    scripted(traced, [4.0, 3.0, 3.5, last], toy_study.SIZE)
     assert [path.name for path in tmp_path.glob("*.npz")] == kept
 
 
 def test_a_checkpoint_of_other_settings_is_passed_by(traced):
     """Or a study that was changed would go on from what it was before."""
-    scripted(traced, [4.0, 3.0, 3.5, 1.0], made.SIZE)
-    patient = dataclasses.replace(made.SIZE, patience=9)
+    scripted(traced, [4.0, 3.0, 3.5, 1.0], toy_study.SIZE)
+    patient = dataclasses.replace(toy_study.SIZE, patience=9)
     anew = [5.0, 4.0, 3.0, 2.0]
     assert scripted(traced, anew, patient)["history"]["error"] == anew
 
 
 @pytest.mark.parametrize("damage", ["cut off", "of another model"])
 def test_a_checkpoint_that_does_not_fit_is_passed_by(traced, tmp_path, damage):
-    scripted(traced, [4.0, 3.0, 3.5, 1.0], made.SIZE)
+    scripted(traced, [4.0, 3.0, 3.5, 1.0], toy_study.SIZE)
     checkpoint = tmp_path / f"{RUN.name}.npz"
     if damage == "cut off":
         checkpoint.write_bytes(checkpoint.read_bytes()[:-99])
@@ -142,19 +144,19 @@ def test_a_checkpoint_that_does_not_fit_is_passed_by(traced, tmp_path, damage):
         with np.load(checkpoint) as arrays:
             np.savez(checkpoint, **{**arrays, "variable0": np.zeros((9, 9))})
     anew = [5.0, 4.0, 3.0, 2.0]
-    assert scripted(traced, anew, made.SIZE)["history"]["error"] == anew
+    assert scripted(traced, anew, toy_study.SIZE)["history"]["error"] == anew
 
 
 def test_patience_waits_until_a_run_has_learned(traced):
     traced.work = dataclasses.replace(traced.work, learned=3.5)
-    size = dataclasses.replace(made.SIZE, rounds=9)
+    size = dataclasses.replace(toy_study.SIZE, rounds=9)
     found = scripted(traced, [4.0, 4.1, 4.1, 4.1, 3.0, 3.1, 3.1], size)
     assert (found["ended"], found["best_round"]) == ("validation", 5)
 
 
 def test_a_run_ends_after_an_hour(traced, monkeypatch):
     monkeypatch.setattr(trainer, "HOUR", 0.0)
-    assert scripted(traced, [4.0, 3.0], made.SIZE)["ended"] == "hour"
+    assert scripted(traced, [4.0, 3.0], toy_study.SIZE)["ended"] == "hour"
 
 
 def test_the_hour_is_one_of_processors_and_not_of_the_clock(traced, monkeypatch):
@@ -162,7 +164,9 @@ def test_the_hour_is_one_of_processors_and_not_of_the_clock(traced, monkeypatch)
     seconds, used = itertools.count(0, 1000), itertools.count(0)
     monkeypatch.setattr(trainer.time, "monotonic", lambda: next(seconds))
     monkeypatch.setattr(trainer.time, "process_time", lambda: next(used))
-    found = scripted(traced, [4.0, 3.0, 2.0, 1.0, 0.5], dataclasses.replace(made.SIZE, rounds=9))
+    found = scripted(
+        traced, [4.0, 3.0, 2.0, 1.0, 0.5], dataclasses.replace(toy_study.SIZE, rounds=9)
+    )
     assert (found["ended"], found["best_round"]) == ("hour", 4)
     assert found["seconds"] >= 4000
 
@@ -170,7 +174,7 @@ def test_the_hour_is_one_of_processors_and_not_of_the_clock(traced, monkeypatch)
 def test_a_run_that_was_tried_goes_on_from_its_trial(trained, traced, tmp_path, monkeypatch):
     _, expected, _ = trained
     tried = traced
-    tried.size = dataclasses.replace(made.SIZE, trial=2)
+    tried.size = dataclasses.replace(toy_study.SIZE, trial=2)
     trial = tried.run(dataclasses.replace(RUN, trial=True))
     assert (trial["ended"], trial["test"], "samples" in trial) == ("trial", {}, False)
     assert trial["history"]["error"] == expected["history"]["error"][:2]
@@ -184,16 +188,16 @@ def test_a_run_that_was_tried_goes_on_from_its_trial(trained, traced, tmp_path, 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_scores_of_test_samples_are_kept_where_there_is_one_seed(trained, traced, seeds):
     traced.work = dataclasses.replace(
-        made.STUDY.work, score=lambda outputs, y: {"error": np.square(outputs - y)[:, 0]}
+        toy_study.STUDY.work, score=lambda outputs, y: {"error": np.square(outputs - y)[:, 0]}
     )
-    traced.size = dataclasses.replace(made.SIZE, seeds=seeds)
+    traced.size = dataclasses.replace(toy_study.SIZE, seeds=seeds)
     found, (_, whole, _) = traced.run(RUN), trained
     assert found["test"] == pytest.approx(whole["test"])
     assert found["history"]["error"] == pytest.approx(whole["history"]["error"], abs=1e-4)
     assert ("samples" in found) == (seeds == 1)
     if seeds == 1:
-        each = samples.unpacked(found["samples"]["error"])
-        assert len(each) == len(made.PARTS["test"][1])
+        each = sample_scores.unpacked(found["samples"]["error"])
+        assert len(each) == len(toy_study.PARTS["test"][1])
         assert each.mean() == pytest.approx(found["test"]["error"])
 
 
@@ -201,8 +205,8 @@ def test_the_weights_of_the_best_round_are_tested(trained, traced):
     one, (_, found, weights) = traced, trained
     one._restore(weights)
     assert found["validation"]["error"] == pytest.approx(min(found["history"]["error"]), abs=1e-5)
-    outputs = one.model.predict(made.PARTS["test"][0], verbose=0)
-    assert found["test"] == pytest.approx(made.score(outputs, made.PARTS["test"][1]))
+    outputs = one.model.predict(toy_study.PARTS["test"][0], verbose=0)
+    assert found["test"] == pytest.approx(toy_study.score(outputs, toy_study.PARTS["test"][1]))
 
 
 def test_an_epoch_has_every_sample_once_and_the_next_another_order(traced, monkeypatch):
@@ -212,17 +216,17 @@ def test_an_epoch_has_every_sample_once_and_the_next_another_order(traced, monke
         one._train(RUN, index)
     for epoch in (seen[:2], seen[2:]):
         rows = np.concatenate(epoch)
-        np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(made.X[:64], axis=0))
+        np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(toy_study.X[:64], axis=0))
     assert not np.array_equal(seen[0], seen[2])
 
 
 def test_samples_that_are_learned_in_order_are(traced, monkeypatch):
     one, seen = traced, []
-    one.work = dataclasses.replace(made.STUDY.work, in_order=True)
+    one.work = dataclasses.replace(toy_study.STUDY.work, in_order=True)
     monkeypatch.setattr(one.model, "fit", lambda x, *_, **options: seen.append(x))
     for index in range(2):
         one._train(RUN, index)
-    np.testing.assert_array_equal(np.concatenate(seen), made.X[:64])
+    np.testing.assert_array_equal(np.concatenate(seen), toy_study.X[:64])
 
 
 def test_updates_of_a_round_and_of_an_epoch_are_kept(trained):
@@ -232,7 +236,7 @@ def test_updates_of_a_round_and_of_an_epoch_are_kept(trained):
 
 def test_what_is_measured_on_the_way_is_kept_with_its_round(trained, traced):
     """And so is what was measured of the best round, as a score of the test."""
-    traced.work = dataclasses.replace(made.STUDY.work, measure=weighed, every=2)
+    traced.work = dataclasses.replace(toy_study.STUDY.work, measure=weighed, every=2)
     found = traced.run(RUN)
     assert [number for number, _ in found["measured"]] == [2, 4]
     weights = [scores["weight"] for _, scores in found["measured"]]
@@ -243,7 +247,7 @@ def test_what_is_measured_on_the_way_is_kept_with_its_round(trained, traced):
 
 
 def test_batch_statistics_are_computed_anew_before_each_validation(tmp_path, monkeypatch):
-    one = train(tmp_path, work=dataclasses.replace(made.STUDY.work, recalibrated=True))
+    one = train(tmp_path, work=dataclasses.replace(toy_study.STUDY.work, recalibrated=True))
     learned = []
     fit = one.model.fit
     monkeypatch.setattr(one.model, "fit", lambda x, *a, **k: (learned.append(x), fit(x, *a, **k)))
@@ -257,9 +261,9 @@ def test_noise_that_batch_statistics_are_computed_with_follows_from_the_run(tmp_
         layers = [keras.layers.GaussianNoise(1.0, seed=0), keras_norm.BatchNormalization()]
         return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
 
-    work = dataclasses.replace(made.STUDY.work, recalibrated=True)
-    size = dataclasses.replace(made.SIZE, rounds=2)
-    one, other = (Trainer(work, size, made.PARTS, noisy, tmp_path) for _ in range(2))
+    work = dataclasses.replace(toy_study.STUDY.work, recalibrated=True)
+    size = dataclasses.replace(toy_study.SIZE, rounds=2)
+    one, other = (Trainer(work, size, toy_study.PARTS, noisy, tmp_path) for _ in range(2))
     found = []
     for number, trained in enumerate((one, one, other)):
         trained.folder = tmp_path / str(number)  # or it would go on from its own checkpoint
@@ -268,16 +272,16 @@ def test_noise_that_batch_statistics_are_computed_with_follows_from_the_run(tmp_
 
 
 def test_a_model_without_batch_statistics_needs_none(tmp_path):
-    work = dataclasses.replace(made.STUDY.work, recalibrated=True)
-    arm = made.STUDY.arm("line", "none")
-    build = functools.partial(made.build, arm, made.PARTS)
-    assert Trainer(work, made.SIZE, made.PARTS, build, tmp_path).recalibrate is None
+    work = dataclasses.replace(toy_study.STUDY.work, recalibrated=True)
+    arm = toy_study.STUDY.arm("line", "none")
+    build = functools.partial(toy_study.build, arm, toy_study.PARTS)
+    assert Trainer(work, toy_study.SIZE, toy_study.PARTS, build, tmp_path).recalibrate is None
 
 
 @pytest.mark.parametrize(("seed", "kept"), [(0, [64, 5]), (1, None)])
 def test_the_model_of_seed_0_draws_as_it_is_at_its_best_round(traced, seed, kept):
     drawings = Drawings(lambda model, parts: [len(parts["training"][1]), 5], print, "Numbers")
-    traced.work = dataclasses.replace(made.STUDY.work, drawings=drawings)
+    traced.work = dataclasses.replace(toy_study.STUDY.work, drawings=drawings)
     assert traced.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == kept
 
 
@@ -285,5 +289,5 @@ def test_a_loss_may_be_a_function(trained, tmp_path):
     def loss(targets, outputs):
         return keras.ops.mean(keras.ops.square(targets - outputs), axis=-1)
 
-    found = train(tmp_path, work=dataclasses.replace(made.STUDY.work, loss=loss)).run(RUN)
+    found = train(tmp_path, work=dataclasses.replace(toy_study.STUDY.work, loss=loss)).run(RUN)
     assert found["history"] == trained[1]["history"]

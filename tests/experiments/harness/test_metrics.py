@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from experiments.harness import scores
+from experiments.harness import metrics
 
 RNG = np.random.default_rng(0)
 
 
 def test_classes():
     probabilities = np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
-    found = scores.classes(probabilities, np.array([0, 1, 1]))
+    found = metrics.classes(probabilities, np.array([0, 1, 1]))
     assert found["accuracy"] == 2 / 3
     np.testing.assert_allclose(found["nll"], -np.log([0.7, 0.6, 0.1]).mean())
 
@@ -17,10 +17,10 @@ def test_classes():
 def test_the_area_is_the_share_of_pairs_in_their_order():
     found, targets = RNG.random((50, 1)), RNG.integers(0, 2, 50)
     ones, zeros = found[targets == 1], found[targets == 0]
-    area = scores.binary(found, targets)["auc"]
+    area = metrics.binary(found, targets)["auc"]
     np.testing.assert_allclose(area, (ones > zeros.T).mean())
 
 
 def test_a_model_that_diverged_has_no_score():
-    found = scores.binary(np.full((4, 1), np.nan), np.array([0, 1, 0, 1]))
+    found = metrics.binary(np.full((4, 1), np.nan), np.array([0, 1, 0, 1]))
     assert np.isnan(list(found.values())).all()

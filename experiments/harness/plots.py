@@ -13,9 +13,9 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from experiments.harness.ledger import Entry, Ledger
-from experiments.harness.levels import EPOCHS
-from experiments.harness.running import compared
+from experiments.harness.results_file import Entry, ResultsFile
+from experiments.harness.run_scores import EPOCHS
+from experiments.harness.runs import compared
 from experiments.harness.study import Curve, Study, Training
 
 MOST = 6  # models that a panel can show
@@ -23,12 +23,12 @@ COLOURS = {"LN": "C1", "BN": "C2"}  # of models whose names begin so, in every p
 ACROSS = 3  # panels of a task in a row
 
 
-def draw(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
+def draw(study: Study, results: ResultsFile, path: pathlib.Path) -> None:
     """Draw the runs that count: a line for every seed, until its validation stopped improving.
 
     Nothing is drawn of a study that trains nothing, has too many models or one without a run.
     """
-    found = compared(study, study.full, ledger)
+    found = compared(study, study.full, results)
     tasks = list(dict.fromkeys(task for task, _ in found))
     models = list(dict.fromkeys(model for _, model in found))
     drawn = isinstance(study.work, Training) and study.full.rounds > 1 and len(models) <= MOST
@@ -120,12 +120,12 @@ def _lines(
         axes.plot(lines[0][0][:shared], mean, color=colour, lw=1.6, label=model)
 
 
-def draw_drawings(study: Study, ledger: Ledger, path: pathlib.Path) -> None:
+def draw_drawings(study: Study, results: ResultsFile, path: pathlib.Path) -> None:
     """Draw what the models of seed 0 drew, with the learning rate that was chosen.
 
     Nothing is drawn of a study whose models do not draw, or of whose models one has not ended.
     """
-    found = compared(study, study.full, ledger)
+    found = compared(study, study.full, results)
     drawings = study.work.drawings if isinstance(study.work, Training) else None
     if drawings is None or sum(0 in runs for runs in found.values()) < len(study.arms):
         return

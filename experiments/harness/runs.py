@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import keras
 
-from experiments.harness.ledger import Entry, Ledger
+from experiments.harness.results_file import Entry, ResultsFile
 from experiments.harness.study import Arm, Run, Size, Study, Training
 from experiments.harness.trainer import Trainer
 
@@ -15,11 +15,11 @@ from experiments.harness.trainer import Trainer
 def run_study(
     study: Study,
     size: Size,
-    ledger: Ledger,
+    results: ResultsFile,
     data: pathlib.Path | None,
     checkpoints: pathlib.Path,
 ) -> None:
-    """Run all that the ledger lacks; its file is written whenever a run ends.
+    """Run all that the results lacks; its file is written whenever a run ends.
 
     The learning rate of an arm is the one with the best validation at seed 0: of the whole run, or
     of its first rounds, where the size says so; then the best alone goes on. Then come the seeds,
@@ -29,7 +29,7 @@ def run_study(
     Args:
         study: which.
         size: `study.full` or `study.smoke`.
-        ledger: what has been run.
+        results: what has been run.
         data: the data folder, if there is one.
         checkpoints: folder of what is not done.
     """
@@ -47,7 +47,7 @@ def run_study(
         )
 
     def once(run: Run) -> None:
-        if ledger.find(run):
+        if results.find(run):
             return
         print(f"{study.name}: {run.name}{', a trial' * run.trial}", flush=True)
         started = time.monotonic()
@@ -60,7 +60,7 @@ def run_study(
         found = entry["test"] or entry["validation"]
         scores = ", ".join(f"{name} {value:.5g}" for name, value in found.items())
         print(f"  {scores}; {time.monotonic() - started:.0f} s", flush=True)
-        ledger.add(run, entry)
+        results.add(run, entry)
 
     asked = {arm for q in study.questions for arm in (*q.plus, *q.minus)}
     for deciding in (True, False):
@@ -68,7 +68,7 @@ def run_study(
         for arm in arms:
             for run in first_runs(arm, size):
                 once(run)
-        for run in later_runs(study, arms, size, ledger):
+        for run in later_runs(study, arms, size, results):
             once(run)
 
 
@@ -78,12 +78,14 @@ def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
         yield Run(arm, rate, 0, trial=size.trial is not None)
 
 
-def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) -> Iterator[Run]:
+def later_runs(
+    study: Study, arms: Sequence[Arm], size: Size, results: ResultsFile
+) -> Iterator[Run]:
     """What comes once the learning rates are chosen: the other seeds, or after trials all of them.
 
     Where a question is about the largest learning rate, its arms have that as well.
     """
-    rates = {arm: {chosen_rate(study, arm, size, ledger)} for arm in arms}
+    rates = {arm: {chosen_rate(study, arm, size, results)} for arm in arms}
     for arm in arms:
         if (arm.task, arm.model) in study.at_largest_rate:
             rates[arm].add(max(size.rates))
@@ -93,16 +95,16 @@ def later_runs(study: Study, arms: Sequence[Arm], size: Size, ledger: Ledger) ->
                 yield Run(arm, rate, seed)
 
 
-def every_run(study: Study, size: Size, ledger: Ledger) -> list[Run]:
+def every_run(study: Study, size: Size, results: ResultsFile) -> list[Run]:
     """All that a study asks for."""
     first = [run for arm in study.arms for run in first_runs(arm, size)]
-    return [*first, *later_runs(study, study.arms, size, ledger)]
+    return [*first, *later_runs(study, study.arms, size, results)]
 
 
-def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
+def chosen_rate(study: Study, arm: Arm, size: Size, results: ResultsFile) -> float:
     """The rate with the best validation at seed 0; until all of `first_runs` ended, the first."""
     runs = list(first_runs(arm, size))
-    ended = {run.rate: entry for run in runs if (entry := ledger.latest(run))}
+    ended = {run.rate: entry for run in runs if (entry := results.latest(run))}
     if not isinstance(study.work, Training) or len(ended) < len(runs):
         return runs[0].rate
     work = study.work
@@ -120,7 +122,9 @@ def chosen_rate(study: Study, arm: Arm, size: Size, ledger: Ledger) -> float:
     return choose(ended, key=score)
 
 
-def compared(study: Study, size: Size, ledger: Ledger) -> dict[tuple[str, str], dict[int, Entry]]:
+def compared(
+    study: Study, size: Size, results: ResultsFile
+) -> dict[tuple[str, str], dict[int, Entry]]:
     """The runs that count, by (task, model) and seed: those with the learning rate chosen.
 
     An arm some of whose learning rates have not been run has none yet. A run that is to go on
@@ -128,9 +132,9 @@ def compared(study: Study, size: Size, ledger: Ledger) -> dict[tuple[str, str], 
     """
     found: dict[tuple[str, str], dict[int, Entry]] = {}
     for arm in study.arms:
-        if not all(ledger.latest(run) for run in first_runs(arm, size)):
+        if not all(results.latest(run) for run in first_runs(arm, size)):
             continue
-        rate = chosen_rate(study, arm, size, ledger)
-        entries = {seed: ledger.latest(Run(arm, rate, seed)) for seed in range(size.seeds)}
+        rate = chosen_rate(study, arm, size, results)
+        entries = {seed: results.latest(Run(arm, rate, seed)) for seed in range(size.seeds)}
         found[arm.task, arm.model] = {s: e for s, e in entries.items() if e is not None}
     return found

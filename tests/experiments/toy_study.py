@@ -5,7 +5,7 @@ import numpy as np
 
 import keras_norm
 from experiments import skip_thoughts
-from experiments.harness import data, penn, sentences
+from experiments.harness import data, penn_treebank, sentences
 from experiments.harness.study import Question, Size, Study, Training, arms
 
 RNG = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def texts(folder, monkeypatch):
         (folder / name).mkdir()
     lines = "".join(f" number {k} is <unk> \n" for k in range(20))
     monkeypatch.setattr(data, "SIZES", {})
-    for name in penn.FILES.values():
+    for name in penn_treebank.FILES.values():
         (folder / "ptb" / name).write_text(lines)
     for name in skip_thoughts.SICK.values():
         (folder / "sick" / name).write_text(SICK)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from experiments.harness.ledger import Entry
+from experiments.harness.results_file import Entry
 from experiments.harness.study import Measurement, Training
 
 EPOCHS = "epochs"  # the score of how long it took

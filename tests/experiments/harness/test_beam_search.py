@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.harness import beams
-from experiments.harness.pairs import END, PAD, START
+from experiments.harness import beam_search
+from experiments.harness.translation_pairs import END, PAD, START
 
 TOKENS, LONGEST, SENTENCES = 6, 3, 4
 TABLE = np.random.default_rng(0).random((1000, TOKENS)) ** 4  # so that few are likely
@@ -41,18 +41,18 @@ def every_sentence():
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_a_beam_that_holds_all_finds_the_likeliest_of_all(power):
-    found = beams.beam(step, STATES, LONGEST, width=TOKENS**LONGEST, power=power)
+    found = beam_search.beam(step, STATES, LONGEST, width=TOKENS**LONGEST, power=power)
     for number, sentence in enumerate(found):
         best = max(every_sentence(), key=lambda s, n=number: worth(s, n, power))
         assert sentence == [token for token in best if token != END]
 
 
 def test_a_beam_of_one_is_greedy():
-    assert beams.beam(step, STATES, 20, width=1) == beams.greedy(step, STATES, 20)
+    assert beam_search.beam(step, STATES, 20, width=1) == beam_search.greedy(step, STATES, 20)
 
 
 def test_greedy_takes_the_likeliest_token_each_time():
-    for number, sentence in enumerate(beams.greedy(step, STATES, LONGEST)):
+    for number, sentence in enumerate(beam_search.greedy(step, STATES, LONGEST)):
         last, states = START, {"past": np.array([number])}
         for token in [*sentence, END][:LONGEST]:
             found, states = step(np.array([last]), states)
@@ -61,7 +61,7 @@ def test_greedy_takes_the_likeliest_token_each_time():
 
 
 def test_a_row_is_cut_at_its_end():
-    assert beams.cut(np.array([[5, 4, END, 5], [END, 4, 4, 4], [4, PAD, 5, 5]])) == [
+    assert beam_search.cut(np.array([[5, 4, END, 5], [END, 4, 4, 4], [4, PAD, 5, 5]])) == [
         [5, 4],
         [],
         [4, 5, 5],

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments.harness.levels import EPOCHS, has_learned, rounds_to, score_of
-from tests.experiments import made
+from experiments.harness.run_scores import EPOCHS, has_learned, rounds_to, score_of
+from tests.experiments import toy_study
 
 ENTRY = {
     "task": "line",
@@ -18,7 +18,7 @@ ENTRY = {
 
 
 def work(**options):
-    return dataclasses.replace(made.STUDY.work, **options)
+    return dataclasses.replace(toy_study.STUDY.work, **options)
 
 
 @pytest.mark.parametrize(

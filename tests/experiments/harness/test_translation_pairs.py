@@ -5,9 +5,14 @@ import gzip
 import numpy as np
 import pytest
 
-from experiments.harness import beams, data, pairs
+from experiments.harness import beam_search, data, translation_pairs
 
-KINDS = (pairs.CHARACTERS, pairs.WORDS, pairs.BYTE_PAIRS, pairs.UNIGRAM)
+KINDS = (
+    translation_pairs.CHARACTERS,
+    translation_pairs.WORDS,
+    translation_pairs.BYTE_PAIRS,
+    translation_pairs.UNIGRAM,
+)
 ENGLISH = [f"Tom isn't {k} years old, is he?" for k in ("one", "two", "three", "four")] * 3
 CHINESE = ["汤姆没有一岁。", "汤姆两岁了。", "他三岁。", "他四岁了。"] * 3
 
@@ -18,7 +23,7 @@ def sentences(part):
 
 def test_translations_of_translations_are_in_one_group():
     made = [("Hi.", "你好。"), ("Hello!", "你好"), ("hello", "嗨"), ("Run.", "跑。"), ("Go", "走")]
-    groups = pairs.connected(made)
+    groups = translation_pairs.connected(made)
     assert len(set(groups[:3])) == 1
     assert len(set(groups)) == 3
 
@@ -26,7 +31,7 @@ def test_translations_of_translations_are_in_one_group():
 def test_no_sentence_is_in_two_parts():
     rng = np.random.default_rng(0)
     made = [(f"en{a}", f"zh{b}") for a, b in rng.integers(0, 1500, (1500, 2))]
-    parts = pairs.split(made)
+    parts = translation_pairs.split(made)
     assert set(parts) == {"training", "validation", "test"}
     assert sum(map(len, parts.values())) == len(made)
     assert len(parts["training"]) > 1000
@@ -36,27 +41,32 @@ def test_no_sentence_is_in_two_parts():
 
 
 def test_nor_in_the_data_as_they_are(data):
-    parts = pairs.split(pairs.read(data))
-    keys = {name: {pairs._key(t) for t in sentences(part)} for name, part in parts.items()}
+    parts = translation_pairs.split(translation_pairs.read(data))
+    keys = {
+        name: {translation_pairs._key(t) for t in sentences(part)} for name, part in parts.items()
+    }
     assert not keys["training"] & keys["test"]
     assert min(map(len, parts.values())) > 900
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_come_back_as_the_sentence(kind):
-    tokens = pairs.Tokens(
-        pairs.tokenizer_of(CHINESE, pairs.CHARACTERS, 100), pairs.tokenizer_of(ENGLISH, kind, 100)
+    tokens = translation_pairs.Tokens(
+        translation_pairs.tokenizer_of(CHINESE, translation_pairs.CHARACTERS, 100),
+        translation_pairs.tokenizer_of(ENGLISH, kind, 100),
     )
     ids = tokens.targets(ENGLISH)
-    assert set(ids[:, 0]) == {pairs.START}
-    assert (np.sum(ids == pairs.END, axis=1) == 1).all()
-    assert tokens.written(beams.cut(ids[:, 1:])) == ENGLISH
+    assert set(ids[:, 0]) == {translation_pairs.START}
+    assert (np.sum(ids == translation_pairs.END, axis=1) == 1).all()
+    assert tokens.written(beam_search.cut(ids[:, 1:])) == ENGLISH
 
 
 def test_what_is_there_once_is_unknown():
-    tokenizer = pairs.tokenizer_of(["one two", "two three three"], pairs.WORDS, 100)
-    assert tokenizer.encode("one two").ids[0] == pairs.UNKNOWN
-    assert pairs.UNKNOWN not in tokenizer.encode("three two").ids
+    tokenizer = translation_pairs.tokenizer_of(
+        ["one two", "two three three"], translation_pairs.WORDS, 100
+    )
+    assert tokenizer.encode("one two").ids[0] == translation_pairs.UNKNOWN
+    assert translation_pairs.UNKNOWN not in tokenizer.encode("three two").ids
 
 
 def test_pairs_are_read_stripped_and_once(tmp_path, monkeypatch):
@@ -66,7 +76,7 @@ def test_pairs_are_read_stripped_and_once(tmp_path, monkeypatch):
     rows = [{"source_sentence": "嗨。\n".encode(), "target_sentence": b"Hi.\n"}]
     monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
     monkeypatch.setattr(data, "SIZES", {})
-    assert pairs.read(tmp_path) == [("Hi.", "嗨。"), ("Go.", "走。")]
+    assert translation_pairs.read(tmp_path) == [("Hi.", "嗨。"), ("Go.", "走。")]
 
 
 def test_a_file_without_two_columns_is_of_another_version(tmp_path, monkeypatch):
@@ -75,4 +85,4 @@ def test_a_file_without_two_columns_is_of_another_version(tmp_path, monkeypatch)
     with gzip.open(tmp_path / "translation_cmn_eng" / "cmn.txt.gz", "wt") as file:
         file.write("Hi.\n")
     with pytest.raises(SystemExit, match=r"cmn.txt.gz is cut off .* take it anew from www.many"):
-        pairs.read(tmp_path)
+        translation_pairs.read(tmp_path)

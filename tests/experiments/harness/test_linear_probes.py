@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from experiments.harness import linear
+from experiments.harness import linear_probes
 
 RNG = np.random.default_rng(0)
 
 
 def test_classes_that_lie_apart_are_told_and_others_guessed():
     vectors, classes = RNG.normal(size=(200, 5)), np.arange(200) % 2
-    assert 0.3 < linear.accuracy(vectors, classes) < 0.7
-    assert linear.accuracy(vectors + 6 * classes[:, None], classes) == 1.0
+    assert 0.3 < linear_probes.accuracy(vectors, classes) < 0.7
+    assert linear_probes.accuracy(vectors + 6 * classes[:, None], classes) == 1.0
 
 
 def test_features_of_a_pair_are_those_of_tai():
     u, v = np.array([1.0, -2.0]), np.array([3.0, 0.5])
-    found = linear.features(np.array([[u, v]]))
+    found = linear_probes.features(np.array([[u, v]]))
     np.testing.assert_array_equal(found, [[2.0, 2.5, 3.0, -1.0]])
 
 
@@ -27,11 +27,13 @@ def test_how_related_two_vectors_are_is_learned():
     u = RNG.normal(size=(600, 4))
     away = (5 - ratings)[:, None] * RNG.choice([-1, 1], (600, 4))
     pairs = np.stack([u, u + away], axis=1)
-    found = linear.relatedness((pairs[:400], ratings[:400]), (pairs[400:], ratings[400:]))
+    found = linear_probes.relatedness((pairs[:400], ratings[:400]), (pairs[400:], ratings[400:]))
     assert min(found["r"], found["rho"]) > 0.9
     assert found["mse"] < 0.3
     strangers = RNG.normal(size=(600, 2, 4))
-    none = linear.relatedness((strangers[:400], ratings[:400]), (strangers[400:], ratings[400:]))
+    none = linear_probes.relatedness(
+        (strangers[:400], ratings[:400]), (strangers[400:], ratings[400:])
+    )
     assert abs(none["r"]) < 0.3
     assert none["mse"] == pytest.approx(ratings[400:].var(), rel=0.2)
 
@@ -47,6 +49,6 @@ def test_a_rating_in_between_is_learned_as_the_mean_of_its_neighbours(monkeypatc
 
     monkeypatch.setattr(LogisticRegression, "fit", kept)
     pairs, ratings = RNG.normal(size=(4, 2, 3)), np.array([3.2, 5.0, 1.0, 2.5])
-    linear.relatedness((pairs, ratings), (pairs, ratings))
+    linear_probes.relatedness((pairs, ratings), (pairs, ratings))
     np.testing.assert_array_equal(given["y"], [3, 4, 1, 2, 4, 5, 2, 3])
     np.testing.assert_allclose(given["weight"], [0.8, 0, 1, 0.5, 0.2, 1, 0, 0.5], atol=1e-12)

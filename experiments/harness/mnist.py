@@ -11,7 +11,7 @@ from experiments.harness.study import Parts
 VALIDATION = 5000
 
 
-def digits(folder: pathlib.Path | None, shape: tuple[int, ...], samples: int | None) -> Parts:
+def load_mnist(folder: pathlib.Path | None, shape: tuple[int, ...], samples: int | None) -> Parts:
     """The digits to train, validate and test with, pixels in [0, 1].
 
     Args:

@@ -3,7 +3,7 @@
 import numpy as np
 import sklearn.metrics
 
-from experiments.harness import samples
+from experiments.harness import sample_scores
 from experiments.harness.study import Figures, Scores
 
 TINY = 1e-12
@@ -16,7 +16,7 @@ def classes(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
         probabilities: (samples, classes).
         targets: (samples,), the right classes.
     """
-    return samples.means(each_class(probabilities, targets))
+    return sample_scores.means(each_class(probabilities, targets))
 
 
 def each_class(probabilities: np.ndarray, targets: np.ndarray) -> Figures:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import scipy.stats
 
-from experiments.harness import samples
-from experiments.harness.ledger import Entry, Ledger
-from experiments.harness.levels import EPOCHS, has_learned, score_of
-from experiments.harness.running import chosen_rate, first_runs
+from experiments.harness import sample_scores
+from experiments.harness.results_file import Entry, ResultsFile
+from experiments.harness.run_scores import EPOCHS, has_learned, score_of
+from experiments.harness.runs import chosen_rate, first_runs
 from experiments.harness.study import Arm, Question, Run, Size, Study
 
 CONFIDENCE = 0.95
@@ -83,16 +83,16 @@ class Verdict:
         return f"{mean:.{q.digits}f}{half} {q.unit}, {against}; {seeds}{drawn}{cut}"
 
 
-def decide(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
+def decide(study: Study, size: Size, results: ResultsFile, question: Question) -> Verdict:
     """The verdict on a question, with the runs behind it."""
-    found = _judged(study, size, ledger, question)
+    found = _judged(study, size, results, question)
     if size.rounds <= 1:  # nothing waits for validation
         return found
     runs = {
         arm: [
             entry
             for seed in range(size.seeds)
-            if (entry := _entry(study, arm, seed, size, ledger, question))
+            if (entry := _entry(study, arm, seed, size, results, question))
         ]
         for arm in (study.arm(*names) for names in (*question.plus, *question.minus))
     }
@@ -143,7 +143,7 @@ def longer_runs(count: int, which: str = "") -> str:
     return f"{runs} {which}would decide, in at most an hour of two cores{' each' * (count > 1)}"
 
 
-def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Verdict:
+def _judged(study: Study, size: Size, results: ResultsFile, question: Question) -> Verdict:
     """The verdict by the figures alone.
 
     Where runs are missing it is not decided, and what is missing is their number, and how long they
@@ -151,14 +151,14 @@ def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Ver
     and deviation stay as they are. Of one seed it is the number of times that the test set is too
     small.
     """
-    values = differences(study, size, ledger, question)
+    values = differences(study, size, results, question)
     seeds = len(values)
     if resampled := values.ndim > 1:
         (values,) = values
     drawn = len(values) if resampled else 0
-    mean, half = samples.interval(values, CONFIDENCE) if resampled else interval(values)
+    mean, half = sample_scores.interval(values, CONFIDENCE) if resampled else interval(values)
     if seeds < size.seeds:
-        missing = hours_left(study, size, ledger, question)
+        missing = hours_left(study, size, results, question)
         return Verdict(question, None, mean, half, seeds, drawn, missing)
     if abs(mean - question.above) > half or (half == 0 and mean != question.above):
         return Verdict(question, mean > question.above, mean, half, seeds, drawn)
@@ -169,11 +169,11 @@ def _judged(study: Study, size: Size, ledger: Ledger, question: Question) -> Ver
     elif resampled:
         more = (times - 1) * len({*question.plus, *question.minus})
         missing = f"some {times:,} seeds would decide, if each tells as much as a new test set, in "
-        missing += time(more * seconds_of_run(study, ledger.entries))
+        missing += time(more * seconds_of_run(study, results.entries))
     return Verdict(question, None, mean, half, seeds, drawn, missing, times)
 
 
-def differences(study: Study, size: Size, ledger: Ledger, question: Question) -> np.ndarray:
+def differences(study: Study, size: Size, results: ResultsFile, question: Question) -> np.ndarray:
     """The figure of every seed for which all runs have ended.
 
     Where there is one seed whose test samples were kept, it is an array (1, samples).
@@ -181,7 +181,7 @@ def differences(study: Study, size: Size, ledger: Ledger, question: Question) ->
     found = []
     for seed in range(size.seeds):
         plus, minus = (
-            [_score(study, study.arm(*arm), seed, size, ledger, question) for arm in side]
+            [_score(study, study.arm(*arm), seed, size, results, question) for arm in side]
             for side in (question.plus, question.minus)
         )
         if not any(score is None for score in (*plus, *minus)):
@@ -191,27 +191,27 @@ def differences(study: Study, size: Size, ledger: Ledger, question: Question) ->
 
 
 def _score(
-    study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
+    study: Study, arm: Arm, seed: int, size: Size, results: ResultsFile, question: Question
 ) -> float | np.ndarray | None:
-    entry = _entry(study, arm, seed, size, ledger, question)
+    entry = _entry(study, arm, seed, size, results, question)
     if entry is None:
         return None
     if question.score in entry.get("samples", ()):
-        return samples.unpacked(entry["samples"][question.score])
+        return sample_scores.unpacked(entry["samples"][question.score])
     return score_of(study.work, entry, question.score)
 
 
 def _entry(
-    study: Study, arm: Arm, seed: int, size: Size, ledger: Ledger, question: Question
+    study: Study, arm: Arm, seed: int, size: Size, results: ResultsFile, question: Question
 ) -> Entry | None:
     """The run of a seed that a question looks at; None where it is missing, or its rate is open."""
-    if not all(ledger.latest(run) for run in first_runs(arm, size)):
+    if not all(results.latest(run) for run in first_runs(arm, size)):
         return None
-    return ledger.latest(Run(arm, _rate(study, arm, size, ledger, question), seed))
+    return results.latest(Run(arm, _rate(study, arm, size, results, question), seed))
 
 
-def _rate(study: Study, arm: Arm, size: Size, ledger: Ledger, question: Question) -> float:
-    return max(size.rates) if question.largest_rate else chosen_rate(study, arm, size, ledger)
+def _rate(study: Study, arm: Arm, size: Size, results: ResultsFile, question: Question) -> float:
+    return max(size.rates) if question.largest_rate else chosen_rate(study, arm, size, results)
 
 
 def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
@@ -240,24 +240,24 @@ def needed(values: np.ndarray, above: float) -> int:
     return count
 
 
-def hours_left(study: Study, size: Size, ledger: Ledger, question: Question) -> str:
+def hours_left(study: Study, size: Size, results: ResultsFile, question: Question) -> str:
     """How long the runs take that a question lacks; "" if it lacks none.
 
     A run takes as long as those of the study that have ended, or as the study says.
     """
     runs: list[Run] = []
     for arm in (study.arm(*names) for names in (*question.plus, *question.minus)):
-        rate = _rate(study, arm, size, ledger, question)
+        rate = _rate(study, arm, size, results, question)
         runs += [*first_runs(arm, size), *(Run(arm, rate, seed) for seed in size.later_seeds)]
-    count = sum(ledger.latest(run) is None for run in runs)
+    count = sum(results.latest(run) is None for run in runs)
     said = "1 run is missing" if count == 1 else f"{count} runs are missing"
-    return f"{said}, {time(seconds_left(study, runs, ledger))}" if count else ""
+    return f"{said}, {time(seconds_left(study, runs, results))}" if count else ""
 
 
-def seconds_left(study: Study, runs: Iterable[Run], ledger: Ledger) -> float:
+def seconds_left(study: Study, runs: Iterable[Run], results: ResultsFile) -> float:
     """What those of the runs take that have not ended."""
-    lacking = [run for run in runs if not ledger.latest(run)]
-    return sum(seconds_of_run(study, ledger.entries, run.trial) for run in lacking)
+    lacking = [run for run in runs if not results.latest(run)]
+    return sum(seconds_of_run(study, results.entries, run.trial) for run in lacking)
 
 
 def seconds_of_run(study: Study, entries: Sequence[Entry], trial: bool = False) -> float:

@@ -13,7 +13,7 @@ from keras_norm.export.formats.staging import replace_text
 Entry = dict[str, Any]
 
 
-class Ledger:
+class ResultsFile:
     """Measurements in a JSON file, one line each, every one made once.
 
     Args:

@@ -7,7 +7,7 @@ import scipy.stats
 import tensorflow as tf
 
 import keras_norm
-from experiments.harness.glimpses import Draw, filterbank, kl_to_prior, read, write
+from experiments.harness.draw_layer import Draw, filterbank, kl_to_prior, read, write
 
 RNG = np.random.default_rng(0)
 POINTS, SIZE = 3, 8

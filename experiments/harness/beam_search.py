@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from experiments.harness.pairs import END, PAD, START
+from experiments.harness.translation_pairs import END, PAD, START
 
 States = Mapping[str, np.ndarray]
 

@@ -1,0 +1,135 @@
+"""Learning rates first, then seeds with the best of them; nothing twice."""
+
+import dataclasses
+
+import pytest
+
+from experiments.harness import runs
+from experiments.harness.results_file import ResultsFile
+from experiments.harness.study import Arm, Measurement
+from tests.experiments import toy_study
+
+
+class Recorder:
+    """Stands for a trainer: better validation for the larger rate of BN, the smaller of none."""
+
+    ran: list
+
+    def __init__(self, work, size, parts, build, folder):
+        pass
+
+    def run(self, run):
+        Recorder.ran.append((run.arm.model, run.rate, run.seed))
+        sign = -1 if run.arm.model == "BN" else 1
+        return toy_study.entry(1.0) | {"validation": {"error": sign * run.rate}}
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    monkeypatch.setattr(runs, "Trainer", Recorder)
+    Recorder.ran = []
+
+    def run(study=toy_study.STUDY):
+        results = ResultsFile(tmp_path / "made.json", study, study.full)
+        runs.run_study(study, study.full, results, None, tmp_path)
+        return results
+
+    return run
+
+
+def test_the_rate_is_chosen_by_validation_and_seeds_follow(ran):
+    ran()
+    assert Recorder.ran == [
+        ("none", 1e-3, 0),
+        ("none", 3e-2, 0),
+        ("BN", 1e-3, 0),
+        ("BN", 3e-2, 0),
+        ("none", 1e-3, 1),
+        ("BN", 3e-2, 1),
+    ]
+
+
+def test_after_trials_the_best_rate_alone_goes_on(ran):
+    study = dataclasses.replace(toy_study.STUDY, full=dataclasses.replace(toy_study.SIZE, trial=1))
+    results = ran(study)
+    assert Recorder.ran == [
+        ("none", 1e-3, 0),
+        ("none", 3e-2, 0),
+        ("BN", 1e-3, 0),
+        ("BN", 3e-2, 0),
+        ("none", 1e-3, 0),
+        ("BN", 3e-2, 0),
+        ("none", 1e-3, 1),
+        ("BN", 3e-2, 1),
+    ]
+    assert [entry["trial"] for entry in results.entries] == [True] * 4 + [False] * 4
+    found = runs.compared(study, study.full, results)
+    assert all(not e["trial"] for runs in found.values() for e in runs.values())
+    Recorder.ran.clear()
+    ran(study)
+    assert Recorder.ran == []
+
+
+def test_what_has_ended_is_not_run_again(ran):
+    ran()
+    Recorder.ran.clear()
+    ran()
+    assert Recorder.ran == []
+
+
+def test_the_largest_rate_is_run_as_well_where_it_is_asked_for(ran):
+    question = dataclasses.replace(toy_study.QUESTION, largest_rate=True)
+    ran(dataclasses.replace(toy_study.STUDY, questions=(question,)))
+    assert Recorder.ran[4:] == [("none", 1e-3, 1), ("none", 3e-2, 1), ("BN", 3e-2, 1)]
+
+
+@pytest.mark.parametrize("size", [toy_study.SIZE, dataclasses.replace(toy_study.SIZE, trial=1)])
+def test_a_study_asks_for_the_runs_that_are_made(ran, tmp_path, size):
+    study = dataclasses.replace(toy_study.STUDY, full=size)
+    before = runs.every_run(study, size, ResultsFile(tmp_path / "none.json", study, size))
+    results = ran(study)
+    asked = runs.every_run(study, size, results)
+    assert len(before) == len(asked) == len(Recorder.ran)
+    assert all(results.find(run) for run in asked)
+
+
+def test_what_decides_nothing_comes_last(ran):
+    question = dataclasses.replace(toy_study.QUESTION, plus=())
+    ran(dataclasses.replace(toy_study.STUDY, questions=(question,)))
+    models = [model for model, *_ in Recorder.ran]
+    assert models == ["BN"] * 3 + ["none"] * 3
+
+
+def test_runs_that_count_have_the_chosen_rate(ran):
+    found = runs.compared(toy_study.STUDY, toy_study.SIZE, ran())
+    assert {model: [e["rate"] for e in runs.values()] for (_, model), runs in found.items()} == {
+        "none": [1e-3, 1e-3],
+        "BN": [3e-2, 3e-2],
+    }
+
+
+def test_a_rate_whose_validation_is_no_number_is_not_chosen(ran, tmp_path):
+    results = ResultsFile(tmp_path / "made.json", toy_study.STUDY, toy_study.SIZE)
+    arm = toy_study.STUDY.arms[0]
+    for run, error in zip(runs.first_runs(arm, toy_study.SIZE), (float("nan"), 5.0), strict=True):
+        results.add(run, toy_study.entry(1.0) | {"validation": {"error": error}})
+    assert runs.chosen_rate(toy_study.STUDY, arm, toy_study.SIZE, results) == 3e-2
+
+
+def test_a_loss_chooses_the_rate_where_the_study_says_so(ran, tmp_path):
+    work = dataclasses.replace(toy_study.STUDY.work, higher=True, chosen="nll")
+    study = dataclasses.replace(toy_study.STUDY, work=work)
+    results = ResultsFile(tmp_path / "made.json", study, toy_study.SIZE)
+    arm = study.arms[0]
+    for run, nll in zip(
+        runs.first_runs(arm, toy_study.SIZE), ([3.0, 1.0], [2.0, 2.0]), strict=True
+    ):
+        results.add(run, toy_study.entry(run.rate) | {"history": {"error": [1.0, 1.0], "nll": nll}})
+    assert runs.chosen_rate(study, arm, toy_study.SIZE, results) == 1e-3
+
+
+def test_measurements_have_no_rate(ran):
+    work = Measurement(lambda arm, seed, data: {"error": float(seed)})
+    size = dataclasses.replace(toy_study.SIZE, rates=())
+    study = dataclasses.replace(toy_study.STUDY, work=work, full=size, arms=(Arm("line", "none"),))
+    assert [(e["seed"], e["test"]["error"]) for e in ran(study).entries] == [(0, 0.0), (1, 1.0)]
