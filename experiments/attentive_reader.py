@@ -7,8 +7,7 @@ an LSTM over the passage, u is the last one of another over the question::
     r = sum_t s_t y_t                    g = tanh(W_rg r + W_ug u)
 
 and the answer is a softmax of g over the names, which are numbers. "BN everywhere" normalizes each
-term inside a tanh too (Cooijmans et al. 2016, section 5.4). The CNN corpus, which is not at hand,
-is the task CNN: `dataclasses.replace(STUDY, arms=arms({CNN: 64}, LAYERS))` runs it.
+term inside a tanh too (Cooijmans et al. 2016, section 5.4).
 """
 
 import pathlib
@@ -34,12 +33,11 @@ from experiments.harness.study import (
     arms,
 )
 
-SHAKESPEARE, CNN = "Tiny Shakespeare", "CNN"
+SHAKESPEARE = "Tiny Shakespeare"
 UNITS, WORD_UNITS, VOCABULARY = 96, 64, 5000
 LONGEST = {"passage": 40, "question": 10}  # tokens; statistics of every timestep are as many
 SPEECHES, SPOKEN, BLOCK = 4, 8, 100  # of a passage; words of each; in a row that no part divides
 ENTITIES, TIMES = 8, 8  # numbers of a play's names; how often a question is there to learn from
-SENTENCES = 4  # that are kept of a passage of CNN
 LEARNED = 0.41  # of the validation error: the name that a passage has most often gives 0.42
 
 EVERYWHERE = "BN everywhere"
@@ -68,12 +66,7 @@ def shakespeare(folder: pathlib.Path | None) -> dict[str, list[cloze.Cloze]]:
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Ids of passages and questions, zeros behind their ends, and the numbers that answer."""
-    if task == CNN:
-        names = ("training", "validation", "test")
-        found = {name: cloze.cnn(name, folder, SENTENCES) for name in names}
-    else:
-        found = shakespeare(folder)
-    found = {part: questions[:samples] for part, questions in found.items()}
+    found = {part: questions[:samples] for part, questions in shakespeare(folder).items()}
     learned = [" ".join((*q.passage, *q.question)) for q in found["training"]]
     tokenizer = sentences.tokenizer_of(learned, "words", VOCABULARY)
 
@@ -156,8 +149,7 @@ STUDY = Study(
     "error of 42 % has learned the most frequent name alone, which answers 58 % there. On that "
     "plateau errors are noise: the rate is the one with the least nll, and a run ends only after "
     "it. Speed is read off at 41 %, just below it; at every level from there to 36 % the LN-LSTM "
-    "is first, in each of the seeds. That the same code reads CNN's files is shown by a test "
-    "alone.",
+    "is first, in each of the seeds.",
     changed="Five seeds left open what seven were to decide beside the LSTM: there were seven, "
     "then twelve, and fourteen. At first errors chose the rate, and ended 10 of 28 runs on the "
     "plateau; the LSTM and the BN-LSTM were run anew. Then five rounds chose it, by which a "

@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments import click_through_rate, movielens
 from experiments.click_through_rate import BOTH
-from experiments.harness import click_data, data, metrics
+from experiments.harness import data, metrics
 from experiments.harness.study import Parts, Question, Size, Study, Training, arms
 
 TASK = "MovieLens, batch 1, one pass"
@@ -15,9 +15,8 @@ BN, LN = (f"{norm}; {BOTH}" for norm in ("BN", "LN"))
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """The ratings of all users as they came: the last tenth to test, one before to validate."""
-    fields, labels, times = click_data.movielens(
-        data.file("movielens_latest_small", "ml-latest-small.zip", folder)
-    )
+    path = data.file(movielens.FOLDER, "ml-latest-small.zip", folder)
+    fields, labels, times = movielens.read_ratings(path)
     everyone = np.zeros(len(times))
     return movielens.parted(fields, labels, movielens.places(everyone, times), samples)
 

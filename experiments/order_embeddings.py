@@ -10,8 +10,7 @@ and the loss of a batch's pictures p and captions c is the sum over the pairs th
     sum_p' max(0, margin + E(c, p) - E(c, p')) + sum_c' max(0, margin + E(c, p) - E(c', p))
 
 (Vendrov et al. 2016, arXiv 1511.06361, sections 2.2 and 3.2.) A caption is read by a GRU, which may
-be normalized; of a picture there are features, and a linear layer. MSCOCO, which is not at hand, is
-the task COCO: `dataclasses.replace(STUDY, arms=arms({COCO: 128}, LAYERS))` runs it.
+be normalized; of a picture there are features, and a linear layer.
 """
 
 import gzip
@@ -39,11 +38,10 @@ from experiments.harness.study import (
     arms,
 )
 
-PAIRS, COCO = "English and Chinese", "MSCOCO"
+PAIRS = "English and Chinese"
 UNITS, WORD_UNITS, MARGIN = 128, 128, 0.05
 WORDS, LONGEST = 10_000, 30
 FEATURES = 2048  # characters, and pairs of them, that a Chinese sentence is known by
-CAPTIONS = 5  # of a picture
 FOUND_AMONG = 1000  # pictures that one is to be found among
 LEVEL = 0.5  # of recall@1, both ways
 
@@ -84,26 +82,9 @@ def two_languages(samples: int | None, folder: pathlib.Path | None) -> dict[str,
     }
 
 
-def coco(samples: int | None, folder: pathlib.Path | None) -> dict[str, Views]:
-    """10-crop VGG features of MSCOCO's pictures, and their captions, in words parted by spaces."""
-    views = {}
-    for part, name in (("training", "train"), ("validation", "val"), ("test", "test")):
-        path = data.file("coco", f"images/10crop/{name}.npy", folder)
-        with data.whole("coco", path):
-            features = np.load(path).astype("float32")
-        path = data.file("coco", f"captions/{name}.txt", folder)
-        with data.whole("coco", path):
-            lines = path.read_text(encoding="utf-8").splitlines()
-            if len(lines) != CAPTIONS * len(features):
-                raise ValueError(f"{len(lines)} captions of {len(features)} pictures")
-        kept = len(features) if samples is None else samples
-        views[part] = features[:kept], lines[: CAPTIONS * kept]
-    return views
-
-
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Features and words by caption; the target says which picture it is of."""
-    views = {PAIRS: two_languages, COCO: coco}[task](samples, folder)
+    views = two_languages(samples, folder)
     tokenizer = sentences.tokenizer_of(views["training"][1], "words", WORDS)
     parts: dict[str, tuple[Any, np.ndarray]] = {}
     for part, (features, captions) in views.items():
@@ -196,8 +177,7 @@ STUDY = Study(
     otherwise="Smaller: 18,553 pairs of an English and a Chinese sentence for 113,287 pictures "
     "with five captions each. The Chinese sentence is the picture: its characters and pairs of "
     "them, weighed by tf-idf, take the place of the 4,096 features. 128 units, gradients clipped "
-    "at norm 1. 1,000 pairs validate, and 5,000 test, in folds of 1,000 as in the paper. That "
-    "the same code reads MSCOCO's files is shown by a test alone.",
+    "at norm 1. 1,000 pairs validate, and 5,000 test, in folds of 1,000 as in the paper.",
     changed="Five seeds had not decided: there are ten. The rates were half of what they are, "
     "and the largest was chosen for both. The LN-GRU has a larger one now, with which its end is "
     "open; it was not better before. At the GRU's rate it was the faster by 0.20 ± 0.06 epochs.",

@@ -97,7 +97,7 @@ def uncompiled_loops(request):
 
 
 @pytest.fixture(autouse=True)
-def no_optional_runtimes(monkeypatch):
+def optional_runtimes(monkeypatch):
     """Run checks without optional runtimes, so that the results do not depend on the machine."""
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: False)
     monkeypatch.setattr(running, "SECONDS", 0.0)  # each thread runs the file once

@@ -6,13 +6,10 @@ the speaker's or one that is spoken of, is a blank.
 """
 
 import dataclasses
-import pathlib
 import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-
-from experiments.harness import data
 
 BLANK, ENTITY = "@placeholder", "@entity"
 
@@ -30,46 +27,6 @@ class Cloze:
     passage: tuple[str, ...]
     question: tuple[str, ...]
     answer: int
-
-
-def cnn(part: str, folder: pathlib.Path | None, kept: int) -> list[Cloze]:
-    """The questions of a part of the CNN corpus.
-
-    Args:
-        part: "training", "validation" or "test".
-        folder: the data folder, if there is one.
-        kept: sentences of a passage.
-
-    Raises:
-        DataMissingError: there are none, or one is cut off.
-    """
-    found = data.files("cnn", f"questions/{part}/*.question", folder)
-    return [read(path, kept) for path in found]
-
-
-def read(path: pathlib.Path, kept: int) -> Cloze:
-    """A file of the CNN corpus: address, passage, question, answer, names; blank lines between."""
-    with data.whole("cnn", path):
-        _, passage, question, answer, _ = path.read_text(encoding="utf-8").strip().split("\n\n")
-        words = tuple(question.split())
-        if BLANK not in words:
-            raise ValueError(f"no {BLANK}")
-        return Cloze(nearest(passage.split(), words, kept), words, number(answer.strip()))
-
-
-def number(entity: str) -> int:
-    """N of @entityN."""
-    if not re.fullmatch(rf"{ENTITY}\d+", entity):
-        raise ValueError(f"{entity!r} is no {ENTITY}N")
-    return int(entity.removeprefix(ENTITY))
-
-
-def nearest(passage: Sequence[str], question: Sequence[str], kept: int) -> tuple[str, ...]:
-    """The sentences that share most words with the question, in their order."""
-    sentences = re.findall(r"[^ ].*?(?: \.(?= )|$)", " ".join(passage))
-    shared = [len(set(sentence.split()) & set(question)) for sentence in sentences]
-    chosen = sorted(np.argsort(shared, kind="stable")[::-1][:kept])
-    return tuple(token for place in chosen for token in sentences[place].split())
 
 
 def speeches(play: str, words: int) -> list[tuple[str, ...]]:
@@ -106,13 +63,13 @@ def clozes(
         question = spoken[place]
         names = sorted({token for token in (*passage, *question) if token[0] == "@"})
         for missing in [name for name in names if name in question and name in passage]:
-            numbers = rng.permutation(entities)[: len(names)]
+            numbers = rng.permutation(entities)[: len(names)].tolist()
             if len(numbers) < len(names):
                 continue
-            hidden = dict(zip(names, (f"{ENTITY}{n}" for n in numbers), strict=True))
+            hidden = {name: f"{ENTITY}{n}" for name, n in zip(names, numbers, strict=True)}
             asked = [BLANK if token == missing else token for token in question]
             yield Cloze(
                 tuple(hidden.get(token, token) for token in passage),
                 tuple(hidden.get(token, token) for token in asked),
-                number(hidden[missing]),
+                numbers[names.index(missing)],
             )

@@ -15,9 +15,6 @@ import tensorflow_datasets as tfds
 
 # Folders of files below the data folder, and where their files are to be had.
 SOURCES = {
-    "cnn": "cs.nyu.edu/~kcho/DMQA (CNN's questions, cnn.tgz)",
-    "coco": "www.cs.toronto.edu/~vendrov/datasets/coco.zip (its folders images and captions)",
-    "ctr_samples": "github.com/shenweichen/DeepCTR (its folder examples)",
     "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
     "compressed by gzip",
     "movielens_latest_small": "grouplens.org/datasets/movielens (ml-latest-small.zip)",

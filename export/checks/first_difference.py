@@ -187,9 +187,9 @@ def _new_export(
 ) -> tuple[_Tensors | None, bool | None, str]:
     """What a new file of the same kind computes, where it is right; whether it is; and in words."""
     known = _format(path)
+    options = known.export_again(path)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            options = known.export_again(path)
             file = known.export(model, pathlib.Path(folder) / known.file_name, **options)
         except (ConversionError, RunnerError, VerificationError, ValueError) as error:
             return None, None, f"the model cannot be exported again: {one_line(error)}"

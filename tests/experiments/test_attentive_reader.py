@@ -1,17 +1,13 @@
-"""A passage is read, a question is answered from it, and CNN's files are read."""
-
-import dataclasses
+"""A passage is read, and a question is answered from it."""
 
 import keras
 import numpy as np
 import pytest
 
 from experiments import attentive_reader
-from experiments.attentive_reader import CNN, EVERYWHERE, SHAKESPEARE, STUDY
+from experiments.attentive_reader import EVERYWHERE, SHAKESPEARE
 from experiments.harness import data
-from experiments.harness.results_file import ResultsFile
-from experiments.harness.runs import run_study
-from experiments.harness.study import Arm, arms
+from experiments.harness.study import Arm
 from keras_norm.named_layers import batch_norms
 
 RNG = np.random.default_rng(0)
@@ -100,20 +96,3 @@ def test_of_eight_blocks_one_validates_and_one_tests(monkeypatch):
     x, answers = parts["validation"]
     assert {part: ids.shape[1] for part, ids in x.items()} == attentive_reader.LONGEST
     assert set(answers) == set(range(attentive_reader.ENTITIES))
-
-
-def test_the_study_runs_on_cnn(tmp_path):
-    for part in ("training", "validation", "test"):
-        (tmp_path / "cnn" / "questions" / part).mkdir(parents=True)
-        for k in range(12):
-            names = [f"@entity{n}" for n in RNG.permutation(30)[:3]]
-            passage = f"{names[0]} met {names[1]} . {names[2]} did not come . it rained ."
-            text = f"url\n\n{passage}\n\n@placeholder met {names[1]}\n\n{names[0]}\n\n"
-            text += "\n".join(f"{name}:Name" for name in names)
-            (tmp_path / f"cnn/questions/{part}/{k}.question").write_text(text)
-    study = dataclasses.replace(STUDY, arms=arms({CNN: 4}, ("LSTM",)), questions=())
-    results = ResultsFile(tmp_path / "results.json", study, study.smoke)
-    run_study(study, study.smoke, results, tmp_path, tmp_path)
-    (run,) = results.entries
-    assert 0 <= run["test"]["error"] <= 1
-    assert np.isfinite(run["test"]["nll"])

@@ -1,6 +1,5 @@
-"""Pairs are ranked by what speaks against their order, and MSCOCO's files are read."""
+"""Pairs are ranked by what speaks against their order."""
 
-import dataclasses
 import gzip
 
 import numpy as np
@@ -8,10 +7,7 @@ import pytest
 import scipy.stats
 
 from experiments import order_embeddings
-from experiments.harness.results_file import ResultsFile
-from experiments.harness.runs import run_study
-from experiments.harness.study import arms
-from experiments.order_embeddings import COCO, MARGIN, STUDY
+from experiments.order_embeddings import MARGIN
 
 RNG = np.random.default_rng(0)
 
@@ -86,40 +82,3 @@ def test_translations_that_are_cut_off_are_one_line(tmp_path):
     (tmp_path / "cmn.txt.gz").write_bytes(gzip.compress("Hi.\t嗨。\n".encode() * 99)[:-9])
     with pytest.raises(SystemExit, match=r"cmn.txt.gz is cut off .*: take it anew from www.many"):
         order_embeddings.translations(tmp_path / "cmn.txt.gz")
-
-
-@pytest.fixture
-def coco(tmp_path):
-    """Five captions and 4,096 features of 12 pictures in each part."""
-    (tmp_path / "coco" / "images" / "10crop").mkdir(parents=True)
-    (tmp_path / "coco" / "captions").mkdir()
-    for name in ("train", "val", "test"):
-        np.save(tmp_path / f"coco/images/10crop/{name}.npy", RNG.random((12, 4096), "float32"))
-        lines = "".join(f"picture {k} of a dog\n" for k in range(12) for _ in range(5))
-        (tmp_path / f"coco/captions/{name}.txt").write_text(lines)
-    return tmp_path
-
-
-def test_the_study_runs_on_mscoco(coco):
-    study = dataclasses.replace(STUDY, arms=arms({COCO: 32}, ("GRU",)), questions=())
-    size = dataclasses.replace(study.smoke, samples=None)
-    results = ResultsFile(coco / "results.json", study, size)
-    run_study(study, size, results, coco, coco)
-    (run,) = results.entries
-    assert 1 <= run["test"]["picture_rank"] <= 12
-    assert 1 <= run["test"]["caption_rank"] <= 56
-
-
-def test_a_picture_has_its_five_captions(coco):
-    parts = order_embeddings.load(COCO, 3, coco)
-    x, pictures = parts["training"]
-    np.testing.assert_array_equal(pictures, np.repeat([0, 1, 2], 5))
-    assert x["picture"].shape == (15, 4096)
-    np.testing.assert_array_equal(x["caption"][0], x["caption"][4])
-    assert not np.array_equal(x["caption"][4], x["caption"][5])
-
-
-def test_captions_that_are_cut_off_are_one_line(coco):
-    (coco / "coco/captions/val.txt").write_text("a dog\n" * 59)
-    with pytest.raises(SystemExit, match=r"val.txt is cut off .*59 captions of 12 pictures"):
-        order_embeddings.load(COCO, None, coco)

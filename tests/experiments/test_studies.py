@@ -17,6 +17,7 @@ from experiments import (
     first_batch,
     handwriting,
     lengths,
+    movielens,
     noise,
     order_embeddings,
     pixels,
@@ -26,7 +27,7 @@ from experiments import (
     unbalanced,
 )
 from experiments.__main__ import STUDIES
-from experiments.harness import click_data, data, mnist, translation_pairs, translators
+from experiments.harness import data, mnist, translation_pairs, translators
 from experiments.harness.results_file import ResultsFile
 from experiments.harness.run_scores import EPOCHS
 from experiments.harness.runs import compared, run_study
@@ -92,7 +93,7 @@ def folder(monkeypatch, tmp_path):
     times = np.arange(90)  # of every user the last rating is tested: by turns 1 and 0
     fields = np.column_stack([times % 9, RNG.integers(0, 9, (90, 3))]).astype(str)
     rated = (fields, times % 2, times)
-    monkeypatch.setattr(click_data, "movielens", lambda path: rated)
+    monkeypatch.setattr(movielens, "read_ratings", lambda path: rated)
     letters = [(f"The letter {k}.", f"字母{k}。") for k in range(96)]
     monkeypatch.setattr(translation_pairs, "read", lambda folder: letters)
     monkeypatch.setattr(translation, "exported", lambda *_: {"same": 100.0})

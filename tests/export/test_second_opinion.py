@@ -19,7 +19,7 @@ DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 
 @pytest.fixture(autouse=True)
-def second_opinion(monkeypatch):
+def optional_runtimes(monkeypatch):
     """Only OpenVINO runs: the others have tests of their own."""
 
     def second_only(files, model):

@@ -1,64 +1,9 @@
 """Questions have a name missing, and names are numbers."""
 
 import numpy as np
-import pytest
 
 from experiments.harness import cloze
 from experiments.harness.cloze import Cloze
-
-FILE = """http://cnn.com/1
-
-@entity3 met @entity12 in @entity1 . it rained . @entity12 smiled . nobody else came
-
-@placeholder met a man and smiled
-
-@entity12
-
-@entity1:Paris
-@entity3:Bob
-@entity12:Ann
-"""
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "cnn" / "questions" / "training" / "1.question"
-    path.parent.mkdir(parents=True)
-    path.write_text(FILE)
-    return path
-
-
-def test_a_file_of_the_cnn_corpus_is_a_question(file, tmp_path):
-    (found,) = cloze.cnn("training", tmp_path, 4)
-    assert found == cloze.read(file, 4)
-    assert " ".join(found.passage) == FILE.split("\n")[2]
-    assert " ".join(found.question) == FILE.split("\n")[4]
-    assert found.answer == 12
-
-
-def test_of_a_long_passage_the_sentences_nearest_to_the_question_stay(file):
-    passage = " ".join(cloze.read(file, 2).passage)
-    assert passage == "@entity3 met @entity12 in @entity1 . @entity12 smiled ."
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        ("\n\n@entity12\n\n", "\n\n", "not enough values"),
-        ("@placeholder", "somebody", "no @placeholder"),
-        ("\n\n@entity12\n\n", "\n\nAnn\n\n", "'Ann' is no @entityN"),
-    ],
-)
-def test_a_file_that_is_not_whole_is_one_line(file, right, wrong, message):
-    file.write_text(FILE.replace(right, wrong))
-    with pytest.raises(SystemExit, match=rf"1.question is cut off .*{message}.*cnn.tgz"):
-        cloze.read(file, 4)
-
-
-def test_a_part_without_questions_says_where_they_are_to_be_had(tmp_path):
-    with pytest.raises(SystemExit, match=r"no cnn/questions/test/\*.question.*kcho"):
-        cloze.cnn("test", tmp_path, 4)
-
 
 PLAY = """
 ROMEO:

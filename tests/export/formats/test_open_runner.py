@@ -54,11 +54,11 @@ def test_open_runner_refuses_an_export_of_another_model(exported):
     [
         ("missing", "no such file or folder"),
         ("missing.tflite", "no such file"),
-        ("model.txt", "is no SavedModel .* and no TFLite file"),
+        ("model.txt", "is not a SavedModel folder, a TFLite file or an ONNX file"),
         ("folder", "is no SavedModel .* and no TFLite file"),
-        ("model.keras", r"no TFLite file\. Load it: keras.saving.load_model\(path\)"),
+        ("model.keras", r"an ONNX file\. Load it: keras.saving.load_model\(path\)"),
         ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
-        ("damaged.tflite", "damaged.tflite is no SavedModel .* and no TFLite file"),
+        ("damaged.tflite", "damaged.tflite is not a SavedModel folder, a TFLite file"),
         ("cut.tflite", "TFLite .*cut.tflite: "),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
+import keras_norm_verify
 from keras_norm.export import UnsupportedOpError, check, export_onnx
 from keras_norm.export.checks.artifacts import sources
 from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
@@ -68,8 +69,22 @@ def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
             np.testing.assert_allclose(value, 0.0, rtol=0, atol=1e-6, err_msg=name)
 
 
-def test_nothing_stands_beside_the_file(path):
-    assert list(path.parent.iterdir()) == [path]
+def test_golden_cases_stand_beside_the_file_and_verify(path):
+    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.proof.npz"}
+    assert keras_norm_verify.verify(path) == []
+    golden = keras_norm_verify.read_proof(path)
+    assert keras_norm_verify.verify(path, run=lambda signature, inputs: wrong(golden, inputs))
+
+
+def wrong(golden, inputs):
+    """Outputs of a runtime that gives zeros."""
+    return {name: np.zeros_like(y) for name, y in golden.cases[0].expected.items()}
+
+
+def test_no_golden_cases_are_written_where_none_are_wanted(tmp_path):
+    model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)])
+    path = export_onnx(model, tmp_path / "model.onnx", proof=False)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(tmp_path):

@@ -1,0 +1,71 @@
+"""Ratings of MovieLens are read, split by time and given ids."""
+
+import zipfile
+
+import numpy as np
+import pytest
+
+from experiments import movielens
+
+
+@pytest.fixture
+def movies(tmp_path):
+    def zipped(ratings):
+        with zipfile.ZipFile(tmp_path / "ml.zip", "w") as file:
+            file.writestr("ml-latest-small/movies.csv", 'movieId,title,genres\n7,"A, B",Drama|War')
+            file.writestr("ml-latest-small/ratings.csv", ratings)
+        return tmp_path / "ml.zip"
+
+    return zipped
+
+
+def test_ratings_from_4_on_are_clicks(movies):
+    path = movies("userId,movieId,rating,timestamp\n1,7,4.0,20\n2,7,3.5,10\n")
+    fields, labels, times = movielens.read_ratings(path)
+    assert fields.tolist() == [["1", "7", "Drama|War", "Drama"], ["2", "7", "Drama|War", "Drama"]]
+    np.testing.assert_array_equal(labels, [1, 0])
+    np.testing.assert_array_equal(times, [20, 10])
+
+
+@pytest.mark.parametrize("ratings", ["", "userId,movieId\n1,7\n", "a,b,c,d\n1,8,4.0,20\n"])
+def test_ratings_that_are_not_whole_are_one_line(movies, ratings):
+    with pytest.raises(SystemExit, match=r"ml.zip is cut off .* take it anew from"):
+        movielens.read_ratings(movies(ratings))
+
+
+def test_an_archive_that_is_cut_off_is_one_line(movies):
+    path = movies("userId,movieId,rating,timestamp\n1,7,4.0,20\n")
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(SystemExit, match=r"ml.zip is cut off .* take it anew from"):
+        movielens.read_ratings(path)
+
+
+def test_values_that_are_known_twice_have_an_id_and_the_others_of_a_field_share_one():
+    fields = np.array([["a", "x"], ["a", "y"], ["b", "x"], ["c", "x"], ["a", "x"]])
+    ids = movielens.numbered(fields, np.arange(3))
+    np.testing.assert_array_equal(ids[:, 0], [1, 1, 0, 0, 1])
+    np.testing.assert_array_equal(ids[:, 1], [3, 2, 3, 3, 3])
+    np.testing.assert_array_equal(movielens.numbered(fields, np.arange(1)), [[0, 1]] * 5)
+
+
+def test_a_rating_stands_among_those_of_its_user_by_time():
+    users, times = np.array(["b", "a", "b", "b", "a"]), np.array([30, 5, 10, 20, 4])
+    np.testing.assert_allclose(movielens.places(users, times), [2 / 3, 1 / 2, 0, 1 / 3, 0])
+
+
+def test_what_is_learned_is_earlier_than_what_is_tested(data):
+    path = data / "movielens_latest_small" / "ml-latest-small.zip"
+    fields, labels, times = movielens.read_ratings(path)
+    places = movielens.places(fields[:, 0], times)
+    for user in np.unique(fields[:, 0])[:20]:
+        its = fields[:, 0] == user
+        learned, tested = (times[its & part] for part in (places < 0.8, places >= 0.9))
+        assert learned.max() <= tested.min()
+    parts = movielens.parted(fields, labels, places, None)
+    assert [len(labels) for _, labels in parts.values()] == [
+        np.sum(places < 0.8),
+        np.sum((places >= 0.8) & (places < 0.9)),
+        np.sum(places >= 0.9),
+    ]
+    few = movielens.parted(fields, labels, places, 50)
+    np.testing.assert_array_equal(few["test"][1], parts["test"][1][-50:])
