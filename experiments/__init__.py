@@ -1,4 +1,4 @@
-"""What normalization does to sequence models, measured: `python -m experiments --help`."""
+"""Studies of normalization in sequence models: run `python -m experiments --help`."""
 
 from keras_norm_cli import quiet_native_logs
 

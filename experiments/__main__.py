@@ -1,9 +1,9 @@
-"""Run the studies of the papers, and write docs/experiments.md from what came of them.
+"""Run the studies of the papers, and write docs/experiments.md and the page of each study.
 
-What was measured stands in docs/experiments/NAME.json, and is not measured again. A run that is
-stopped goes on from its checkpoint in build/experiments.
+The results are in docs/experiments/NAME.json. A finished run is not repeated. An interrupted run
+continues from its checkpoint in build/experiments.
 
-Run with `make experiments`, or `make experiments STUDY=NAME` for one.
+Run with `make experiments`, or `make experiments STUDY=NAME` for one study.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from experiments import (
     online,
     online_ratings,
     order_embeddings,
-    page,
+    pages,
     permutation_invariant,
     pixels,
     rare_questions,
@@ -46,7 +46,7 @@ from experiments.harness.runs import run_study
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "experiments"
 
-# The cheapest first.
+# In the order of their run time, the cheapest first.
 STUDIES = {
     module.STUDY.name: module.STUDY
     for module in (
@@ -79,24 +79,39 @@ STUDIES = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what is missing, and write pictures and page."""
+    """Run the studies, draw the plots and write the pages."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--study", choices=STUDIES, help="the only one that is run")
-    parser.add_argument("--page", action="store_true", help="run none, and write the page alone")
-    asked = parser.parse_args(argv)
+    parser.add_argument("--study", choices=STUDIES, help="run only this study")
+    parser.add_argument("--page", action="store_true", help="write the pages without a run")
+    arguments = parser.parse_args(argv)
     data = os.environ.get("KERAS_NORM_DATA")
     for name, study in STUDIES.items():
         results = ResultsFile(RESULTS / f"{name}.json", study, study.full)
-        if not asked.page and asked.study in (None, name):
+        if not arguments.page and arguments.study in (None, name):
             checkpoints = ROOT / "build" / "experiments" / name
             folder = pathlib.Path(data) if data else None
             run_study(study, study.full, results, folder, checkpoints)
-        plots.draw(study, results, RESULTS / f"{name}.png")
-        plots.draw_drawings(study, results, RESULTS / page.drawings_of(study))
-    (ROOT / "docs" / "experiments.md").write_text(page.page(STUDIES, RESULTS), encoding="utf-8")
+        plots.draw_curves(study, results, RESULTS / f"{name}.png")
+        plots.draw_samples(study, results, RESULTS / pages.drawings_name(study))
+    write_pages(ROOT / "docs")
     return 0
+
+
+def write_pages(docs: pathlib.Path) -> None:
+    """Write experiments.md and experiments/NAME.md.
+
+    Args:
+        docs: folder of the pages.
+    """
+    found = {name: pages.study_page(study, RESULTS) for name, study in STUDIES.items()}
+    (docs / "experiments").mkdir(parents=True, exist_ok=True)
+    for name, page in found.items():
+        text = pages.render_study_page(page)
+        (docs / "experiments" / f"{name}.md").write_text(text, encoding="utf-8")
+    overview = pages.render_overview(found)
+    (docs / "experiments.md").write_text(overview, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Characters of a text, and longer texts than in training: Cooijmans et al. 2016, section 5.2."""
+"""Prediction of characters, also in longer texts: Cooijmans et al. 2016, section 5.2."""
 
 import functools
 import pathlib
@@ -9,14 +9,23 @@ import numpy as np
 
 import keras_norm
 from experiments.harness import data, penn_treebank
-from experiments.harness.study import Arm, Figures, Parts, Question, Size, Study, Training, arms
+from experiments.harness.study import (
+    Arm,
+    Parts,
+    Question,
+    SampleScores,
+    Size,
+    Study,
+    Training,
+    arms,
+)
 from keras_norm.export import Step, export_saved_model, export_tflite, open_runner
 
 PENN, SHAKESPEARE = "Penn Treebank", "Tiny Shakespeare"
 UNITS, LENGTH = 128, 100
-LONGER, BLOCK = (200, 400), 1600  # a block of the test text is read in pieces, or at once
+LONGER, BLOCK = (200, 400), 1600  # lengths of the test pieces and of a block of the test text
 TRIED = 2  # rounds that choose the learning rate
-STREAM, SAME = 120, 1e-5  # characters that the exported files read, one by one; what is the same
+STREAM, SAME = 120, 1e-5  # characters that exported files read; largest difference of equal outputs
 TINY = 1e-12
 
 LAYERS = {
@@ -27,7 +36,7 @@ LAYERS = {
 
 
 def text(task: str, part: str, folder: pathlib.Path | None) -> str:
-    """A text to train, validate or test with."""
+    """Return the text of a part."""
     if task == SHAKESPEARE:
         split = {"training": "train"}.get(part, part)
         return data.from_tfds("tiny_shakespeare", split, folder)["text"][0].decode()
@@ -35,12 +44,12 @@ def text(task: str, part: str, folder: pathlib.Path | None) -> str:
 
 
 def character_form(words: str) -> str:
-    """The Penn Treebank as characters: a sentence a line, with "_" for its spaces."""
+    """Convert the Penn Treebank to characters: one sentence a line, "_" for a space."""
     return "".join(f"{line.strip().replace(' ', '_')}\n" for line in words.splitlines())
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
-    """Pieces of LENGTH characters, blocks of the test, and what follows each character."""
+    """Load training pieces of LENGTH characters, test blocks of BLOCK, and the next characters."""
     texts = {part: text(task, part, folder) for part in ("training", "validation", "test")}
     alphabet = sorted(set("".join(texts.values())))
     number = {character: k for k, character in enumerate(alphabet)}
@@ -55,7 +64,7 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
-    """The probabilities of each next character."""
+    """Build a model that returns the probabilities of each next character."""
     size = 1 + max(int(y.max()) for _, y in parts.values())
     inputs = keras.Input((None,), dtype="int32", name="characters")
     one_hot = keras.layers.Embedding(size, size, "identity", trainable=False)(inputs)
@@ -64,14 +73,14 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
     return keras.Model(inputs, softmax(recurrent(one_hot)))
 
 
-def score(probabilities: np.ndarray, targets: np.ndarray) -> Figures:
-    """Bits of a character, in the mean of each sample."""
+def score(probabilities: np.ndarray, targets: np.ndarray) -> SampleScores:
+    """Return the bits per character of each sample."""
     right = np.take_along_axis(probabilities, targets[..., None], axis=-1)[..., 0]
     return {"bits": -np.log2(np.maximum(right, TINY)).mean(axis=1, dtype="float64")}
 
 
-def measure(model: keras.Model, parts: Parts) -> Figures:
-    """Bits by the length that is read at once, of the same blocks; and the exported stream."""
+def measure(model: keras.Model, parts: Parts) -> SampleScores:
+    """Return the bits per character by piece length, and the error of exported streams."""
     x, y = parts["test"]
 
     def bits(length: int) -> np.ndarray:
@@ -85,9 +94,9 @@ def measure(model: keras.Model, parts: Parts) -> Figures:
 
 
 def stream(model: keras.Model, ids: np.ndarray) -> np.ndarray:
-    """How far the exported files are from Keras, after each character, in the worst probability.
+    """Compare exported files with Keras after each character; return the largest differences.
 
-    The files read the text character by character, and keep its states.
+    The files read the text character by character and keep their states.
     """
     expected, step = model.predict(ids[None], verbose=0)[0], Step(model)
     worst = np.zeros(len(ids))
@@ -100,59 +109,59 @@ def stream(model: keras.Model, ids: np.ndarray) -> np.ndarray:
             states = step.initial_states(batch=1)
             with open_runner(file, signature_name="step") as run:
                 for k, (character, probabilities) in enumerate(zip(ids, expected, strict=True)):
-                    answer = run({"characters": character[None]} | states)
-                    states = {name: answer[name] for name in states}
-                    worst[k] = max(worst[k], abs(answer["next"][0] - probabilities).max())
+                    outputs = run({"characters": character[None]} | states)
+                    states = {name: outputs[name] for name in states}
+                    worst[k] = max(worst[k], abs(outputs["next"][0] - probabilities).max())
     return worst
 
 
 def _bits(
-    claim: int, part: str, task: str, score: str, plus: str, minus: str, above: float
+    claim: int, statement: str, task: str, score: str, plus: str, minus: str, threshold: float
 ) -> Question:
     return Question(
         claim,
-        f"{part} ({task})",
+        f"{statement} ({task})",
         score,
         ((task, plus),),
         ((task, minus),),
-        above,
+        threshold,
         unit="bits per character",
         digits=3,
     )
 
 
 _longer = functools.partial(_bits, 3, score="beyond")
-_better = functools.partial(_bits, 12, score=f"bits_{LENGTH}", plus="LSTM", above=0.01)
+_better = functools.partial(_bits, 12, score=f"bits_{LENGTH}", plus="LSTM", threshold=0.01)
 
 
 def questions(task: str) -> tuple[Question, ...]:
-    """What is asked of every text."""
+    """Return the questions about a text."""
     return (
         _longer(
-            "beyond its statistics BatchNorm loses what LayerNorm does not, 1,600 characters",
+            "BatchNorm loses more than LayerNorm from 100 to 1,600 characters",
             task,
             plus="BN-LSTM",
             minus="LN-LSTM",
-            above=0.01,
+            threshold=0.01,
         ),
         _longer(
-            "there LayerNorm loses nothing beside no norm",
+            "LayerNorm loses no more than no norm from 100 to 1,600 characters",
             task,
             plus="LSTM",
             minus="LN-LSTM",
-            above=-0.01,
+            threshold=-0.01,
         ),
         _better("recurrent BatchNorm predicts better than no norm", task, minus="BN-LSTM"),
         _better("LayerNorm predicts better than no norm", task, minus="LN-LSTM"),
         *(
             Question(
                 13,
-                f"exported files of the {model} give Keras' probabilities, character by character "
+                f"exported files of the {model} give Keras' probabilities character by character "
                 f"({task})",
                 "stream",
                 minus=((task, model),),
-                above=-SAME,
-                unit="of a probability",
+                threshold=-SAME,
+                unit="(probability)",
                 digits=8,
             )
             for model in LAYERS
@@ -163,28 +172,30 @@ def questions(task: str) -> tuple[Question, ...]:
 STUDY = Study(
     name="characters",
     title="Characters of the Penn Treebank",
-    paper="Cooijmans et al. 2016, section 5.2: an LSTM of 1,000 units predicts each next character "
-    "of the Penn Treebank, in pieces of 100. BatchNorm in the recurrence saves .06 bits a "
-    "character. The test text is read as one sequence, beyond the 100th character by the "
-    "statistics of the 100th.",
-    otherwise=f"Smaller: {UNITS} units for 1,000, so that a run of the BN-LSTM takes less than an "
-    f"hour. The first {TRIED} rounds, an epoch, choose the learning rate. An LN-LSTM is there "
-    "too. Training pieces begin at the same places in every epoch, in the paper's code at random "
-    f"ones. The test text is read in blocks of {BLOCK:,} characters, at once or in pieces that "
-    "each begin anew; a hundredth of a bit counts. Files of each model, SavedModel and TFLite, "
-    f"read {STREAM} characters of the test one by one. After each, the probability that is "
-    f"farthest from Keras' may differ from it by {SAME:g} in the mean. Adam, gradients clipped at "
-    "norm 1.",
-    changed="At three times the largest rate, which was tried later, the first two rounds end at "
-    "2.12 bits of validation for the LSTM (2.16 at the rate chosen), 1.90 for the LN-LSTM (1.87) "
-    "and 1.86 for the BN-LSTM (1.87).",
+    question="Does a norm in an LSTM help to predict characters, also on longer texts than in "
+    "training?",
+    paper="Cooijmans et al. 2016, section 5.2: an LSTM of 1,000 units predicts each next "
+    "character of the Penn Treebank, in pieces of 100. Recurrent BatchNorm saves .06 bits per "
+    "character. The test text is one sequence; beyond the 100th character, the statistics of the "
+    "100th are used.",
+    differences=f"Smaller: {UNITS} units instead of 1,000, so that a run of the BN-LSTM takes "
+    f"less than an hour. The first {TRIED} rounds (one epoch) choose the learning rate. An "
+    "LN-LSTM is added. Training pieces begin at equal places in every epoch; in the paper's code "
+    f"they begin at random. The test text has blocks of {BLOCK:,} characters. A model reads each "
+    "block at once, or in pieces that start from zero states. A hundredth of a bit counts. The "
+    f"SavedModel and TFLite files of each model read {STREAM} test characters one by one. The "
+    "largest difference of a probability from Keras, averaged over the characters, may be "
+    f"{SAME:g}. The optimizer is Adam, with gradients clipped at norm 1.",
+    revisions="Three times the largest rate was tried later. Its first two rounds end at 2.12 "
+    "bits in validation for the LSTM (2.16 at the chosen rate), 1.90 for the LN-LSTM (1.87) and "
+    "1.86 for the BN-LSTM (1.87).",
     work=Training(
         load,
         build,
         "sparse_categorical_crossentropy",
         score,
         "bits",
-        higher=False,
+        maximize=False,
         recalibrated=True,
         measure=measure,
     ),
@@ -192,14 +203,13 @@ STUDY = Study(
     questions=questions(PENN),
     full=Size(None, 24_960, 120, patience=4, seeds=1, rates=(1e-3, 3e-3, 1e-2), trial=TRIED),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=30.0,
     scores={
-        "bits": ("bits per character, 1,600 at once", 1, 3),
-        "bits_100": ("100 at once", 1, 3),
-        "bits_200": ("200", 1, 3),
-        "bits_400": ("400", 1, 3),
-        "beyond": ("bits, read 1,600 at once less 100", 1, 3),
-        "stream": ("exported, one by one, against Keras", 1, 8),
+        "bits": ("bits per character, length 1,600", 1, 3),
+        "bits_100": ("bits per character, length 100", 1, 3),
+        "bits_200": ("bits per character, length 200", 1, 3),
+        "bits_400": ("bits per character, length 400", 1, 3),
+        "beyond": ("increase from length 100 to 1,600, bits", 1, 3),
+        "stream": ("difference of exported files from Keras", 1, 8),
     },
-    figures={(PENN, "LSTM"): "1.38", (PENN, "BN-LSTM"): "1.32"},
+    in_paper={(PENN, "bits"): {"LSTM": "1.38", "BN-LSTM": "1.32"}},
 )

@@ -1,4 +1,4 @@
-"""Click-through rate on Frappe: which norm, where, before or after the activation."""
+"""Click-through rate on Frappe: which norm, in which layer, before or after the activation."""
 
 import gzip
 import pathlib
@@ -25,7 +25,7 @@ MODELS = ("none", *(f"{norm}; {place}" for place in PLACES for norm in VARIANTS)
 
 
 def rows(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (rows, fields) of the features of a libfm file, and the labels 0 or 1."""
+    """Read the feature indices (rows, fields) and the labels 0 or 1 of a libfm file."""
     with data.whole("frappe", path), gzip.open(path, "rt") as lines:
         fields = [line.split() for line in lines]
         ids = np.array([[int(f.partition(":")[0]) for f in row[1:]] for row in fields], "int32")
@@ -33,7 +33,7 @@ def rows(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
-    """Four fifths of the first file to train with, one to validate; the second file to test."""
+    """Load Frappe: the first file trains (four fifths) and validates, the second file tests."""
     ids, labels = rows(data.file("frappe", "frappe.validation.libfm.gz", folder))
     order = np.random.default_rng(0).permutation(len(labels))
     validation, training = np.split(order, [len(order) // 5])
@@ -46,9 +46,10 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
-    """Embeddings of the fields side by side, and hidden layers.
+    """Build a network of concatenated embeddings and hidden layers.
 
-    A norm of samples normalizes the embedding of each field, BatchNorm each of its numbers.
+    A per-sample norm normalizes the embedding of each field. BatchNorm normalizes each number of
+    the embeddings over the batch.
     """
     name, _, place = arm.model.partition("; ")
     norm = NORMS[name]
@@ -71,29 +72,29 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 
 
 def questions(task: str, places: Sequence[str]) -> tuple[Question, ...]:
-    """What the claims on click-through rate say of a task.
+    """Return the questions of claims 6, 7 and 8 about a task.
 
     Args:
-        task: its name.
-        places: where dividing and centring are compared.
+        task: name of the task.
+        places: layers at which dividing and centering are compared.
     """
 
     def points(
         claim: int,
-        part: str,
+        statement: str,
         plus: str,
         minus: str,
-        above: float,
+        threshold: float,
         place: str = "",
         largest_rate: bool = False,
     ) -> Question:
         return Question(
             claim,
-            f"{part} ({task}{place})",
+            f"{statement} ({task}{place})",
             "auc",
             ((task, plus),),
             ((task, minus),),
-            above,
+            threshold,
             scale=100,
             unit="points of AUC",
             largest_rate=largest_rate,
@@ -103,7 +104,7 @@ def questions(task: str, places: Sequence[str]) -> tuple[Question, ...]:
         *(
             points(
                 6,
-                "LayerNorm without centring is as good, no affine",
+                "without affine parameters, LayerNorm without centering is as good",
                 f"variance only; {place}",
                 f"LN without affine; {place}",
                 -0.1,
@@ -114,7 +115,7 @@ def questions(task: str, places: Sequence[str]) -> tuple[Question, ...]:
         *(
             points(
                 6,
-                "dividing alone is better than centring alone",
+                "dividing alone is better than centering alone",
                 f"variance only; {place}",
                 f"centred only; {place}",
                 0.1,
@@ -129,7 +130,7 @@ def questions(task: str, places: Sequence[str]) -> tuple[Question, ...]:
         *(
             points(
                 7,
-                f"at the largest of the learning rates {norm} holds better than BatchNorm",
+                f"at the largest learning rate, {norm} is better than BatchNorm",
                 f"{norm}; {BOTH}",
                 f"BN; {BOTH}",
                 0.1,
@@ -149,30 +150,30 @@ def questions(task: str, places: Sequence[str]) -> tuple[Question, ...]:
 
 STUDY = Study(
     name="click_through_rate",
-    title="Click-through rate",
-    paper="Wang et al. 2020 (arXiv 2006.12753): deep nets over embeddings of the fields of "
-    "Criteo's and Avazu's rows. Normalizing embeddings and hidden layers helps, a LayerNorm that "
-    "only divides by the deviation does so as well as LayerNorm; their best AUC is .8107 on "
-    "Criteo and .7869 on Avazu.",
-    otherwise="Smaller: the 57,722 and 28,860 rows of Frappe that are to be had, for 45 million "
-    "of Criteo. Three hidden layers of 128 units, embeddings of 10, Adam, gradients clipped at "
-    "norm 1. A tenth of a point of AUC counts, as it does in the paper. Nets pause at an AUC of "
-    "93 to 93.7 % on their way to 94. With LayerNorm without affine before the activation, whose "
-    "rate is the smallest of the three, four of eight ended there for all the patience: the "
-    "answer about it hangs on that.",
-    changed="Rates were 3e-4 to 3e-3 at first, of which the largest was the best in 20 of 25 "
-    "rows. A run had ended three rounds after its best, and there were twenty-five seeds: one in "
-    "four without a norm ended on that pause, and BatchNorm on embeddings seemed to help. All "
-    "were run anew with more patience, eight seeds. Dividing and centring had been compared at "
-    "one place, embeddings and hidden layers together. The other three were asked about when "
-    "those runs had been seen. What holds at the worst of the rates was asked at first: for some "
-    "nets that was the smallest, which tells what is slow, and not what is unstable.",
+    title="Click-through rate on Frappe",
+    question="Which norm helps a click-through-rate network, and in which layer?",
+    paper="Wang et al. 2020 (arXiv 2006.12753): deep networks over embeddings of the fields of "
+    "Criteo and Avazu. Norms of embeddings and hidden layers help. A LayerNorm that only divides "
+    "by the deviation helps as much as LayerNorm. The best AUC is .8107 on Criteo and .7869 on "
+    "Avazu.",
+    differences="Smaller: the 57,722 and 28,860 available rows of Frappe, instead of 45 million "
+    "of Criteo. The network has three hidden layers of 128 units and embeddings of 10. The "
+    "optimizer is Adam, with gradients clipped at norm 1. A tenth of a point of AUC counts, as "
+    "in the paper. Networks pause at an AUC of 93 to 93.7 % before they reach 94 %. LayerNorm "
+    "without affine parameters before the activation chose the smallest rate. Four of its eight "
+    "runs ended on this plateau, in spite of the patience, so its answer depends on them.",
+    revisions="The rates were 3e-4 to 3e-3 at first, and the largest was the best for 20 of 25 "
+    "models. Runs stopped three rounds after their best, with 25 seeds. Then one in four runs "
+    "without a norm ended on the plateau, and BatchNorm of embeddings seemed to help. So all "
+    "models ran again with more patience and eight seeds. Dividing and centering were first "
+    "compared at one place, embeddings and hidden layers together; the other three were added "
+    "after those runs. The question about the largest rate first asked about the worst rate. For "
+    "some networks that was the smallest rate, which shows slowness and not instability.",
     work=Training(load, build, "binary_crossentropy", metrics.binary, "auc"),
     arms=arms({TASK: 512}, MODELS),
     questions=questions(TASK, PLACES),
     full=Size(None, 46_080, 100, patience=10, seeds=8, rates=(1e-3, 3e-3, 1e-2)),
     smoke=Size(512, 512, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=0.2,
     scores={
         "auc": ("AUC, %", 100, 2),
         "log_loss": ("log loss, nats", 1, 4),

@@ -1,4 +1,4 @@
-"""How far the inputs of a layer move while the layers before it learn; whitening beside BN."""
+"""Shift of a layer's inputs while the layers before it learn, with BatchNorm and whitening."""
 
 import pathlib
 from typing import Any
@@ -14,17 +14,18 @@ from experiments.harness.study import Arm, Measurement, Parts, Question, Scores,
 
 TASK = "MNIST, two hidden layers"
 UNITS, BATCH = 32, 128
-RATES = (3e-3, 1e-2, 3e-2)  # of which validation chooses one
-UPDATES, EVERY = 800, 40  # EVERY: updates between two looks
-LOOKED_AT = 500  # digits
+RATES = (3e-3, 1e-2, 3e-2)  # learning rates; validation chooses one
+UPDATES, EVERY = 800, 40  # EVERY: updates between two recordings
+RECORDED = 500  # digits whose layer inputs are recorded
 PERCENTILES = (15, 50, 85)
 
 
 @keras.saving.register_keras_serializable("keras_norm_experiments")
 class Whitening(keras.layers.Layer):
-    """y = gamma L^-1 (x - mean) + beta with L L^T = cov(x) + eps I: what BatchNorm does without.
+    """Whiten a batch: y = gamma L^-1 (x - mean) + beta with L L^T = cov(x) + epsilon I.
 
-    Mean and covariance are the batch's in training, and moving averages at inference.
+    Training uses the mean and covariance of the batch. Inference uses moving averages. BatchNorm
+    is a cheaper approximation of it.
     """
 
     def __init__(self, momentum: float, epsilon: float = 1e-3, **kwargs: Any) -> None:
@@ -32,7 +33,7 @@ class Whitening(keras.layers.Layer):
         self.momentum, self.epsilon = momentum, epsilon
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Make gamma, beta and the moving averages."""
+        """Create gamma, beta and the moving averages."""
         n = input_shape[-1]
         self.gamma = self.add_weight(shape=(n,), initializer="ones")
         self.beta = self.add_weight(shape=(n,), initializer="zeros")
@@ -55,14 +56,14 @@ class Whitening(keras.layers.Layer):
 
 
 def norm_of(model: str) -> keras.layers.Layer:
-    """The norm of a model."""
+    """Return the norm layer of a model."""
     if model == "whitening":
         return Whitening(1 - BATCH / REMEMBERED)
     return NORMS[model](BATCH)
 
 
 def measure(arm: Arm, seed: int, data: pathlib.Path | None) -> Scores:
-    """The scores at the learning rate with the best validation."""
+    """Train with each learning rate, and return the scores of the best one in validation."""
     parts = load_mnist(data, (784,), None)
     found = []
     for rate in RATES:
@@ -72,11 +73,12 @@ def measure(arm: Arm, seed: int, data: pathlib.Path | None) -> Scores:
 
 
 def _trained(arm: Arm, rate: float, seed: int, parts: Parts) -> Scores:
-    """Train for UPDATES, and look at what enters the second activation every EVERY updates.
+    """Train for UPDATES, and record the inputs of the second activation every EVERY updates.
 
-    The shift between two looks is by how much the percentiles of a unit moved, over the distance
-    between its outer ones; the mean over units, percentiles and looks. What is looked at runs as in
-    training, and its statistics join the moving ones: so it is of the training digits.
+    The shift between two recordings is the distance that the percentiles of a unit moved, divided
+    by the distance between its outer percentiles. The score is the mean over units, percentiles and
+    recordings. The recorded digits are training digits, because the recording runs in training mode
+    and updates the moving statistics.
     """
     inputs = keras.Input((784,), name="pixels")
     x = keras.layers.ReLU()(norm_of(arm.model)(keras.layers.Dense(UNITS)(inputs)))
@@ -86,83 +88,87 @@ def _trained(arm: Arm, rate: float, seed: int, parts: Parts) -> Scores:
     model.compile(
         keras.optimizers.Adam(rate), "sparse_categorical_crossentropy", metrics=["accuracy"]
     )
-    looked_at = keras.Model(inputs, entering)
+    recorder = keras.Model(inputs, entering)
     x, y = parts["training"]
     order = np.random.default_rng(seed).permutation(len(y))
-    looks = []
-    for look in range(UPDATES // EVERY):
-        rows = np.take(order, range(look * EVERY * BATCH, (look + 1) * EVERY * BATCH), mode="wrap")
+    recorded = []
+    for k in range(UPDATES // EVERY):
+        rows = np.take(order, range(k * EVERY * BATCH, (k + 1) * EVERY * BATCH), mode="wrap")
         model.fit(x[rows], y[rows], BATCH, shuffle=False, verbose=0)
-        found = looked_at(x[:LOOKED_AT], training=True)
-        looks.append(np.percentile(np.array(found), PERCENTILES, axis=0))
+        found = recorder(x[:RECORDED], training=True)
+        recorded.append(np.percentile(np.array(found), PERCENTILES, axis=0))
     validation, accuracy = (
         model.evaluate(*parts[part], batch_size=500, verbose=0)[1]
         for part in ("validation", "test")
     )
     return {
-        "shift": shift(np.array(looks)),
+        "shift": shift(np.array(recorded)),
         "accuracy": accuracy,
         "validation": validation,
         "rate": rate,
     }
 
 
-def shift(looks: np.ndarray) -> float:
-    """The mean move of percentiles (looks, percentiles, units), in distances of the outer ones.
+def shift(recorded: np.ndarray) -> float:
+    """Return the mean move of percentiles, relative to the distance of the outer percentiles.
+
+    Args:
+        recorded: (recordings, percentiles, units).
 
     >>> shift(np.array([[[0.0], [1.0], [2.0]], [[1.0], [2.0], [3.0]]]))
     0.5
     """
-    distance = looks[1:, -1] - looks[1:, 0]
-    return float(np.mean(np.abs(np.diff(looks, axis=0)) / np.maximum(distance, 1e-6)[:, None]))
+    distance = recorded[1:, -1] - recorded[1:, 0]
+    return float(np.mean(np.abs(np.diff(recorded, axis=0)) / np.maximum(distance, 1e-6)[:, None]))
 
 
 STUDY = Study(
     name="covariate_shift",
-    title="Covariate shift, and whitening",
-    paper="Ioffe and Szegedy 2015 (arXiv 1502.03167), Figure 1: over the training of an MNIST net "
-    "the 15th, 50th and 85th percentile of what enters an activation move less with "
-    "BatchNorm. They take it in place of whitening, which costs more.",
-    otherwise="Smaller: 800 updates of batches of 128 for 50,000 of 60. Two hidden layers of 32 "
-    "units with ReLU for three of 100 with sigmoids; Adam, each run with the one of three "
-    "learning rates that validates best after all its updates: 0.003, 0.01 and 0.03. Whitening "
-    "is by the Cholesky factor of the batch's covariance, to whose diagonal 0.001 is added; "
-    "BatchNorm adds 0.00001 to its variances.",
-    changed="The learning rate was 0.001 at first, for all. Then there were three, of which the "
-    "largest, 0.01, was the best of whitening in every run, and the smallest, 0.001, in no run of "
-    "any net: now there is a larger one.",
+    title="Covariate shift and whitening",
+    question="Do the inputs of a layer shift less during training with a norm? Does BatchNorm "
+    "reach the accuracy of whitening?",
+    paper="Ioffe and Szegedy 2015 (arXiv 1502.03167), Figure 1: in an MNIST network, the 15th, "
+    "50th and 85th percentiles of an activation's inputs move less with BatchNorm. The paper "
+    "uses BatchNorm instead of whitening, because whitening costs more.",
+    differences="Smaller: 800 updates of batches of 128, instead of 50,000 of batches of 60. The "
+    "network has two hidden layers of 32 units with ReLU, instead of three layers of 100 with "
+    "sigmoids. The optimizer is Adam. Each run uses the learning rate of 0.003, 0.01 and 0.03 "
+    "that validates best after all updates. Whitening uses the Cholesky factor of the batch "
+    "covariance, with 0.001 added to the diagonal. BatchNorm adds 0.00001 to its variances.",
+    revisions="The learning rate was 0.001 for all models at first. Then there were three rates "
+    "from 0.001 to 0.01. Whitening chose the largest rate in every run, and no model chose the "
+    "smallest rate in any run. So the largest rate is 0.03 now.",
     work=Measurement(measure),
     arms=arms({TASK: BATCH}, ("none", "BN", "LN", "whitening")),
     questions=(
         *(
             Question(
                 11,
-                f"{name} lessens the shift",
+                f"{name} reduces the shift",
                 "shift",
                 ((TASK, "none"),),
                 ((TASK, norm),),
-                above=0.01,
-                unit="of the distance between the percentiles",
+                threshold=0.01,
+                unit="percentile distances",
                 digits=3,
             )
             for name, norm in (("BatchNorm", "BN"), ("LayerNorm", "LN"))
         ),
         Question(
             11,
-            "BatchNorm learns as much as whitening in as many updates",
+            "with equal updates, BatchNorm reaches the accuracy of whitening",
             "accuracy",
             ((TASK, "BN"),),
             ((TASK, "whitening"),),
-            above=-0.2,
+            threshold=-0.2,
             scale=100,
             unit="points of accuracy",
         ),
     ),
     full=Size(None, 0, 0, patience=0, seeds=5, rates=()),
     smoke=Size(None, 0, 0, patience=0, seeds=1, rates=()),
-    minutes=0.5,
     scores={
-        "shift": ("shift between two looks", 1, 3),
+        "shift": ("shift between two recordings", 1, 3),
         "accuracy": ("test accuracy, %", 100, 2),
     },
 )

@@ -1,4 +1,4 @@
-"""LayerNorm of few input features in an LSTM, and four ways around it: claim 14."""
+"""LayerNorm of few input features in an LSTM, and remedies: claim 14."""
 
 import pathlib
 import warnings
@@ -14,13 +14,13 @@ from experiments.harness.study import Arm, Parts, Question, Size, Study, Trainin
 WAVES, GESTURES = "waves", "gestures"
 FEATURES = (1, 2, 3, 4, 8)
 UNITS, DENSE = 32, 16
-STEPS = 24  # a longer gesture is cut off
+STEPS = 24  # timesteps; longer gestures are truncated
 BATCH, UPDATES = 64, 480
 COUNTS = {"training": BATCH * UPDATES, "validation": 1024, "test": 2048}  # waves
 PULSE = 0.3  # share of a period in which a pulse wave is high
 CLASSES = {WAVES: 4, GESTURES: 20}
 
-# Sensors of the waves: each measures gain * wave + offset, with noise of this deviation.
+# Each sensor measures gain * wave + offset + noise.
 GAINS = np.array([1.0, 0.7, 1.3, 0.5, 0.9, 1.1, 0.6, 1.4])
 OFFSETS = np.array([0.0, 0.3, -0.5, 0.8, -0.2, 0.5, -0.7, 0.1])
 NOISES = np.array([0.15, 0.2, 0.1, 0.3, 0.25, 0.15, 0.2, 0.1])
@@ -31,7 +31,7 @@ REMEDIES = (WITHOUT, JOINT, AFTER_DENSE)
 
 
 def layer_norm() -> keras.layers.Layer:
-    """The norm that LayerNormLSTM has."""
+    """Return the norm of LayerNormLSTM."""
     return keras_norm.LayerNormalization(epsilon=1e-5)
 
 
@@ -49,7 +49,7 @@ LAYERS = {
 
 
 def name_of(data: str, features: int) -> str:
-    """The task of a data set and a number of features.
+    """Return the name of a task from its data set and number of features.
 
     >>> name_of("waves", 1), name_of("waves", 2)
     ('waves, 1 feature', 'waves, 2 features')
@@ -61,7 +61,7 @@ TASKS = {name_of(data, n): (data, n) for data in (WAVES, GESTURES) for n in FEAT
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
-    """Sequences (samples, timesteps, features) and their classes."""
+    """Load sequences (samples, timesteps, features) and their classes."""
     data, features = TASKS[task]
     if data == WAVES:
         rng = np.random.default_rng(0)
@@ -76,10 +76,10 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
 
 
 def waves(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Waves that eight sensors measure, (count, STEPS, 8), and the class of each.
+    """Generate waves measured by eight sensors, (count, STEPS, 8), and their classes.
 
-    Classes are a sine of small amplitude, a sine of large amplitude, a sawtooth and a pulse wave.
-    The last two have any amplitude. Period and phase are random.
+    The classes are a sine of small amplitude, a sine of large amplitude, a sawtooth and a pulse
+    wave. Sawtooth and pulse wave have any amplitude. Period and phase are random.
     """
     classes = rng.integers(0, 4, count)
     low, high = np.array([(0.5, 0.9), (1.1, 1.5), (0.5, 1.5), (0.5, 1.5)])[classes].T
@@ -93,20 +93,21 @@ def waves(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 
 
 def derived_features(x: np.ndarray) -> np.ndarray:
-    """Eight features of accelerations (samples, timesteps, 3); zeros where all three are zero.
+    """Return eight features of accelerations (samples, timesteps, 3).
 
-    They are the three axes, their length, and the four differences from the timestep before.
+    They are the three axes, the length, and the differences of the four from the timestep before.
+    A padded timestep, with zeros in all axes, stays zero.
     """
     four = np.concatenate([x, np.linalg.norm(x, axis=-1, keepdims=True)], axis=-1)
     before = np.concatenate([four[:, :1], four[:, :-1]], axis=1)
-    there = np.any(x != 0, axis=-1, keepdims=True)
-    return np.concatenate([four, (four - before) * there], axis=-1).astype("float32")
+    unpadded = np.any(x != 0, axis=-1, keepdims=True)
+    return np.concatenate([four, (four - before) * unpadded], axis=-1).astype("float32")
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
-    """An LSTM whose last state is classified; with a tanh layer before it, where the model says so.
+    """Build a classifier of the LSTM's last state, with a tanh layer first in one of the models.
 
-    Layers that warn of few features are what is measured here.
+    Warnings about few features are ignored here, because the study measures their effect.
     """
     x, _ = parts["training"]
     layers: list[keras.layers.Layer] = [keras.Input(x.shape[1:], name="x")]
@@ -121,14 +122,14 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
         return keras.Sequential([*layers, softmax])
 
 
-def _points(part: str, task: str, plus: str, minus: str) -> Question:
+def _points(statement: str, task: str, plus: str, minus: str) -> Question:
     return Question(
         14,
-        f"{part} ({task})",
+        f"{statement} ({task})",
         "accuracy",
         ((task, plus),),
         ((task, minus),),
-        above=1.0,
+        threshold=1.0,
         scale=100,
         unit="points of accuracy",
     )
@@ -137,18 +138,20 @@ def _points(part: str, task: str, plus: str, minus: str) -> Question:
 STUDY = Study(
     name="few_features",
     title="Few input features",
+    question="LayerNorm of an LSTM's inputs removes their scale. From how many features on is "
+    "this harmless, and what helps before?",
     paper="No paper. The claim follows from the equation: with one feature, LayerNorm(W x) is "
-    "sign(x) LayerNorm(W), but for an x near zero.",
-    otherwise=f"Smaller: LSTMs of {UNITS} units learn for {UPDATES} updates from {STEPS} "
-    "timesteps. The waves are made up: a sine of small or of large amplitude, a sawtooth or a "
-    "pulse wave, of random period and phase. Up to eight sensors measure a wave, each with a gain, "
-    f"an offset and noise of its own. The gestures are those of smartwatch_gestures, at "
-    f"{STEPS} timesteps at most: the x axis, two axes, three, the length of the acceleration too, "
-    "and the differences of the four from the timestep before. They are tested on people whom the "
-    "model never met. All models have the same number of updates, and every gesture comes about 19 "
-    f"times. The Dense layer has {DENSE} units and tanh.",
-    changed="A first trial had a square wave in place of the pulse wave. The signs of such a wave "
-    "are those of a sine, and LayerNormLSTM of one feature had one wave of four right.",
+    "sign(x) LayerNorm(W), unless x is near zero.",
+    differences=f"Smaller: LSTMs of {UNITS} units learn for {UPDATES} updates from {STEPS} "
+    "timesteps. The waves are synthetic: a sine of small or large amplitude, a sawtooth or a "
+    "pulse wave, with random period and phase. Up to eight sensors measure a wave, each with its "
+    "own gain, offset and noise. The gestures come from smartwatch_gestures, with at most "
+    f"{STEPS} timesteps. Their features are the x axis, two axes, three axes, the length of the "
+    "acceleration, and the differences of these four from the timestep before. The test set has "
+    "people that the model never met. All models have equal numbers of updates, and each gesture "
+    f"occurs about 19 times. The Dense layer has {DENSE} units and tanh.",
+    revisions="A first trial had a square wave instead of the pulse wave. Its signs are those of "
+    "a sine, so LayerNormLSTM with one feature classified one wave in four correctly.",
     work=Training(
         load,
         build,
@@ -159,10 +162,10 @@ STUDY = Study(
     ),
     arms=arms(dict.fromkeys(TASKS, BATCH), tuple(LAYERS)),
     questions=(
-        *(_points("kernel_norm costs accuracy", task, WITHOUT, LN) for task in TASKS),
+        *(_points("kernel_norm reduces accuracy", task, WITHOUT, LN) for task in TASKS),
         *(
-            _points(part, name_of(data, 1), plus, minus)
-            for part, plus, minus in (
+            _points(statement, name_of(data, 1), plus, minus)
+            for statement, plus, minus in (
                 ("LayerNormLSTM ends worse than no norm", "LSTM", LN),
                 ("the joint form ends better than LayerNormLSTM", JOINT, LN),
                 ("LayerNormLSTM ends better after a Dense layer", AFTER_DENSE, LN),
@@ -172,7 +175,6 @@ STUDY = Study(
     ),
     full=Size(None, BATCH * UPDATES, 1, patience=1, seeds=3, rates=(5e-3, 2e-2)),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(5e-3,)),
-    minutes=0.2,
     scores={
         "accuracy": ("test accuracy, %", 100, 1),
         "nll": ("test nll, nats", 1, 3),

@@ -1,4 +1,4 @@
-"""Sequences that begin alike: the gradients of the first batches, without training: claim 4."""
+"""The largest gradient in the first updates, on sequences that all begin alike: claim 4."""
 
 import pathlib
 
@@ -9,14 +9,14 @@ import tensorflow as tf
 from experiments import pixels
 from experiments.harness.study import Arm, Measurement, Question, Size, Study, arms
 
-UPDATES, MOST = 10, 300.0
+UPDATES, MAX_POWER = 10, 300.0
 FROM_NOISE = "BN-LSTM from noise"
 
 
 def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, float]:
-    """The largest gradient of any weight in the first updates, in powers of ten.
+    """Return the largest gradient of any weight in the first updates, in powers of ten.
 
-    A gradient that is no number is that of 10^MOST.
+    A gradient that is NaN or infinite counts as 10^MAX_POWER.
     """
     x, y = pixels.load(arm.task, None, data)["training"]
     model = pixels.network(
@@ -41,25 +41,25 @@ def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, 
 
 
 def powers(size: float) -> float:
-    """Of ten, within MOST either way.
+    """Return the power of ten of a size, between -MAX_POWER and MAX_POWER.
 
     >>> powers(1e3), powers(float("nan"))
     (3.0, 300.0)
     """
     if not np.isfinite(size):
-        return MOST
+        return MAX_POWER
     with np.errstate(divide="ignore"):
-        return float(np.clip(np.log10(size), -MOST, MOST))
+        return float(np.clip(np.log10(size), -MAX_POWER, MAX_POWER))
 
 
-def _decades(part: str, plus: str, minus: str, above: float) -> Question:
+def _decades(statement: str, plus: str, minus: str, threshold: float) -> Question:
     return Question(
         4,
-        part,
+        statement,
         "gradient",
         ((pixels.IN_ORDER, plus),),
         ((pixels.IN_ORDER, minus),),
-        above,
+        threshold,
         unit="powers of ten",
         digits=1,
     )
@@ -67,41 +67,45 @@ def _decades(part: str, plus: str, minus: str, above: float) -> Question:
 
 STUDY = Study(
     name="first_batch",
-    title="The first batches of digits that begin black",
-    paper="Cooijmans et al. 2016, section 5.1: the first pixels of every digit are black, and the "
-    "variance over a batch is zero; so their BN-LSTM starts from noise. They show no gradient.",
-    otherwise=f"Smaller: nothing. The largest gradient of any weight in the first {UPDATES} "
-    "updates by Adam, gradients clipped at norm 1, batches of 64, all 784 pixels, LSTMs of 100 "
-    f"units as in the study of pixels. What is no number counts as 10^{MOST:.0f}. One power of "
-    "ten is a difference.",
+    title="Gradients of the first batches",
+    question="The first pixels of all MNIST digits are black, so their variance over a batch is "
+    "zero. How large are the gradients of the first updates?",
+    paper="Cooijmans et al. 2016, section 5.1: the first pixels of every digit are black, and "
+    "the variance over a batch is zero. So the initial states of their BN-LSTM are noise. The "
+    "paper shows no gradients.",
+    differences="Smaller: nothing. The score is the largest gradient of any weight in the first "
+    f"{UPDATES} updates. The optimizer is Adam, with gradients clipped at norm 1 and batches of "
+    "64. All 784 pixels are read by LSTMs of 100 units, as in the [pixel study](pixels.md). A "
+    f"gradient that is NaN or infinite counts as 10^{MAX_POWER:.0f}. One power of ten counts as "
+    "a difference.",
     work=Measurement(measure),
     arms=arms({pixels.IN_ORDER: 64, pixels.PERMUTED: 64}, (*pixels.LAYERS, FROM_NOISE)),
     questions=(
         _decades(
-            "LayerNorm is stable from the first batch without noise: its gradient is no larger "
-            "than without a norm",
+            "from zero states, LayerNorm's largest gradient is no larger than without a norm",
             "LSTM",
             "LN-LSTM",
             -1.0,
         ),
         _decades(
-            "recurrent BatchNorm is not: its gradient is larger than LayerNorm's",
+            "from zero states, BatchNorm's largest gradient is larger than LayerNorm's",
             "BN-LSTM",
             "LN-LSTM",
             1.0,
         ),
         Question(
             4,
-            "from noise it is stable",
+            "from noise, BatchNorm's largest gradient stays below 1,000",
             "gradient",
             minus=((pixels.IN_ORDER, FROM_NOISE),),
-            above=-3.0,
+            threshold=-3.0,
             unit="powers of ten",
             digits=1,
         ),
     ),
     full=Size(None, 0, 0, patience=0, seeds=5, rates=()),
     smoke=Size(None, 0, 0, patience=0, seeds=1, rates=()),
-    minutes=0.3,
-    scores={"gradient": (f"largest gradient, powers of ten ({MOST:.0f}: no number)", 1, 1)},
+    scores={
+        "gradient": (f"largest gradient, powers of ten ({MAX_POWER:.0f}: NaN or infinite)", 1, 1)
+    },
 )

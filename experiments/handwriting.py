@@ -1,4 +1,4 @@
-"""Handwriting, movement by movement of the pen: Ba et al. 2016, section 6.5 and Figure 4."""
+"""Handwriting generation, one pen movement at a time: Ba et al. 2016, section 6.5 and Figure 4."""
 
 import pathlib
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from experiments.harness.study import (
     Arm,
     Curve,
     Drawings,
-    Figure,
+    PaperFigure,
     Parts,
     Question,
     Scores,
@@ -28,29 +28,29 @@ from experiments.harness.study import (
 )
 
 TASK = "Kanji, batch 8"
-LONGEST = 48  # movements; the quarter of the drawings that are longer is left out
-DRAWINGS = 7200  # of those that are left, to learn from: 900 updates
+LONGEST = 48  # movements; a quarter of the drawings is longer and excluded
+DRAWINGS = 7200  # training drawings: 900 updates an epoch
 UNITS, DEEP, GAUSSIANS = 100, 3, 20
 SHOWN, IN_A_ROW = 24, 8
 LEVEL = -40.0
 
-# NormLSTM without a norm computes what keras.layers.LSTM does, by the same compiled loops as the
-# other, so that the norms are all that differs in time too.
+# NormLSTM without a norm computes what keras.layers.LSTM computes. It uses the compiled loops of
+# LayerNormLSTM, so the times differ only by the norms.
 LAYERS = {"LSTM": keras_norm.NormLSTM, "LN-LSTM": keras_norm.LayerNormLSTM}
 
 
 def drawings(path: pathlib.Path, part: str) -> list[np.ndarray]:
-    """Movements (length, 3) of each: to the right, down, and whether the pen is lifted after it."""
+    """Read the movements (length, 3) of each drawing: right, down, pen lifted afterwards."""
     with data.whole("strokes", path), path.open("rb") as file, np.load(file) as arrays:
         ends = np.cumsum(arrays[f"{part}_len"])
         return np.split(arrays[f"{part}_data"], ends[:-1])
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
-    """Drawings in the unit of a movement's deviation, by the parts of their authors.
+    """Load drawings, in units of the standard deviation of a movement.
 
-    Whole numbers have a noise of less than half of one added, the same in every epoch: a density
-    may else be as large as it likes on the lines that they are on.
+    Uniform noise of up to half a unit is added to the integer movements, equal in every epoch.
+    Without it, the density could grow without limit on the integer grid.
     """
     path = data.file("strokes", "short_kanji.npz", folder)
     rng, parts, unit = np.random.default_rng(0), {}, None
@@ -65,11 +65,12 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
 
 
 def padded(found: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """What the net reads and what it is to tell, zeros behind the end of a drawing.
+    """Pad drawings with zeros and return inputs and targets.
 
     Returns:
-        The movement before, (drawings, LONGEST, 3). The movement, whether the drawing ends with it,
-        and whether there is one, (drawings, LONGEST, 5).
+        The inputs, (drawings, LONGEST, 3): the movement before.
+        The targets, (drawings, LONGEST, 5): the movement, whether the drawing ends with it, and
+        whether it is unpadded.
     """
     targets = np.zeros((len(found), LONGEST, 5), "float32")
     for row, drawing in zip(targets, found, strict=True):
@@ -82,10 +83,9 @@ def padded(found: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
-    """Layers that read the movement and the layer below, and an output that reads all of them.
+    """Build LSTM layers that read the movement and the layer below, and an output of all layers.
 
-    They need no mask: what is behind the end of a drawing changes nothing before it, and does not
-    count.
+    A mask is not needed: padding comes after the drawing, and the loss ignores it.
     """
     inputs = keras.Input((LONGEST, 3), name="movements")
     states: list[Any] = []
@@ -97,26 +97,27 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
 
 
 def nll(targets: Any, outputs: Any) -> Any:
-    """Nats of whole drawings: a mixture for the movement, Bernoullis for lifting and ending."""
+    """Return the nll of whole drawings: a mixture for the movement, Bernoullis for lift and end."""
     nats = mixture_nll(targets[..., :2], outputs[..., :-2])
     nats += ops.sum(bernoulli_nll(targets[..., 2:4], outputs[..., -2:]), axis=-1)
     return ops.sum(nats * targets[..., 4], axis=-1)
 
 
 def loss(targets: Any, outputs: Any) -> Any:
-    """The same as a mean over LONGEST: gradients are then clipped where they are unusual only."""
+    """Return the nll divided by LONGEST, so that only unusually large gradients are clipped."""
     return nll(targets, outputs) / LONGEST
 
 
 def score(outputs: np.ndarray, targets: np.ndarray) -> Scores:
-    """Nats, in the mean of the drawings."""
+    """Return the mean nll of a drawing."""
     return {"nll": float(np.mean(nll(targets, outputs), dtype="float64"))}
 
 
 def sample(model: keras.Model, parts: Parts) -> list[list[list[int]]]:
-    """Drawings of a model, which reads at every movement all that it drew.
+    """Draw samples from a model that reads its own movements.
 
-    A movement is in hundredths of its unit; none where the model has no numbers.
+    Returns:
+        The movements of each drawing, in hundredths of a unit; 0 if the model returns NaN.
     """
     rng = np.random.default_rng(0)
     drawn = np.zeros((SHOWN, LONGEST + 1, 3), "float32")
@@ -132,7 +133,7 @@ def sample(model: keras.Model, parts: Parts) -> list[list[list[int]]]:
 
 
 def draw(axes: matplotlib.axes.Axes, made: Sequence[Sequence[Sequence[int]]]) -> None:
-    """Draw them in rows, each as large as its place."""
+    """Plot the drawings in rows, scaled to equal size."""
     for number, movements in enumerate(made):
         row, column = divmod(number, IN_A_ROW)
         moves = np.array(movements)
@@ -148,73 +149,73 @@ def draw(axes: matplotlib.axes.Axes, made: Sequence[Sequence[Sequence[int]]]) ->
 STUDY = Study(
     name="handwriting",
     title="Handwriting",
-    paper="Ba et al. 2016, Figure 4, after Graves 2013: lines of IAM-OnDB, some 700 movements "
-    "each, by three LSTM layers of 400 units, a mixture of 20 bivariate Gaussians and a Bernoulli; "
-    "batches of 8, negative log-likelihood by update. The LN-LSTM ends as well as the LSTM and is "
-    "there much sooner.",
-    otherwise="Smaller: three layers of 100 units, and 7,200 Kanji of at most 48 movements for "
-    "lines of handwriting. They are drawn unconditionally: no text is given. A second Bernoulli "
-    "says whether the drawing ends, so that nats are of whole drawings. Adam, gradients clipped "
-    "at norm 1. Whole numbers have a noise of half a unit added, as a density needs it. Half a "
-    "nat of a drawing counts. The LSTM is a NormLSTM without norms, which computes what "
-    "keras.layers.LSTM does, by the loops of the LN-LSTM.",
-    changed="Three seeds left open what four were to decide: there were four, and then five. At "
-    "first a run had 20 epochs at most, at the end of which most were still improving; now it "
-    "goes on until validation ends it. The rates were a third of what they are, and the largest "
-    "was chosen: now there is a larger one, which is worse for both.",
+    question="Does LayerNorm help an LSTM to generate handwriting?",
+    paper="Ba et al. 2016, Figure 4, after Graves 2013: three LSTM layers of 400 units learn "
+    "lines of IAM-OnDB, with about 700 movements each. The output is a mixture of 20 bivariate "
+    "Gaussians and a Bernoulli. Batches have 8 lines; the figure shows the negative "
+    "log-likelihood by update. The LN-LSTM reaches the LSTM's final value much sooner.",
+    differences="Smaller: three layers of 100 units, and 7,200 Kanji of at most 48 movements "
+    "instead of lines of handwriting. The drawings are unconditional: the model gets no text. A "
+    "second Bernoulli says whether the drawing ends, so the nll covers whole drawings. The "
+    "optimizer is Adam, with gradients clipped at norm 1. Noise of half a unit is added to the "
+    "integer movements, because a density needs it. Half a nat per drawing counts. The LSTM is a "
+    "NormLSTM without norms. It computes what keras.layers.LSTM computes, with the loops of the "
+    "LN-LSTM.",
+    revisions="Three seeds left questions open that four were expected to decide. There were "
+    "four seeds, then five. The limit was 20 epochs at first, when most runs were still "
+    "improving; now validation stops them. The rates were a third as large at first, and the "
+    "largest was chosen. The larger rate that was added is worse for both models.",
     work=Training(
         load,
         build,
         loss,
         score,
         "nll",
-        higher=False,
+        maximize=False,
         level=LEVEL,
         drawings=Drawings(
             sample,
             draw,
-            "Kanji that do not exist, drawn movement by movement by the models of seed 0. They "
-            "learned from KanjiVG by Ulrich Apel, CC BY-SA 3.0, which is the licence of this "
-            "picture and of the movements in handwriting.json too",
+            "New Kanji, drawn by the models of seed 0. The models learned from KanjiVG by Ulrich "
+            "Apel, CC BY-SA 3.0. This license also applies to the picture and to the movements in "
+            "handwriting.json.",
         ),
     ),
     arms=arms({TASK: 8}, tuple(LAYERS)),
     questions=(
         Question(
             12,
-            f"an LN-LSTM needs fewer updates (Figure 4, to a validation nll of {LEVEL:g})",
+            f"the LN-LSTM needs fewer updates (Figure 4, to a validation nll of {LEVEL:g})",
             "epochs",
             plus=((TASK, "LSTM"),),
             minus=((TASK, "LN-LSTM"),),
-            above=300,
+            threshold=300,
             scale=DRAWINGS // 8,
             unit="updates",
             digits=0,
         ),
         Question(
             12,
-            "an LN-LSTM ends better (Figure 4)",
+            "the LN-LSTM ends better (Figure 4)",
             "nll",
             plus=((TASK, "LSTM"),),
             minus=((TASK, "LN-LSTM"),),
-            above=0.5,
+            threshold=0.5,
             unit="nats of a drawing",
         ),
     ),
-    # The hour is the bound: it has some 2,300 rounds, as timed.
+    # The hour limit comes first: about 2,300 rounds take an hour.
     full=Size(None, 2400, 5000, patience=8, seeds=5, rates=(3e-3, 1e-2, 3e-2), trial=4),
     smoke=Size(16, 16, 1, patience=1, seeds=1, rates=(1e-3,)),
-    minutes=8.0,
     scores={
         "nll": ("nll of a drawing, nats", 1, 2),
         "epochs": (f"updates to {LEVEL:g} nats", DRAWINGS // 8, 0),
     },
-    figure=Figure(
+    figure=PaperFigure(
         4,
-        "negative log-likelihood by update, at batches of 8",
-        "the same in validation, of whole drawings",
+        "the negative log-likelihood by update, at batch size 8",
+        "the negative log-likelihood of whole validation drawings by update",
         "updates",
         (Curve("nll", "validation nll of a drawing, nats"),),
-        {"nll": {}},
     ),
 )

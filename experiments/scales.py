@@ -1,6 +1,6 @@
-"""What the norms erase and what they keep, and whether training and inference agree: no training.
+"""Which differences of scale each norm removes, and whether training and inference agree.
 
-Ba et al. 2016, Table 1 (invariances), and claims 1 and 9.
+Ba et al. 2016, Table 1 (invariances), without training.
 """
 
 import pathlib
@@ -12,9 +12,9 @@ import tensorflow as tf
 import keras_norm
 from experiments.harness.study import Arm, Measurement, Question, Size, Study
 
-INVARIANT = 1e-6  # rounding in float64 moves outputs of size 1 by less; what changes them, by more
-EPSILON = 1e-12  # so small that it does not count
-SAMPLES, FEATURES, UNITS, STEPS, SEEN = 64, 32, 64, 100, 8
+INVARIANT = 1e-6  # larger than float64 rounding of outputs near 1, smaller than a real change
+EPSILON = 1e-12  # negligible beside the variances
+SAMPLES, FEATURES, UNITS, STEPS, TRAINING_BATCHES = 64, 32, 64, 100, 8
 SCALES, MODES = "scales", "training against inference"
 
 NORMS = {
@@ -23,10 +23,10 @@ NORMS = {
     "RMS": lambda: keras_norm.RMSNormalization(epsilon=EPSILON, dtype="float64"),
 }
 
-# What is done to the data x (samples, features) and the weights W (features, units).
+# Changes of the data x (samples, features) and the weights W (features, units).
 CHANGES = {
     "weight matrix re-scaled": lambda x, W: (x, 3 * W),
-    "weight matrix re-centred": lambda x, W: (x, W + W[:, :1]),  # one vector for every unit
+    "weight matrix re-centred": lambda x, W: (x, W + W[:, :1]),  # adds one vector to every unit
     "one unit's weights re-scaled": lambda x, W: (x, W * threefold_first(W.shape[1])),
     "dataset re-scaled": lambda x, W: (3 * x, W),
     "dataset re-centred": lambda x, W: (x + x[:1], W),
@@ -40,12 +40,12 @@ LSTMS = {
 
 
 def threefold_first(size: int) -> np.ndarray:
-    """Three, and then ones."""
+    """Return ones, with 3 in the first place."""
     return np.where(np.arange(size) == 0, 3.0, 1.0)
 
 
 def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, float]:
-    """The figures of an arm."""
+    """Measure the change of outputs, the remaining scales or the gap between modes of an arm."""
     rng = np.random.default_rng(seed)
     if arm.task == SCALES:
         return kept_scales(NORMS[arm.model](), rng)
@@ -60,11 +60,11 @@ def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, 
 
 
 def kept_scales(norm: keras.layers.Layer, rng: np.random.Generator) -> dict[str, float]:
-    """How much of the differences of scale a norm leaves, between features and between samples.
+    """Measure how much of the scale differences between features and between samples a norm keeps.
 
-    The numbers are normal, each feature and each sample times a scale whose logarithm is normal.
-    What is left of it is the correlation of the logarithms of the deviations before and after: 0
-    where after the norm all are equal.
+    Each feature and each sample of the normal input has a log-normal scale. The score is the
+    correlation of the logarithms of the deviations before and after the norm. It is 0 if all
+    deviations after the norm are equal.
     """
     features, samples = (np.exp(rng.normal(size=n)) for n in (FEATURES, SAMPLES))
     x = rng.normal(size=(SAMPLES, FEATURES)) * features * samples[:, None]
@@ -80,30 +80,36 @@ def kept_scales(norm: keras.layers.Layer, rng: np.random.Generator) -> dict[str,
 
 
 def mode_gap(layer: keras.layers.Layer, rng: np.random.Generator) -> float:
-    """How far an LSTM's states in training are from those in inference, on a new batch.
+    """Return the largest difference of an LSTM's states between training and inference.
 
-    The moving statistics are the mean of those of SEEN other batches.
+    The states are those of a new batch. The moving statistics are the mean over
+    TRAINING_BATCHES other batches.
     """
     run = tf.function(layer)
-    *seen, x = rng.normal(size=(SEEN + 1, SAMPLES, STEPS, FEATURES))
-    for batch in seen:
+    *batches, x = rng.normal(size=(TRAINING_BATCHES + 1, SAMPLES, STEPS, FEATURES))
+    for batch in batches:
         run(batch, training=True)
     inference, training = (np.array(run(x, training=mode)) for mode in (False, True))
     return float(np.abs(training - inference).max())
 
 
-def _kept(part: str, score: str, plus: str, minus: str) -> Question:
-    return Question(9, part, score, ((SCALES, plus),), ((SCALES, minus),), 0.5, unit="correlation")
+def _kept(statement: str, score: str, plus: str, minus: str) -> Question:
+    return Question(
+        9, statement, score, ((SCALES, plus),), ((SCALES, minus),), 0.5, unit="correlation"
+    )
 
 
 STUDY = Study(
     name="scales",
-    title="What a norm erases and what it keeps",
-    paper="Ba et al. 2016, Table 1: which changes of weights and data leave the outputs where they "
-    "are; by algebra.",
-    otherwise="Smaller: nothing. Computed in float64 on random data, with RMSNorm beside the "
-    "two. Differences of scale: numbers whose features and samples have log-normal scales. "
-    "Training against inference: LSTMs with random weights, inputs of 100 timesteps.",
+    title="Invariance to scale, training and inference",
+    question="Which changes of weights and data leave the outputs of a norm unchanged? Does a "
+    "norm compute equal outputs in training and in inference?",
+    paper="Ba et al. 2016, Table 1, derives by algebra which changes of weights and data leave "
+    "the outputs unchanged.",
+    differences="Smaller: nothing. The study computes in float64 on random data, and adds "
+    "RMSNorm. For the scale differences, features and samples have log-normal scales. The "
+    "correlation compares the logarithms of the scales before and after the norm. For training "
+    "and inference, LSTMs with random weights read inputs of 100 timesteps.",
     work=Measurement(measure),
     arms=(
         *(Arm(change, norm) for change in CHANGES for norm in NORMS),
@@ -113,35 +119,40 @@ STUDY = Study(
     questions=(
         Question(
             1,
-            "BatchNorm computes otherwise in training than in inference",
+            "BatchNorm's outputs differ between training and inference",
             "gap",
             plus=((MODES, "BN-LSTM"),),
-            above=0.01,
-            unit="of states within 1",
+            threshold=0.01,
+            unit="(states are within 1)",
         ),
         Question(
             1,
-            "LayerNorm computes the same",
+            "LayerNorm's outputs are equal in training and inference",
             "gap",
             minus=((MODES, "LN-LSTM"),),
-            above=-1e-6,
-            unit="of states within 1",
+            threshold=-1e-6,
+            unit="(states are within 1)",
             digits=6,
         ),
         _kept(
-            "BatchNorm erases the scales of features, LayerNorm keeps them", "features", "LN", "BN"
+            "BatchNorm removes scale differences between features, LayerNorm keeps them",
+            "features",
+            "LN",
+            "BN",
         ),
         _kept(
-            "LayerNorm erases the scales of samples, BatchNorm keeps them", "samples", "BN", "LN"
+            "LayerNorm removes scale differences between samples, BatchNorm keeps them",
+            "samples",
+            "BN",
+            "LN",
         ),
     ),
     full=Size(None, 0, 0, patience=0, seeds=5, rates=()),
     smoke=Size(None, 0, 0, patience=0, seeds=1, rates=()),
-    minutes=0.01,
     scores={
-        "moved": ("moved by", 1, 3),
-        "features": ("scales of features kept, correlation", 1, 2),
-        "samples": ("scales of samples kept, correlation", 1, 2),
-        "gap": ("states in training from those in inference, at most", 1, 3),
+        "moved": ("change of the outputs", 1, 3),
+        "features": ("feature scales kept (correlation)", 1, 2),
+        "samples": ("sample scales kept (correlation)", 1, 2),
+        "gap": ("largest difference of the states, training and inference", 1, 3),
     },
 )

@@ -4,7 +4,7 @@ import numpy as np
 import sklearn.metrics
 
 from experiments.harness import sample_scores
-from experiments.harness.study import Figures, Scores
+from experiments.harness.study import SampleScores, Scores
 
 TINY = 1e-12
 
@@ -19,7 +19,7 @@ def classes(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
     return sample_scores.means(each_class(probabilities, targets))
 
 
-def each_class(probabilities: np.ndarray, targets: np.ndarray) -> Figures:
+def each_class(probabilities: np.ndarray, targets: np.ndarray) -> SampleScores:
     """The same of every sample: whether its class is right, and its negative log-likelihood."""
     right = probabilities[np.arange(len(targets)), targets]
     return {

@@ -1,4 +1,4 @@
-"""The runs of a study that have ended, in a file that is whole at any time."""
+"""The results of a study's runs, in a JSON file with one line for each run."""
 
 import dataclasses
 import importlib.metadata
@@ -14,19 +14,19 @@ Entry = dict[str, Any]
 
 
 class ResultsFile:
-    """Measurements in a JSON file, one line each, every one made once.
+    """The finished runs of a study, stored in a JSON file.
 
     Args:
-        path: of the file, which may not be there yet.
-        study: what is measured.
-        size: how much of it.
+        path: path of the file. The file may be missing.
+        study: the study.
+        size: the settings of the runs.
 
     Raises:
-        SystemExit: the file is cut off, or has results of other settings.
+        SystemExit: the file is incomplete, or its results have other settings.
     """
 
     def __init__(self, path: pathlib.Path, study: Study, size: Size) -> None:
-        self.path, self._rounds = path, size.rounds
+        self.path = path
         self._head = json.loads(json.dumps({"study": study.name, **settings(size)}))
         self.entries: list[Entry] = []
         if not path.exists():
@@ -35,34 +35,25 @@ class ResultsFile:
             found = json.loads(path.read_text(encoding="utf-8"))
             self.entries = found["runs"]
         except (ValueError, LookupError, TypeError) as error:
-            raise SystemExit(f"{path} is no file of results ({error}): remove it") from error
+            raise SystemExit(
+                f"{path} is not a results file ({error}): remove it to run the study again"
+            ) from error
         differ = [name for name, value in self._head.items() if found.get(name) != value]
         if differ:
             raise SystemExit(
-                f"{path} has results of another {', '.join(differ)}: remove it, and "
-                f"build/experiments/{study.name}, to run all anew"
+                f"{path} has results with another value of {', '.join(differ)}: remove it and "
+                f"build/experiments/{study.name} to run the study again"
             )
 
     def find(self, run: Run) -> Entry | None:
-        """What a run gave; None if it has not ended."""
-        entry = self.latest(run)
-        return None if entry is None or self.goes_on(entry) else entry
-
-    def latest(self, run: Run) -> Entry | None:
-        """The same, where a run that is to go on counts as well."""
+        """Return the results of a run; None if it has not finished."""
         key = key_of(run)
         return next((e for e in self.entries if key.items() <= {"trial": False, **e}.items()), None)
 
-    def goes_on(self, entry: Entry) -> bool:
-        """Whether a bound on rounds ended a run, and it may have more rounds by now."""
-        return entry.get("ended") == "rounds" and any(
-            len(scores) < self._rounds for scores in entry["history"].values()
-        )
-
     def add(self, run: Run, entry: Entry) -> Entry:
-        """Keep what a run gave, in place of what it gave before it went on."""
-        before, entry = self.latest(run), {**key_of(run), **entry}
-        self.entries = [*(e for e in self.entries if e is not before), entry]
+        """Store the results of a run and write the file."""
+        entry = {**key_of(run), **entry}
+        self.entries.append(entry)
         head = {**self._head, "machine": machine()}
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
         runs = ",\n".join(f"  {json.dumps(e)}" for e in self.entries)
@@ -72,18 +63,18 @@ class ResultsFile:
 
 
 def settings(size: Size) -> dict[str, Any]:
-    """What results depend on; more seeds can join those that are there, and runs can go on."""
+    """Return the settings that results depend on; a study may get more seeds or rounds later."""
     found = dataclasses.asdict(size)
     return {name: value for name, value in found.items() if name not in ("seeds", "rounds")}
 
 
 def key_of(run: Run) -> Entry:
-    """What a run is found by."""
+    """Return the values that identify a run in the file."""
     arm = dataclasses.asdict(run.arm)
     return {**arm, "rate": run.rate, "seed": run.seed, "trial": run.trial}
 
 
 def machine() -> dict[str, Any]:
-    """What the seconds depend on beside the settings."""
+    """Return the number of processors and the library versions, which the run time depends on."""
     versions = {name: importlib.metadata.version(name) for name in ("tensorflow", "keras")}
     return {"processors": os.cpu_count(), **versions}

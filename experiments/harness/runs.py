@@ -1,4 +1,4 @@
-"""Runs a study: learning rates by validation, then seeds; what has ended is not run again."""
+"""Run a study: choose the learning rates by validation, then run the seeds."""
 
 import functools
 import pathlib
@@ -19,24 +19,23 @@ def run_study(
     data: pathlib.Path | None,
     checkpoints: pathlib.Path,
 ) -> None:
-    """Run all that the results lacks; its file is written whenever a run ends.
+    """Run everything that the results file lacks, and store each run when it ends.
 
-    The learning rate of an arm is the one with the best validation at seed 0: of the whole run, or
-    of its first rounds, where the size says so; then the best alone goes on. Then come the seeds,
-    all arms of one before the next. Arms that decide questions come before those that only stand
-    in the table.
+    The learning rate of an arm is the one with the best validation score at seed 0. It is chosen
+    after whole runs, or after `Size.trial` rounds. The seeds follow, with all arms of a seed before
+    the next seed. Arms that decide questions run before the other arms.
 
     Args:
-        study: which.
+        study: the study.
         size: `study.full` or `study.smoke`.
-        results: what has been run.
-        data: the data folder, if there is one.
-        checkpoints: folder of what is not done.
+        results: the finished runs.
+        data: the data folder; None if there is none.
+        checkpoints: folder for checkpoints of unfinished runs.
     """
     if isinstance(study.work, Training):
         training = study.work
         parts = functools.lru_cache(maxsize=8)(lambda task: training.load(task, size.samples, data))
-        trainer = functools.lru_cache(maxsize=64)(  # traced once for all seeds
+        trainer = functools.lru_cache(maxsize=64)(  # tracing once serves all seeds
             lambda arm: Trainer(
                 training,
                 size,
@@ -46,10 +45,10 @@ def run_study(
             )
         )
 
-    def once(run: Run) -> None:
+    def execute(run: Run) -> None:
         if results.find(run):
             return
-        print(f"{study.name}: {run.name}{', a trial' * run.trial}", flush=True)
+        print(f"{study.name}: {run.name}{', trial' * run.trial}", flush=True)
         started = time.monotonic()
         if isinstance(study.work, Training):
             entry = trainer(run.arm).run(run)
@@ -62,18 +61,18 @@ def run_study(
         print(f"  {scores}; {time.monotonic() - started:.0f} s", flush=True)
         results.add(run, entry)
 
-    asked = {arm for q in study.questions for arm in (*q.plus, *q.minus)}
+    compared = {arm for q in study.questions for arm in (*q.plus, *q.minus)}
     for deciding in (True, False):
-        arms = [arm for arm in study.arms if ((arm.task, arm.model) in asked) == deciding]
+        arms = [arm for arm in study.arms if ((arm.task, arm.model) in compared) == deciding]
         for arm in arms:
             for run in first_runs(arm, size):
-                once(run)
+                execute(run)
         for run in later_runs(study, arms, size, results):
-            once(run)
+            execute(run)
 
 
 def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
-    """An arm with every learning rate, from seed 0."""
+    """Yield a run with every learning rate at seed 0."""
     for rate in size.rates or (0.0,):
         yield Run(arm, rate, 0, trial=size.trial is not None)
 
@@ -81,9 +80,9 @@ def first_runs(arm: Arm, size: Size) -> Iterator[Run]:
 def later_runs(
     study: Study, arms: Sequence[Arm], size: Size, results: ResultsFile
 ) -> Iterator[Run]:
-    """What comes once the learning rates are chosen: the other seeds, or after trials all of them.
+    """Yield the runs with the chosen learning rate: all seeds after trials, else all but seed 0.
 
-    Where a question is about the largest learning rate, its arms have that as well.
+    An arm that a question compares at the largest learning rate also runs at that rate.
     """
     rates = {arm: {chosen_rate(study, arm, size, results)} for arm in arms}
     for arm in arms:
@@ -96,45 +95,47 @@ def later_runs(
 
 
 def every_run(study: Study, size: Size, results: ResultsFile) -> list[Run]:
-    """All that a study asks for."""
+    """Return all runs of a study."""
     first = [run for arm in study.arms for run in first_runs(arm, size)]
     return [*first, *later_runs(study, study.arms, size, results)]
 
 
 def chosen_rate(study: Study, arm: Arm, size: Size, results: ResultsFile) -> float:
-    """The rate with the best validation at seed 0; until all of `first_runs` ended, the first."""
+    """Return the learning rate with the best validation score at seed 0.
+
+    Until all of `first_runs` have ended, it is the first rate.
+    """
     runs = list(first_runs(arm, size))
-    ended = {run.rate: entry for run in runs if (entry := results.latest(run))}
+    ended = {run.rate: entry for run in runs if (entry := results.find(run))}
     if not isinstance(study.work, Training) or len(ended) < len(runs):
         return runs[0].rate
     work = study.work
-    higher = work.higher and work.chosen is None
-    choose = max if higher else min
+    maximize = work.maximize and work.chosen is None
+    choose = max if maximize else min
 
     def score(rate: float) -> float:
         if work.chosen is None:
             value = ended[rate]["validation"][work.monitor]
         else:
             value = min(ended[rate]["history"][work.chosen])
-        worst = float("-inf") if higher else float("inf")
+        worst = float("-inf") if maximize else float("inf")
         return value if value == value else worst
 
     return choose(ended, key=score)
 
 
-def compared(
+def chosen_runs(
     study: Study, size: Size, results: ResultsFile
 ) -> dict[tuple[str, str], dict[int, Entry]]:
-    """The runs that count, by (task, model) and seed: those with the learning rate chosen.
+    """Return the runs with the chosen learning rate, by (task, model) and seed.
 
-    An arm some of whose learning rates have not been run has none yet. A run that is to go on
-    counts as it is.
+    An arm is missing until a run with each of its learning rates has ended.
     """
     found: dict[tuple[str, str], dict[int, Entry]] = {}
     for arm in study.arms:
-        if not all(results.latest(run) for run in first_runs(arm, size)):
+        if not all(results.find(run) for run in first_runs(arm, size)):
             continue
         rate = chosen_rate(study, arm, size, results)
-        entries = {seed: results.latest(Run(arm, rate, seed)) for seed in range(size.seeds)}
+        entries = {seed: results.find(Run(arm, rate, seed)) for seed in range(size.seeds)}
         found[arm.task, arm.model] = {s: e for s, e in entries.items() if e is not None}
     return found

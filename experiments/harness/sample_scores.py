@@ -1,26 +1,26 @@
-"""Scores of every test sample, which a study of one seed keeps: its test set is resampled."""
+"""Scores of single test samples, stored by studies with one seed to resample the test set."""
 
 import base64
 
 import numpy as np
 import scipy.stats
 
-from experiments.harness.study import Figures, Scores
+from experiments.harness.study import SampleScores, Scores
 
-RESAMPLED = 2000  # times
-
-
-def means(figures: Figures) -> Scores:
-    """The scores, from those of every sample."""
-    return {name: float(np.mean(value, dtype="float64")) for name, value in figures.items()}
+RESAMPLES = 2000
 
 
-def packed(values: np.ndarray) -> str:
-    """Values of samples as text: a bit each for what is true or false, else four bytes.
+def means(scores: SampleScores) -> Scores:
+    """Return the mean of each score over the samples."""
+    return {name: float(np.mean(value, dtype="float64")) for name, value in scores.items()}
 
-    >>> packed(np.array([True, False, True]))
+
+def pack(values: np.ndarray) -> str:
+    """Encode the values of samples as text: one bit for a boolean, four bytes for a number.
+
+    >>> pack(np.array([True, False, True]))
     '3 bits oA=='
-    >>> unpacked(packed(np.array([0.5, 2.0])))
+    >>> unpack(pack(np.array([0.5, 2.0])))
     array([0.5, 2. ])
     """
     kind, content = "floats", values.astype("<f4").tobytes()
@@ -29,8 +29,8 @@ def packed(values: np.ndarray) -> str:
     return f"{len(values)} {kind} {base64.b64encode(content).decode()}"
 
 
-def unpacked(text: str) -> np.ndarray:
-    """What was packed, as numbers."""
+def unpack(text: str) -> np.ndarray:
+    """Decode the text of `pack` to float64 numbers."""
     count, kind, code = text.split(" ")
     content = base64.b64decode(code)
     if kind == "bits":
@@ -39,14 +39,14 @@ def unpacked(text: str) -> np.ndarray:
 
 
 def interval(values: np.ndarray, confidence: float) -> tuple[float, float]:
-    """The mean, and the wider side of its interval by the percentiles of resampled means.
+    """Return the mean and the wider side of its percentile bootstrap interval.
 
-    Values that are differences of two models on the same samples make it a paired one.
+    For a paired comparison of two models, pass the difference for each sample.
     """
     low, high = scipy.stats.bootstrap(
         (values,),
         np.mean,
-        n_resamples=RESAMPLED,
+        n_resamples=RESAMPLES,
         batch=100,
         confidence_level=confidence,
         method="percentile",

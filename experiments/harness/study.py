@@ -1,4 +1,4 @@
-"""What a study is: who is compared with whom, on what, and what decides, written before it runs."""
+"""The declaration of a study: models, data, questions and what decides them."""
 
 import dataclasses
 import pathlib
@@ -9,13 +9,13 @@ import keras
 import matplotlib.axes
 import numpy as np
 
-# Inputs and targets by part: "training", "validation", "test" (and what else a study tests).
+# Inputs and targets by part: "training", "validation", "test". A study may add parts of its own.
 Parts = Mapping[str, tuple[Any, np.ndarray]]
 
 Scores = dict[str, float]
 
-# Scores by name; an array has one for every sample, or part of a text, and its mean is the score.
-Figures = Mapping[str, float | np.ndarray]
+# Scores by name. An array has one value for each test sample; its mean is the score.
+SampleScores = Mapping[str, float | np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Arm:
     """A model on a task.
 
     Attributes:
-        task: name of what is learned.
+        task: name of the task.
         model: name of the model.
-        batch: samples of an update.
+        batch: batch size.
     """
 
     task: str
@@ -35,13 +35,13 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """An arm, trained once.
+    """One training of an arm.
 
     Attributes:
-        arm: which.
-        rate: of learning.
-        seed: of all that is random.
-        trial: whether it is trained for the first rounds alone, to choose the rate by.
+        arm: the model and its task.
+        rate: learning rate.
+        seed: seed of all random numbers.
+        trial: whether the run has only the first rounds, which choose the learning rate.
     """
 
     arm: Arm
@@ -51,23 +51,23 @@ class Run:
 
     @property
     def name(self) -> str:
-        """For a person, and for the file of its checkpoint: a trial's is where the run goes on."""
+        """Name of the run and of its checkpoint; a trial and its continuation share a name."""
         return f"{self.arm.task}, {self.arm.model}, rate {self.rate:g}, seed {self.seed}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """How much of it is run.
+    """The amount of training in a study.
 
     Attributes:
-        samples: training samples that there are; None for all.
-        per_round: samples between two validations.
-        rounds: the most that a run has; with more of them, one that they ended goes on.
-        patience: rounds without a better validation that end it.
-        seeds: how often every arm is run.
-        rates: learning rates that validation chooses from, for every arm the same.
-        trial: rounds after which it chooses, and the best rate alone goes on; None where every rate
-            is run to its end first.
+        samples: number of training samples; None for all.
+        per_round: training samples between two validations.
+        rounds: largest number of rounds.
+        patience: number of rounds without a better validation score after which a run stops.
+        seeds: number of seeds.
+        rates: learning rates to choose from, the same for all arms.
+        trial: number of rounds after which validation chooses the learning rate. None: it chooses
+            after whole runs.
     """
 
     samples: int | None
@@ -80,18 +80,18 @@ class Size:
 
     @property
     def later_seeds(self) -> range:
-        """The seeds of the runs that follow once the learning rate is chosen."""
+        """The seeds that run after the learning rate is chosen."""
         return range(1 if self.trial is None else 0, self.seeds)
 
 
 @dataclasses.dataclass(frozen=True)
 class Drawings:
-    """What models draw once they are trained, those of seed 0.
+    """Samples that a generative model draws after training with seed 0.
 
     Attributes:
-        make: plain numbers, few enough to be kept, from a model and the data.
-        draw: draws them.
-        caption: what the picture shows, for the page.
+        make: returns the samples of a model as nested lists of numbers or text, for the JSON file.
+        draw: draws the samples into axes.
+        caption: caption of the picture.
     """
 
     make: Callable[[keras.Model, Parts], list[Any]]
@@ -101,43 +101,44 @@ class Drawings:
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """Arms that are trained until their validation stops improving.
+    """A study that trains each arm until validation stops improving.
 
     Attributes:
-        load: the data of a task, from its name, the number of training samples (None: all) and the
+        load: returns the data from the task, the number of training samples (None for all) and the
             data folder.
-        build: a model that is not compiled, from an arm and the data.
-        loss: of Keras, by name or as a function of targets and outputs.
-        score: from what the model gives for a part's inputs, and the targets; one of every sample
-            where there is one seed, and the test set is resampled.
+        build: returns the uncompiled model of an arm.
+        loss: a Keras loss, by name or as a function of targets and outputs.
+        score: returns scores from a model's outputs and the targets. With one seed, it returns a
+            score for every sample, to resample the test set.
         monitor: the score that says which round is best.
-        higher: whether more of it is better.
-        recalibrated: whether batch statistics are computed anew before each validation, as a
-            recurrence needs it.
-        measure: further figures of the model that is kept, from it and the data.
-        compiled: whether XLA compiles whole updates, which then take half the time in a net that
-            has no recurrence; a recurrence compiles its own.
-        in_order: whether samples are learned in the order in which they are; else it is random.
-        every: rounds between two times that `measure` is taken on the way too; 0 for never.
-        level: of the score `monitor`, of all tasks or of each; how many `epochs` a run took to
-            reach it is then a score too, between two validations by a straight line.
-        learned: of the same score; a run that never had it has not learned, and decides nothing.
-            Nor does patience end a run before: it would end on a plateau.
-        chosen: a score, the less the better, by which the learning rate is chosen in place of
-            `monitor`: on a plateau, that one is noise.
-        drawings: what the models draw, if they do.
+        maximize: whether a larger value of `monitor` is better.
+        recalibrated: whether batch statistics are recomputed before each validation. A recurrence
+            needs it.
+        compiled: whether XLA compiles the training step. It halves the time of a network without
+            a recurrence; a recurrence compiles itself.
+        in_order: whether training keeps the order of the samples.
+        measure: returns further scores of the best round's model.
+        every: number of rounds between two calls of `measure` during training; 0 for none.
+        level: a value of `monitor`, for all tasks or by task. The score `epochs` is the time to
+            reach this value, interpolated linearly between two validations.
+        learned: a value of `monitor` that a model must reach to count as trained. Patience does
+            not stop a run before, because a plateau would stop it. A run that never reaches the
+            value decides no question.
+        chosen: a score to minimize that chooses the learning rate instead of `monitor`. It is for
+            plateaus, where `monitor` is noise.
+        drawings: how the models draw samples; None for other models.
     """
 
     load: Callable[[str, int | None, pathlib.Path | None], Parts]
     build: Callable[[Arm, Parts], keras.Model]
     loss: str | Callable[..., Any]
-    score: Callable[[np.ndarray, np.ndarray], Figures]
+    score: Callable[[np.ndarray, np.ndarray], SampleScores]
     monitor: str
-    higher: bool = True
+    maximize: bool = True
     recalibrated: bool = False
     compiled: bool = False
     in_order: bool = False
-    measure: Callable[[keras.Model, Parts], Figures] | None = None
+    measure: Callable[[keras.Model, Parts], SampleScores] | None = None
     every: int = 0
     level: float | Mapping[str, float] | None = None
     learned: float | None = None
@@ -145,7 +146,7 @@ class Training:
     drawings: Drawings | None = None
 
     def level_of(self, task: str) -> float:
-        """The level of a task; there must be one."""
+        """The level of a task. The study must have one."""
         level = self.level[task] if isinstance(self.level, Mapping) else self.level
         assert level is not None
         return level
@@ -153,41 +154,42 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Arms that are measured as they are, from an arm, a seed and the data folder."""
+    """A study that measures each arm without `Trainer`, from an arm, a seed and the data folder."""
 
     measure: Callable[[Arm, int, pathlib.Path | None], Scores]
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A part of a claim, and the figure that decides it.
+    """A statement about a claim, and the effect that decides it.
 
-    The figure is a sum of scores less another, taken seed by seed: runs of a seed have the same
-    data in the same order. It is "yes" where the 95 % interval of its mean over the seeds is above
-    `above`, "no" where all of it is below, and else not decided. Where there is one seed, the
-    interval is that of its mean over the test samples, which are drawn again and again. Nor is it
-    decided where a run never reached the level that is asked for, or never learned; where it asks
-    for anything but `epochs`, neither if the bound on rounds ended a run before validation did.
+    The effect is a sum of scores minus another sum, computed for each seed. Runs with equal seeds
+    see equal data in equal order. The answer is "yes" if the whole 95 % interval of the mean effect
+    is above `threshold`, and "no" if the whole interval is below. With one seed, the interval
+    comes from resampling the test samples.
+
+    The question stays undecided if a run did not reach the level, or did not learn. It also stays
+    undecided if the limit on rounds stopped a run early, unless the score is `epochs`.
 
     Attributes:
-        claim: its number in docs/experiments.md.
-        part: what "yes" means.
+        claim: number of the claim in `claims.py`.
+        statement: the statement that "yes" confirms.
         score: name of a test score.
-        plus: arms (task, model) whose scores are added.
-        minus: arms whose scores are taken away.
-        above: what counts as a difference, in the score's unit times `scale`.
-        scale: factor to the unit of the page.
-        unit: of the page.
-        digits: after the point.
-        largest_rate: whether a score is that of the largest learning rate, not of the chosen one.
+        plus: arms (task, model) to add.
+        minus: arms (task, model) to subtract.
+        threshold: the smallest effect that counts, in `unit`.
+        scale: factor from the score to `unit`.
+        unit: unit on the page.
+        digits: number of digits after the point.
+        largest_rate: whether to compare at the largest learning rate instead of the chosen one.
     """
 
     claim: int
-    part: str
+    statement: str
     score: str
     plus: tuple[tuple[str, str], ...] = ()
     minus: tuple[tuple[str, str], ...] = ()
-    above: float = 0.0
+    threshold: float = 0.0
     scale: float = 1.0
     unit: str = ""
     digits: int = 2
@@ -196,94 +198,94 @@ class Question:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """What is drawn of a run: plus + factor * score.
+    """A curve of a run: offset + factor * score.
 
     Attributes:
-        score: of the validations; or of what is measured on the way.
-        label: of its axis.
-        factor: to the unit of the label.
-        plus: what is added to that.
-        log: whether the axis is logarithmic, where all values are positive.
+        score: name of a validation score, or of a score measured during training.
+        label: label of the vertical axis.
+        factor: factor from the score to the unit of the label.
+        offset: value to add.
+        log: whether the axis is logarithmic when all values are positive.
     """
 
     score: str
     label: str
     factor: float = 1.0
-    plus: float = 0.0
+    offset: float = 0.0
     log: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure:
-    """A figure of Ba et al. 2016, to be drawn alike.
+class PaperFigure:
+    """A figure of Ba et al. 2016 that a study draws again.
 
     Attributes:
-        number: its own.
-        paper: what it shows, over what.
-        here: what ours shows.
-        along: "updates" or "epochs", which the curves are over.
-        curves: ours.
-        ends: scores that tell how it ends, and what the paper says of them, by model; nothing
-            where it has curves alone.
+        number: its number in the paper.
+        paper: description of the paper's curves.
+        here: description of the study's curves.
+        x_axis: "updates" or "epochs".
+        curves: the curves to draw.
     """
 
     number: int
     paper: str
     here: str
-    along: str
+    x_axis: str
     curves: tuple[Curve, ...]
-    ends: Mapping[str, Mapping[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """One file of `experiments`.
+    """A study: one file of `experiments`, one results file and one page.
 
     Attributes:
-        name: of the file, and of its results.
-        title: for the page.
+        name: name of the file, the results and the page.
+        title: title of the page.
+        question: the question of the study, in one or two sentences.
         paper: what the paper did.
-        otherwise: what we do otherwise; first what is smaller.
-        changed: what was changed, or asked, when runs had been seen.
-        work: what is done for every arm.
-        arms: what is compared.
-        questions: what decides.
-        full: how much is run.
-        smoke: how much the tests run.
-        minutes: that one run of `full` takes, as timed before the first; 60, where the hour alone
-            is its bound.
-        scores: shown on the page: heading, factor and digits by name.
-        figures: what the paper has, by (task, model), under the first of `scores`.
-        figure: the one of Ba et al. 2016 that it asks about, if there is one.
+        differences: the differences from the paper. The first sentence says what is smaller.
+        revisions: the changes that were made after results had been seen.
+        work: the training or measurement of an arm.
+        arms: the models and tasks to compare.
+        questions: the statements to decide.
+        full: size of the study.
+        smoke: size in the tests.
+        scores: heading, factor and number of digits of each score on the page.
+        in_paper: the paper's values of a score, by (task, score) and model.
+        figure: the figure of Ba et al. 2016 to draw again; None for no figure.
     """
 
     name: str
     title: str
+    question: str
     paper: str
-    otherwise: str
+    differences: str
     work: Training | Measurement
     arms: tuple[Arm, ...]
     questions: tuple[Question, ...]
     full: Size
     smoke: Size
-    minutes: float
     scores: Mapping[str, tuple[str, float, int]]
-    changed: str = ""
-    figures: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict)
-    figure: Figure | None = None
+    revisions: str = ""
+    in_paper: Mapping[tuple[str, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    figure: PaperFigure | None = None
 
     def arm(self, task: str, model: str) -> Arm:
-        """The arm of these names."""
+        """Return the arm with a task and a model."""
         return next(a for a in self.arms if (a.task, a.model) == (task, model))
 
     @property
     def at_largest_rate(self) -> set[tuple[str, str]]:
-        """The arms of which a question asks for the largest of the learning rates."""
+        """The arms that a question compares at the largest learning rate."""
         return {arm for q in self.questions if q.largest_rate for arm in (*q.plus, *q.minus)}
 
 
 def arms(tasks: Mapping[str, int], models: Sequence[str]) -> tuple[Arm, ...]:
-    """Every model on every task, whose batch size is given.
+    """Combine every model with every task.
+
+    Args:
+        tasks: batch size by task.
+        models: names of the models.
 
     >>> arms({"batch 4": 4}, ["LN"])
     (Arm(task='batch 4', model='LN', batch=4),)

@@ -1,4 +1,4 @@
-"""One training, which goes on where it was stopped, and ends as if it never had been."""
+"""Train one run from its last checkpoint until validation stops improving."""
 
 import dataclasses
 import json
@@ -14,28 +14,27 @@ import numpy as np
 
 from experiments.harness import run_scores, sample_scores
 from experiments.harness.results_file import settings
-from experiments.harness.study import Figures, Parts, Run, Scores, Size, Training
-from keras_norm.named_layers import batch_norms
+from experiments.harness.study import Parts, Run, SampleScores, Scores, Size, Training
 from keras_norm.recalibrate import Recalibrator
 
-EVALUATED = 128  # samples of a batch that is only evaluated
-CALIBRATED = 50  # training batches that statistics are computed from
-HOUR = 7200.0  # seconds of processors, the most that a run may train: an hour of two cores
-SAVE_EVERY = 20.0  # seconds
-AT_ONCE = 15  # updates
+EVALUATION_BATCH = 128
+CALIBRATION_BATCHES = 50  # training batches that recompute the batch statistics
+HOUR = 7200.0  # processor seconds: the time limit of a run is one hour on two cores
+CHECKPOINT_INTERVAL = 20.0  # seconds
+STEPS_PER_EXECUTION = 15
 
 
 @dataclasses.dataclass
 class State:
-    """A training after some rounds, with all that the next ones depend on.
+    """The state of a training after some rounds: the next rounds depend on nothing else.
 
     Attributes:
-        variables: of the model and its optimizer; seeds of dropout are among them.
-        best: the variables of the best round.
-        history: scores of the validation, by round.
-        measured: what was measured on the way, and after which round.
-        seconds: that it took, whatever else the machine had to do.
-        processors: seconds of processors that it took.
+        variables: variables of the model and the optimizer, with the seeds of dropout.
+        best: the variables after the best round.
+        history: validation scores of each round.
+        measured: further scores, with the number of rounds before them.
+        seconds: elapsed time.
+        processors: processor time in seconds.
     """
 
     variables: list[np.ndarray]
@@ -46,27 +45,30 @@ class State:
     processors: float = 0.0
 
     def save(self, path: pathlib.Path, size: Size) -> None:
-        """Write it in one step, with the settings that it is a result of."""
+        """Write the state and the settings to a file in one atomic step."""
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".unfinished.npz")
         arrays = {f"variable{i}": value for i, value in enumerate(self.variables)}
         arrays |= {f"best{i}": value for i, value in enumerate(self.best)}
-        told = [settings(size), self.history, self.measured, self.seconds, self.processors]
-        np.savez(unfinished, history=json.dumps(told), **arrays)
+        history = [settings(size), self.history, self.measured, self.seconds, self.processors]
+        np.savez(unfinished, history=json.dumps(history), **arrays)
         os.replace(unfinished, path)
 
     @classmethod
     def load(cls, path: pathlib.Path, size: Size, like: Sequence[np.ndarray]) -> "State | None":
-        """What `save` wrote; None where that is not whole, of other settings, or of another model.
+        """Read the state from a file.
 
         Args:
-            path: of the file.
-            size: the settings.
+            path: path of the file.
+            size: the settings of the run.
             like: variables of the model.
+
+        Returns:
+            The state. None if the file is missing or damaged, or has other settings or shapes.
         """
         try:
             with path.open("rb") as file, np.load(file) as arrays:
-                made_by, *told = json.loads(str(arrays["history"]))
+                saved_settings, *history = json.loads(str(arrays["history"]))
                 variables, best = (
                     [arrays[f"{name}{i}"] for i in range((len(arrays.files) - 1) // 2)]
                     for name in ("variable", "best")
@@ -74,20 +76,20 @@ class State:
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None
         shapes = [array.shape for array in variables]
-        same = made_by == json.loads(json.dumps(settings(size)))
+        same = saved_settings == json.loads(json.dumps(settings(size)))
         same = same and shapes == [array.shape for array in like]
-        return cls(variables, best, *told) if same else None
+        return cls(variables, best, *history) if same else None
 
 
 class Trainer:
-    """Trains the runs of one arm, whose model is traced once.
+    """Train the runs of one arm with a model that is traced once.
 
     Args:
-        work: how.
-        size: how long.
+        work: data, model, loss and scores.
+        size: number of rounds and patience.
         parts: the data.
-        build: makes the model.
-        folder: of the checkpoints.
+        build: returns the uncompiled model.
+        folder: folder for checkpoints.
     """
 
     def __init__(
@@ -112,14 +114,14 @@ class Trainer:
         return model
 
     def run(self, run: Run) -> dict[str, Any]:
-        """Train until validation has not improved for `patience` rounds, once it has learned.
+        """Train until validation has not improved for `Size.patience` rounds.
+
+        A run that has not reached `Training.learned` continues. A trial is not tested.
 
         Returns:
-            What is kept of it: the scores of test and validation of the best round, the
-            validation's of every round, and the updates of a round, what was measured on the way,
-            why it ended, and seconds;
-            where there is one seed, the scores of every test sample too, and what the model draws.
-            A trial is not tested.
+            The entry of the results file. It has the test and validation scores of the best round,
+            the validation scores of every round, the reason why the run ended, and its time. With
+            one seed, it also has the scores of every test sample.
         """
         checkpoint = self.folder / f"{run.name}.npz"
         state = State.load(checkpoint, self.size, self._values()) or self._first(run)
@@ -137,29 +139,27 @@ class Trainer:
                 state.measured.append((len(state.history), sample_scores.means(found)))
             state.seconds += time.monotonic() - started
             state.processors += time.process_time() - used
-            if time.monotonic() - saved > SAVE_EVERY:
+            if time.monotonic() - saved > CHECKPOINT_INTERVAL:
                 state.save(checkpoint, self.size)
                 saved = time.monotonic()
-        if run.trial or ended == "rounds":
-            state.save(checkpoint, self.size)  # the run may go on
         if run.trial:
-            return self._kept(ended, state, {}, run)
+            state.save(checkpoint, self.size)  # the run with this learning rate starts here
+            return self._entry(ended, state, {}, run)
         self._restore(state.best)
         test = dict(self._scores("test"))
         if self.work.measure:
-            measured = dict(state.measured)  # of these very weights, if it was then
+            measured = dict(state.measured)
             best = self._best_round(state.history)
             test |= measured.get(best + 1) or self.work.measure(self.model, self.parts)
-        kept = self._kept(ended, state, test, run)
+        entry = self._entry(ended, state, test, run)
         if self.work.drawings and run.seed == 0:
-            kept["drawings"] = self.work.drawings.make(self.model, self.parts)
-        if ended != "rounds":
-            checkpoint.unlink(missing_ok=True)
-        return kept
+            entry["drawings"] = self.work.drawings.make(self.model, self.parts)
+        checkpoint.unlink(missing_ok=True)
+        return entry
 
-    def _kept(self, ended: str, state: State, test: Figures, run: Run) -> dict[str, Any]:
+    def _entry(self, ended: str, state: State, test: SampleScores, run: Run) -> dict[str, Any]:
         best = self._best_round(state.history)
-        kept: dict[str, Any] = {
+        entry: dict[str, Any] = {
             "ended": ended,
             "best_round": best + 1,
             "updates": self._in_round(run) // run.arm.batch,
@@ -175,8 +175,8 @@ class Trainer:
         }
         each = {name: value for name, value in test.items() if np.ndim(value)}
         if each and self.size.seeds == 1:
-            kept["samples"] = {name: sample_scores.packed(value) for name, value in each.items()}
-        return kept
+            entry["samples"] = {name: sample_scores.pack(value) for name, value in each.items()}
+        return entry
 
     def _first(self, run: Run) -> State:
         keras.utils.set_random_seed(run.seed)
@@ -186,7 +186,7 @@ class Trainer:
         return State(start, start)
 
     def _train(self, run: Run, index: int) -> None:
-        """Learn from the samples of a round, whose order follows from seed and round alone."""
+        """Train for one round. The order of its samples depends only on the seed and the round."""
         inputs, targets = self.parts["training"]
         batch, in_round = run.arm.batch, self._in_round(run)
         rounds = max(len(targets) // in_round, 1)
@@ -196,31 +196,33 @@ class Trainer:
             np.random.default_rng([run.seed, epoch]).shuffle(order)
         rows = order[place * in_round : (place + 1) * in_round]
         chosen = keras.tree.map_structure(lambda array: array[rows], inputs)
-        # Many updates a call take half the time in small nets. `predict` would trace them all.
-        self.model.steps_per_execution = AT_ONCE
+        # Several updates in one call halve the time of a small network. `predict` would retrace.
+        self.model.steps_per_execution = STEPS_PER_EXECUTION
         self.model.fit(chosen, targets[rows], batch, shuffle=False, verbose=0)
         self.model.steps_per_execution = 1
         if self.recalibrate:
-            few = keras.tree.map_structure(lambda array: array[: CALIBRATED * batch], chosen)
-            starts = range(0, len(rows[: CALIBRATED * batch]), batch)
+            few = keras.tree.map_structure(
+                lambda array: array[: CALIBRATION_BATCHES * batch], chosen
+            )
+            starts = range(0, len(rows[: CALIBRATION_BATCHES * batch]), batch)
             self.recalibrate(
                 [keras.tree.map_structure(lambda a, s=s: a[s : s + batch], few) for s in starts]
             )
 
-    def _scores(self, part: str) -> Figures:
+    def _scores(self, part: str) -> SampleScores:
         inputs, targets = self.parts[part]
-        outputs = self.model.predict(inputs, batch_size=EVALUATED, verbose=0)
+        outputs = self.model.predict(inputs, batch_size=EVALUATION_BATCH, verbose=0)
         return self.work.score(outputs, targets)
 
     def _in_round(self, run: Run) -> int:
-        """Samples of a round: whole batches; what fills none waits for the next epoch's order."""
+        """Number of samples in a round: whole batches, and no incomplete last batch."""
         there = len(self.parts["training"][1])
         return max(min(self.size.per_round, there) // run.arm.batch, 1) * run.arm.batch
 
     def _best_round(self, history: list[Scores]) -> int:
         scores = np.array([scores[self.work.monitor] for scores in history])
-        scores = np.where(np.isfinite(scores), scores, -np.inf if self.work.higher else np.inf)
-        return int(np.argmax(scores) if self.work.higher else np.argmin(scores))
+        scores = np.where(np.isfinite(scores), scores, -np.inf if self.work.maximize else np.inf)
+        return int(np.argmax(scores) if self.work.maximize else np.argmin(scores))
 
     def _ended(self, state: State, run: Run) -> str:
         rounds = len(state.history)
@@ -243,10 +245,10 @@ class Trainer:
 
 
 def variables(model: keras.Model) -> list[keras.Variable]:
-    """All that a training changes."""
+    """Return all variables that training changes."""
     return [*model.variables, *model.optimizer.variables]
 
 
 def values(model: keras.Model) -> list[np.ndarray]:
-    """Copies of them."""
+    """Return copies of all variables that training changes."""
     return [np.array(variable) for variable in variables(model)]

@@ -30,7 +30,7 @@ from experiments.__main__ import STUDIES
 from experiments.harness import data, mnist, translation_pairs, translators
 from experiments.harness.results_file import ResultsFile
 from experiments.harness.run_scores import EPOCHS
-from experiments.harness.runs import compared, run_study
+from experiments.harness.runs import chosen_runs, run_study
 from experiments.harness.study import Arm, Size
 from tests.experiments import toy_study
 
@@ -129,7 +129,7 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
         small = dataclasses.replace(small, work=dataclasses.replace(study.work, compiled=False))
     results = ResultsFile(folder / "results.json", small, small.smoke)
     run_study(small, small.smoke, results, folder, folder)
-    (runs,) = compared(small, small.smoke, results).values()
+    (runs,) = chosen_runs(small, small.smoke, results).values()
     asked = {q.score for q in study.questions if ARMS[name] in (*q.plus, *q.minus)} - {EPOCHS}
     assert asked <= set(runs[0]["test"] if study.full.seeds > 1 else runs[0]["samples"])
     assert set(runs[0]["test"]) & set(study.scores)

@@ -1,4 +1,4 @@
-"""A study that takes no time: a linear model of made-up numbers; and files of a few sentences."""
+"""A fast study of a linear model on random numbers, and small text files."""
 
 import keras
 import numpy as np
@@ -34,20 +34,20 @@ QUESTION = Question(2, "BN is better", "error", (("line", "none"),), (("line", "
 STUDY = Study(
     name="made",
     title="A line",
+    question="Which model is better?",
     paper="None.",
-    otherwise="Smaller: nothing.",
-    work=Training(load, build, "mse", score, "error", higher=False),
+    differences="Smaller: nothing.",
+    work=Training(load, build, "mse", score, "error", maximize=False),
     arms=arms({"line": 16}, ("none", "BN")),
     questions=(QUESTION,),
     full=SIZE,
     smoke=SIZE,
-    minutes=2.0,
     scores={"error": ("error", 1, 3)},
 )
 
 
 def entry(error, seed=0, rate=1e-3, seconds=60.0):
-    """What a run gives."""
+    """Return the results of a run."""
     return {
         "ended": "validation",
         "best_round": 1,
@@ -68,7 +68,7 @@ SICK = (
 
 
 def texts(folder, monkeypatch):
-    """A text of numbered sentences, and a few that skip-thoughts are asked about."""
+    """Write a text of numbered sentences, and the tasks of skip-thoughts."""
     for name in ("ptb", "sick", "sentence_classification"):
         (folder / name).mkdir()
     lines = "".join(f" number {k} is <unk> \n" for k in range(20))

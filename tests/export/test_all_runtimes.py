@@ -16,7 +16,7 @@ DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 
 @pytest.fixture(autouse=True)
-def second_opinion(monkeypatch):
+def optional_runtimes(monkeypatch):
     """OpenVINO runs here, which other tests leave out."""
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: True)
 

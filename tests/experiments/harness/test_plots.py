@@ -1,4 +1,4 @@
-"""Curves are drawn of what was trained, and of nothing else."""
+"""Curves of trained runs, and samples of generative models, are plotted."""
 
 import dataclasses
 
@@ -24,15 +24,13 @@ def results(tmp_path):
     return results
 
 
-def test_runs_that_count_are_drawn(results, tmp_path):
-    plots.draw(toy_study.STUDY, results, tmp_path / "made.png")
+def test_the_curves_of_finished_runs_are_written(results, tmp_path):
+    plots.draw_curves(toy_study.STUDY, results, tmp_path / "made.png")
     assert (tmp_path / "made.png").read_bytes()[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize(("error", "scale"), [(0.5, "log"), (-0.5, "linear")])
-def test_errors_are_drawn_by_their_logarithm_where_they_have_one(
-    results, tmp_path, error, scale, monkeypatch
-):
+def test_positive_errors_have_a_logarithmic_axis(results, tmp_path, error, scale, monkeypatch):
     figures = []
     figure = plots.matplotlib.figure.Figure
     monkeypatch.setattr(
@@ -40,7 +38,7 @@ def test_errors_are_drawn_by_their_logarithm_where_they_have_one(
     )
     for e in results.entries:
         e["history"] = {"error": [2.0, error]}
-    plots.draw(toy_study.STUDY, results, tmp_path / "made.png")
+    plots.draw_curves(toy_study.STUDY, results, tmp_path / "made.png")
     assert figures[0].axes[0].get_yscale() == scale
 
 
@@ -48,11 +46,13 @@ CURVES = (Curve("error", "rightness, %", -100, 100), Curve("error", "error", log
 
 
 @pytest.mark.parametrize(("axis", "first"), [("epochs", 0.5), ("updates", 3.0)])
-def test_a_figure_of_the_paper_is_drawn_over_its_axes(results, tmp_path, monkeypatch, axis, first):
-    paper = study.Figure(1, "", "", axis, CURVES, {})
+def test_a_figure_of_the_paper_keeps_its_axes(results, tmp_path, monkeypatch, axis, first):
+    paper = study.PaperFigure(1, "", "", axis, CURVES)
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
-    plots.draw(dataclasses.replace(toy_study.STUDY, figure=paper), results, tmp_path / "made.png")
+    plots.draw_curves(
+        dataclasses.replace(toy_study.STUDY, figure=paper), results, tmp_path / "made.png"
+    )
     labels = [(axes.get_xlabel(), axes.get_ylabel()) for axes in drawn[0].axes]
     assert labels == [(axis, "rightness, %"), (axis, "error")]
     assert [axes.get_yscale() for axes in drawn[0].axes] == ["linear", "log"]
@@ -62,15 +62,17 @@ def test_a_figure_of_the_paper_is_drawn_over_its_axes(results, tmp_path, monkeyp
     )
 
 
-def test_what_is_measured_on_the_way_is_drawn_by_its_rounds(results, tmp_path, monkeypatch):
+def test_scores_measured_during_training_are_plotted_at_their_rounds(
+    results, tmp_path, monkeypatch
+):
     work = dataclasses.replace(toy_study.STUDY.work, measure=lambda *_: {}, every=2)
-    paper = study.Figure(1, "", "", "updates", (Curve("weight", "weight, %", 100),), {})
+    paper = study.PaperFigure(1, "", "", "updates", (Curve("weight", "weight, %", 100),))
     for entry in results.entries:
         entry["measured"] = [[2, {"weight": 0.5}], [4, {"weight": 0.7}]]
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
     asked = dataclasses.replace(toy_study.STUDY, work=work, figure=paper)
-    plots.draw(asked, results, tmp_path / "made.png")
+    plots.draw_curves(asked, results, tmp_path / "made.png")
     (axes,) = drawn[0].axes
     np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[6, 50], [12, 70]])
 
@@ -79,53 +81,55 @@ def test_what_is_measured_on_the_way_is_drawn_by_its_rounds(results, tmp_path, m
     ("heading", "axis", "first"),
     [("epochs to 1.5", "epochs", 0.5), ("updates to 1.5", "updates", 3.0)],
 )
-def test_curves_are_over_what_the_study_tells(results, tmp_path, monkeypatch, heading, axis, first):
+def test_the_x_axis_has_the_unit_of_the_table(results, tmp_path, monkeypatch, heading, axis, first):
     scores = {"error": ("error", 1, 3), "epochs": (heading, 1, 2)}
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
-    plots.draw(dataclasses.replace(toy_study.STUDY, scores=scores), results, tmp_path / "made.png")
+    plots.draw_curves(
+        dataclasses.replace(toy_study.STUDY, scores=scores), results, tmp_path / "made.png"
+    )
     (axes,) = drawn[0].axes
     assert axes.get_xlabel() == axis
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [first, 2 * first])
 
 
-def test_the_mean_of_the_seeds_goes_as_far_as_all_of_them(results, tmp_path, monkeypatch):
+def test_the_mean_of_the_seeds_ends_with_the_shortest_run(results, tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
     for entry in results.entries:
         entry["history"] = {"error": [2.0, 1.0, 0.5] if entry["seed"] else [4.0, 3.0]}
-    plots.draw(toy_study.STUDY, results, tmp_path / "made.png")
+    plots.draw_curves(toy_study.STUDY, results, tmp_path / "made.png")
     *seeds, mean = drawn[0].axes[0].lines[:3]
     assert [len(line.get_xdata()) for line in seeds] == [2, 3]
     np.testing.assert_allclose(mean.get_xydata(), [[3, 3.0], [6, 2.0]])
     assert mean.get_label() == "none"
 
 
-def test_a_measurement_has_no_curves(results, tmp_path):
+def test_a_study_without_training_has_no_curves(results, tmp_path):
     work = Measurement(lambda arm, seed, data: {})
-    plots.draw(dataclasses.replace(toy_study.STUDY, work=work), results, tmp_path / "made.png")
+    plots.draw_curves(
+        dataclasses.replace(toy_study.STUDY, work=work), results, tmp_path / "made.png"
+    )
     assert not (tmp_path / "made.png").exists()
 
 
-def test_a_study_of_which_a_model_has_no_run_has_no_curves(results, tmp_path):
+def test_a_study_with_a_model_without_results_has_no_curves(results, tmp_path):
     results.entries[:] = [e for e in results.entries if e["model"] != "BN"]
-    plots.draw(toy_study.STUDY, results, tmp_path / "made.png")
+    plots.draw_curves(toy_study.STUDY, results, tmp_path / "made.png")
     assert not (tmp_path / "made.png").exists()
 
 
-def test_what_the_models_of_the_chosen_rate_drew_is_drawn(results, tmp_path):
+def test_the_samples_of_the_chosen_learning_rate_are_plotted(results, tmp_path):
     drawn = []
     drawings = Drawings(lambda *_: [], lambda axes, numbers: drawn.append(numbers), "Numbers")
     work = dataclasses.replace(toy_study.STUDY.work, drawings=drawings)
     for e in results.entries:
         e["drawings"] = [e["model"], e["rate"]]
-    plots.draw_drawings(
-        dataclasses.replace(toy_study.STUDY, work=work), results, tmp_path / "d.png"
-    )
+    plots.draw_samples(dataclasses.replace(toy_study.STUDY, work=work), results, tmp_path / "d.png")
     assert drawn == [["none", 1e-3], ["BN", 1e-3]]
     assert (tmp_path / "d.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_models_that_draw_nothing_have_no_picture(results, tmp_path):
-    plots.draw_drawings(toy_study.STUDY, results, tmp_path / "d.png")
+def test_models_that_draw_nothing_have_no_plot(results, tmp_path):
+    plots.draw_samples(toy_study.STUDY, results, tmp_path / "d.png")
     assert not (tmp_path / "d.png").exists()

@@ -1,4 +1,4 @@
-"""Learning rates first, then seeds with the best of them; nothing twice."""
+"""A study runs all learning rates, then the seeds with the best rate, and repeats nothing."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from tests.experiments import toy_study
 
 
 class Recorder:
-    """Stands for a trainer: better validation for the larger rate of BN, the smaller of none."""
+    """A fake trainer: BN validates better at the larger rate, "none" at the smaller rate."""
 
     ran: list
 
@@ -37,7 +37,7 @@ def ran(tmp_path, monkeypatch):
     return run
 
 
-def test_the_rate_is_chosen_by_validation_and_seeds_follow(ran):
+def test_validation_chooses_the_rate_before_the_other_seeds_run(ran):
     ran()
     assert Recorder.ran == [
         ("none", 1e-3, 0),
@@ -49,7 +49,7 @@ def test_the_rate_is_chosen_by_validation_and_seeds_follow(ran):
     ]
 
 
-def test_after_trials_the_best_rate_alone_goes_on(ran):
+def test_after_trials_only_the_best_rate_continues(ran):
     study = dataclasses.replace(toy_study.STUDY, full=dataclasses.replace(toy_study.SIZE, trial=1))
     results = ran(study)
     assert Recorder.ran == [
@@ -63,28 +63,28 @@ def test_after_trials_the_best_rate_alone_goes_on(ran):
         ("BN", 3e-2, 1),
     ]
     assert [entry["trial"] for entry in results.entries] == [True] * 4 + [False] * 4
-    found = runs.compared(study, study.full, results)
+    found = runs.chosen_runs(study, study.full, results)
     assert all(not e["trial"] for runs in found.values() for e in runs.values())
     Recorder.ran.clear()
     ran(study)
     assert Recorder.ran == []
 
 
-def test_what_has_ended_is_not_run_again(ran):
+def test_a_finished_run_is_not_repeated(ran):
     ran()
     Recorder.ran.clear()
     ran()
     assert Recorder.ran == []
 
 
-def test_the_largest_rate_is_run_as_well_where_it_is_asked_for(ran):
+def test_the_largest_rate_also_runs_if_a_question_compares_it(ran):
     question = dataclasses.replace(toy_study.QUESTION, largest_rate=True)
     ran(dataclasses.replace(toy_study.STUDY, questions=(question,)))
     assert Recorder.ran[4:] == [("none", 1e-3, 1), ("none", 3e-2, 1), ("BN", 3e-2, 1)]
 
 
 @pytest.mark.parametrize("size", [toy_study.SIZE, dataclasses.replace(toy_study.SIZE, trial=1)])
-def test_a_study_asks_for_the_runs_that_are_made(ran, tmp_path, size):
+def test_every_run_lists_the_runs_of_a_study(ran, tmp_path, size):
     study = dataclasses.replace(toy_study.STUDY, full=size)
     before = runs.every_run(study, size, ResultsFile(tmp_path / "none.json", study, size))
     results = ran(study)
@@ -93,22 +93,22 @@ def test_a_study_asks_for_the_runs_that_are_made(ran, tmp_path, size):
     assert all(results.find(run) for run in asked)
 
 
-def test_what_decides_nothing_comes_last(ran):
+def test_arms_without_a_question_run_last(ran):
     question = dataclasses.replace(toy_study.QUESTION, plus=())
     ran(dataclasses.replace(toy_study.STUDY, questions=(question,)))
     models = [model for model, *_ in Recorder.ran]
     assert models == ["BN"] * 3 + ["none"] * 3
 
 
-def test_runs_that_count_have_the_chosen_rate(ran):
-    found = runs.compared(toy_study.STUDY, toy_study.SIZE, ran())
+def test_the_chosen_runs_have_the_chosen_rate(ran):
+    found = runs.chosen_runs(toy_study.STUDY, toy_study.SIZE, ran())
     assert {model: [e["rate"] for e in runs.values()] for (_, model), runs in found.items()} == {
         "none": [1e-3, 1e-3],
         "BN": [3e-2, 3e-2],
     }
 
 
-def test_a_rate_whose_validation_is_no_number_is_not_chosen(ran, tmp_path):
+def test_a_rate_with_a_validation_score_of_nan_is_not_chosen(ran, tmp_path):
     results = ResultsFile(tmp_path / "made.json", toy_study.STUDY, toy_study.SIZE)
     arm = toy_study.STUDY.arms[0]
     for run, error in zip(runs.first_runs(arm, toy_study.SIZE), (float("nan"), 5.0), strict=True):
@@ -116,8 +116,8 @@ def test_a_rate_whose_validation_is_no_number_is_not_chosen(ran, tmp_path):
     assert runs.chosen_rate(toy_study.STUDY, arm, toy_study.SIZE, results) == 3e-2
 
 
-def test_a_loss_chooses_the_rate_where_the_study_says_so(ran, tmp_path):
-    work = dataclasses.replace(toy_study.STUDY.work, higher=True, chosen="nll")
+def test_a_study_may_choose_the_rate_by_another_score(ran, tmp_path):
+    work = dataclasses.replace(toy_study.STUDY.work, maximize=True, chosen="nll")
     study = dataclasses.replace(toy_study.STUDY, work=work)
     results = ResultsFile(tmp_path / "made.json", study, toy_study.SIZE)
     arm = study.arms[0]
@@ -128,7 +128,7 @@ def test_a_loss_chooses_the_rate_where_the_study_says_so(ran, tmp_path):
     assert runs.chosen_rate(study, arm, toy_study.SIZE, results) == 1e-3
 
 
-def test_measurements_have_no_rate(ran):
+def test_a_study_without_training_has_no_learning_rates(ran):
     work = Measurement(lambda arm, seed, data: {"error": float(seed)})
     size = dataclasses.replace(toy_study.SIZE, rates=())
     study = dataclasses.replace(toy_study.STUDY, work=work, full=size, arms=(Arm("line", "none"),))

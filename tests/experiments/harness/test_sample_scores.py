@@ -1,4 +1,4 @@
-"""Scores of test samples are kept in few characters, and their mean has an interval."""
+"""Scores of test samples are encoded as text, and their mean has a bootstrap interval."""
 
 import numpy as np
 import pytest
@@ -10,26 +10,26 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 1001])
-def test_what_is_true_or_false_takes_a_bit(count):
+def test_booleans_take_one_bit_each(count):
     values = RNG.random(count) < 0.3
-    text = sample_scores.packed(values)
-    np.testing.assert_array_equal(sample_scores.unpacked(text), values)
+    text = sample_scores.pack(values)
+    np.testing.assert_array_equal(sample_scores.unpack(text), values)
     assert len(text) <= count / 6 + 20
 
 
-def test_numbers_are_kept_in_float32():
+def test_numbers_are_stored_in_float32():
     values = RNG.normal(size=50)
     np.testing.assert_array_equal(
-        sample_scores.unpacked(sample_scores.packed(values)), values.astype("float32")
+        sample_scores.unpack(sample_scores.pack(values)), values.astype("float32")
     )
 
 
-def test_a_score_of_every_sample_counts_by_its_mean():
+def test_the_mean_of_sample_scores_is_the_score():
     found = sample_scores.means({"right": np.array([True, False]), "loss": 0.5})
     assert found == {"right": 0.5, "loss": 0.5}
 
 
-def test_the_interval_is_that_of_a_mean():
+def test_the_interval_agrees_with_the_normal_approximation():
     values = RNG.normal(3.0, 2.0, 1000)
     mean, half = sample_scores.interval(values, 0.95)
     low, high = scipy.stats.norm.interval(0.95, values.mean(), scipy.stats.sem(values))
@@ -37,5 +37,5 @@ def test_the_interval_is_that_of_a_mean():
     assert sample_scores.interval(values, 0.95) == (mean, half)
 
 
-def test_equal_values_have_no_interval():
+def test_equal_values_have_an_interval_of_width_zero():
     assert sample_scores.interval(np.ones(20), 0.95) == (1.0, 0.0)
