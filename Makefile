@@ -48,8 +48,8 @@ bench-quick: $(STAMP)
 report-picture: $(STAMP)
 	$(BIN)/python -m docs.report_picture
 
-# Runs what docs/experiments lacks, from where it stopped, and writes docs/experiments.md; STUDY=NAME is
-# the only one then. Takes hours.
+# Runs the missing runs of the studies and writes docs/experiments.md and docs/experiments/NAME.md.
+# STUDY=NAME runs one study. Takes hours.
 experiments: $(STAMP)
 	$(BIN)/python -m experiments $(if $(STUDY),--study $(STUDY))
 

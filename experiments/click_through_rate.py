@@ -26,7 +26,7 @@ MODELS = ("none", *(f"{norm}; {place}" for place in PLACES for norm in VARIANTS)
 
 def rows(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     """Read the feature indices (rows, fields) and the labels 0 or 1 of a libfm file."""
-    with data.whole("frappe", path), gzip.open(path, "rt") as lines:
+    with data.reading("frappe", path), gzip.open(path, "rt") as lines:
         fields = [line.split() for line in lines]
         ids = np.array([[int(f.partition(":")[0]) for f in row[1:]] for row in fields], "int32")
         return ids, np.array([int(row[0]) > 0 for row in fields], "int32")
@@ -117,7 +117,7 @@ def questions(task: str, places: Sequence[str]) -> tuple[Question, ...]:
                 6,
                 "dividing alone is better than centering alone",
                 f"variance only; {place}",
-                f"centred only; {place}",
+                f"centered only; {place}",
                 0.1,
                 f"; {place}",
             )

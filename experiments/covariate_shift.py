@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from experiments.harness.mnist import load_mnist
-from experiments.harness.norms import NORMS, REMEMBERED
+from experiments.harness.norms import AVERAGED_SAMPLES, NORMS
 from experiments.harness.study import Arm, Measurement, Parts, Question, Scores, Size, Study, arms
 
 TASK = "MNIST, two hidden layers"
@@ -45,9 +45,9 @@ class Whitening(keras.layers.Layer):
         mean, covariance = self.mean, self.covariance
         if training:
             mean = ops.mean(inputs, axis=0)
-            centred = inputs - mean
+            centered = inputs - mean
             count = ops.cast(ops.shape(inputs)[0], inputs.dtype)
-            covariance = ops.transpose(centred) @ centred / count
+            covariance = ops.transpose(centered) @ centered / count
             for moving, now in ((self.mean, mean), (self.covariance, covariance)):
                 moving.assign(self.momentum * moving + (1 - self.momentum) * now)
         L = ops.linalg.cholesky(covariance + self.epsilon * ops.eye(inputs.shape[-1]))
@@ -58,7 +58,7 @@ class Whitening(keras.layers.Layer):
 def norm_of(model: str) -> keras.layers.Layer:
     """Return the norm layer of a model."""
     if model == "whitening":
-        return Whitening(1 - BATCH / REMEMBERED)
+        return Whitening(1 - BATCH / AVERAGED_SAMPLES)
     return NORMS[model](BATCH)
 
 

@@ -28,7 +28,7 @@ from experiments.harness.study import (
     arms,
 )
 
-TASK = "binarised MNIST"
+TASK = "binarized MNIST"
 IMAGES = 20_000  # training images
 SIDE, GLIMPSES, POINTS, LATENT, UNITS = 28, 8, 5, 20, 128
 SHOWN, IN_A_ROW = 24, 8
@@ -45,9 +45,9 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     The random draw has a fixed seed.
     """
     rng, parts = np.random.default_rng(0), {}
-    for name, (grey, _) in load_mnist(folder, (SIDE**2,), samples).items():
-        kept = grey[:IMAGES] if name == "training" else grey
-        binary = (rng.random(kept.shape, "float32") < kept).astype("float32")
+    for name, (gray, _) in load_mnist(folder, (SIDE**2,), samples).items():
+        images = gray[:IMAGES] if name == "training" else gray
+        binary = (rng.random(images.shape, "float32") < images).astype("float32")
         parts[name] = binary, binary
     return parts
 

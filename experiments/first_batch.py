@@ -73,7 +73,7 @@ STUDY = Study(
     paper="Cooijmans et al. 2016, section 5.1: the first pixels of every digit are black, and "
     "the variance over a batch is zero. So the initial states of their BN-LSTM are noise. The "
     "paper shows no gradients.",
-    differences="Smaller: nothing. The score is the largest gradient of any weight in the first "
+    differences="Nothing is smaller. The score is the largest gradient of any weight in the first "
     f"{UPDATES} updates. The optimizer is Adam, with gradients clipped at norm 1 and batches of "
     "64. All 784 pixels are read by LSTMs of 100 units, as in the [pixel study](pixels.md). A "
     f"gradient that is NaN or infinite counts as 10^{MAX_POWER:.0f}. One power of ten counts as "

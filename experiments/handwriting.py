@@ -41,7 +41,7 @@ LAYERS = {"LSTM": keras_norm.NormLSTM, "LN-LSTM": keras_norm.LayerNormLSTM}
 
 def drawings(path: pathlib.Path, part: str) -> list[np.ndarray]:
     """Read the movements (length, 3) of each drawing: right, down, pen lifted afterwards."""
-    with data.whole("strokes", path), path.open("rb") as file, np.load(file) as arrays:
+    with data.reading("strokes", path), path.open("rb") as file, np.load(file) as arrays:
         ends = np.cumsum(arrays[f"{part}_len"])
         return np.split(arrays[f"{part}_data"], ends[:-1])
 

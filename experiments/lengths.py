@@ -38,9 +38,9 @@ def sequences(
         sums = numbers[rows, first] + numbers[rows, second]
         return np.stack([numbers, marks], axis=2).astype("float32"), sums[:, None].astype("float32")
     symbols = rng.integers(0, SYMBOLS, (count, length))
-    asked = np.zeros((count, length, 1))
-    asked[:, 0] = 1
-    x = np.concatenate([np.eye(SYMBOLS)[symbols], asked], axis=2)
+    marks = np.zeros((count, length, 1))
+    marks[:, 0] = 1
+    x = np.concatenate([np.eye(SYMBOLS)[symbols], marks], axis=2)
     return x.astype("float32"), np.eye(SYMBOLS, dtype="float32")[symbols[:, 0]]
 
 
@@ -102,7 +102,7 @@ STUDY = Study(
     paper="Ba et al. 2016, section 3: BatchNorm lacks statistics for test sequences that are "
     "longer than all training sequences. Cooijmans et al. 2016 use the statistics of the last "
     "trained timestep, on sequences of one length.",
-    differences="Smaller: nothing, because the papers have no such experiment. Synthetic "
+    differences="Nothing is smaller, because the papers have no such experiment. Synthetic "
     "sequences have 100 steps in training, and 200 and 400 in the test. The task is to add two "
     'marked numbers, or to remember the first symbol ("copying"). LSTMs have 64 units, and the '
     "batch statistics come from the last round's batches. The score is the unexplained share of "

@@ -18,7 +18,7 @@ MODELS = (
     *(f"{norm}; {EMBEDDINGS}" for norm in ("BN", "LN", "variance only")),
     *(
         f"{norm}; {BOTH}"
-        for norm in ("BN", "LN", "LN without affine", "variance only", "centred only")
+        for norm in ("BN", "LN", "LN without affine", "variance only", "centered only")
     ),
     *(f"BN; {place}" for place in (BEFORE, AFTER)),
 )
@@ -40,7 +40,7 @@ def read_ratings(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray, np.ndarray
         The fields of each rating as text: user, movie, all genres, first genre. The labels, 1 for a
         click. The times in seconds.
     """
-    with data.whole(FOLDER, path), zipfile.ZipFile(path) as files:
+    with data.reading(FOLDER, path), zipfile.ZipFile(path) as files:
 
         def rows(name: str) -> list[list[str]]:
             with files.open(f"ml-latest-small/{name}.csv") as file:

@@ -7,7 +7,7 @@ import keras
 import keras_norm
 from experiments.harness import metrics
 from experiments.harness.mnist import load_mnist
-from experiments.harness.norms import NORMS, REMEMBERED
+from experiments.harness.norms import AVERAGED_SAMPLES, NORMS
 from experiments.harness.study import Arm, Parts, Question, Scores, Size, Study, Training, arms
 from experiments.permutation_invariant import net
 
@@ -28,7 +28,7 @@ def load(task: str, samples: int | None, data: pathlib.Path | None) -> Parts:
 def grouped(batch: int) -> keras.layers.Layer:
     """Return a BatchNorm with separate statistics for every GROUP samples of a batch."""
     return keras_norm.BatchNormalization(
-        epsilon=1e-5, momentum=1 - batch / REMEMBERED, virtual_batch_size=GROUP
+        epsilon=1e-5, momentum=1 - batch / AVERAGED_SAMPLES, virtual_batch_size=GROUP
     )
 
 

@@ -37,7 +37,7 @@ STUDY = Study(
     question="Does a GRU with LayerNorm learn from batches of one?",
     paper="Ba et al. 2016, section 3: LayerNorm works in the online regime, with batches of one. "
     "The paper shows no figure. BatchNorm has no statistics of one sample.",
-    differences="Smaller: nothing, because the papers have no such experiment. A GRU of 48 units "
+    differences="Nothing is smaller, because the papers have no such experiment. A GRU of 48 units "
     "learns from 4,907 questions, one after another, each once. The largest class has a quarter "
     "of the questions.",
     work=Training(load, build, "sparse_categorical_crossentropy", metrics.classes, "accuracy"),

@@ -33,7 +33,7 @@ STUDY = Study(
     question="Does a click-through-rate model with LayerNorm learn from batches of one?",
     paper="Ba et al. 2016, section 3: LayerNorm works in the online regime, with batches of one. "
     "The paper shows no figure.",
-    differences="Smaller: nothing, because the papers have no such experiment. The [Frappe "
+    differences="Nothing is smaller, because the papers have no such experiment. The [Frappe "
     "network](click_through_rate.md) learns 40,000 ratings of MovieLens in order of time, each "
     "once, in a batch of its own. A rating of four or more counts as a click. The test has the "
     "last 10,000 ratings; more than nine in ten are by users that the model never met. Seeds "

@@ -54,7 +54,10 @@ Views = tuple[np.ndarray, list[str]]
 def translations(path: pathlib.Path) -> tuple[list[str], list[str]]:
     """Read Chinese sentences and their English translations; each sentence occurs once."""
     pairs: dict[str, str] = {}
-    with data.whole("translation_cmn_eng", path), gzip.open(path, "rt", encoding="utf-8") as lines:
+    with (
+        data.reading("translation_cmn_eng", path),
+        gzip.open(path, "rt", encoding="utf-8") as lines,
+    ):
         for line in lines:
             english, chinese = line.split("\t")[:2]
             pairs.setdefault(chinese, " ".join(re.findall(r"[\w']+|[^\w\s]", english.lower())))

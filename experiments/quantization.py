@@ -1,12 +1,12 @@
-"""What fewer bits cost: accuracy and error of quantised TFLite files, on real data.
+"""Accuracy and error of quantized TFLite files on real data.
 
-Classifiers of handwritten digits, read row by row, and of questions (TREC, where the environment
-variable KERAS_NORM_DATA names a folder with `sentence_classification`) are trained, exported in
-every way, and run on what they were not trained on.
+The models classify handwritten digits, read row by row, and questions (TREC). TREC needs the
+environment variable KERAS_NORM_DATA to name a folder with `sentence_classification`. The models
+are trained, exported in every way, and evaluated on test data.
 
-Run with `python -m experiments.quantization`; it prints the table of docs/export.md. With
-`--streams` it prints those of files of one timestep, run over whole sequences: of the digits, of
-questions by characters, and of MNIST by four pixels at a time.
+`python -m experiments.quantization` prints the table of docs/export.md. With `--streams` it prints
+the tables of files of one timestep, run over whole sequences: digits, questions by characters, and
+MNIST by four pixels at a time.
 """
 
 import argparse
@@ -37,7 +37,7 @@ REPRESENTATIVE = 200
 WORDS, LENGTH = 3000, 20
 UNITS = 64
 
-# Streams: what is read of a question, how much of MNIST, and in how many pieces an image comes.
+# Streams: characters of a question, images of MNIST, and timesteps of an image.
 CHARACTERS = 80
 IMAGES = {"train": 10_000, "test": 500}
 PIECES = 196
@@ -64,7 +64,7 @@ LAYERS: dict[str, Callable[[bool], keras.layers.Layer]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Sequences with labels, split in two."""
+    """Sequences with labels, split into training and test."""
 
     name: str
     x_train: np.ndarray
@@ -75,14 +75,14 @@ class Task:
 
 
 def tasks() -> Iterator[Task]:
-    """The digits, and the questions where they are."""
+    """Yield the digits, and the questions if their files exist."""
     yield Task("digits", *digits.load(), epochs=15)
     if _questions_are_there():
         yield _questions("TREC", lambda question: question.split()[-LENGTH:], LENGTH, epochs=4)
 
 
 def streams() -> Iterator[Task]:
-    """The digits, questions by characters where they are, and MNIST."""
+    """Yield the digits, questions by characters if their files exist, and MNIST."""
     yield Task("digits", *digits.load(), epochs=15)
     if _questions_are_there():
         yield _questions("TREC, characters", lambda q: list(q[:CHARACTERS]), CHARACTERS, epochs=20)
@@ -116,7 +116,7 @@ def _questions(name: str, tokens: Callable[[str], list[str]], length: int, epoch
 
 
 def _padded(questions: list[list[str]], ids: dict[str, int], length: int) -> np.ndarray:
-    """The ids of the tokens of each question, after zeros where there are fewer."""
+    """Return the token ids of each question, padded with zeros on the left."""
     rows = np.zeros((len(questions), length), "int32")
     for row, question in zip(rows, questions, strict=True):
         row[length - len(question) :] = [ids.get(token, 0) for token in question]
@@ -124,7 +124,7 @@ def _padded(questions: list[list[str]], ids: dict[str, int], length: int) -> np.
 
 
 def build(task: Task, layer: str, *, unroll: bool) -> keras.Model:
-    """A classifier; with `unroll`, of sequences of the task's own length only."""
+    """Build a classifier; with `unroll`, only for the task's own length."""
     shape = list(task.x_train.shape[1:])
     dtype = task.x_train.dtype.name
     inputs = keras.Input(shape if unroll else [None, *shape[1:]], dtype=dtype, name="x")
@@ -137,7 +137,7 @@ def build(task: Task, layer: str, *, unroll: bool) -> keras.Model:
 
 
 def trained(task: Task, layer: str) -> keras.Model:
-    """A classifier of sequences of any length."""
+    """Train a classifier of sequences of any length."""
     keras.utils.set_random_seed(0)
     model = build(task, layer, unroll=False)
     model.compile(keras.optimizers.Adam(2e-3), "sparse_categorical_crossentropy")
@@ -146,7 +146,7 @@ def trained(task: Task, layer: str) -> keras.Model:
 
 
 def measure(task: Task, layer: str, folder: pathlib.Path) -> list[str]:
-    """Train one model; its row of the table."""
+    """Train one model and return its row of the table."""
     model = trained(task, layer)
     expected = model.predict(task.x_test, verbose=0)
     row = [task.name, layer, f"{_accuracy(expected, task):.1%}"]
@@ -174,7 +174,7 @@ def measure(task: Task, layer: str, folder: pathlib.Path) -> list[str]:
 def measure_stream(
     task: Task, layer: str, model: keras.Model, folder: pathlib.Path
 ) -> Iterator[list[str]]:
-    """Rows of a trained model: accuracy of its files, then their sizes and times."""
+    """Yield the rows of a trained model: accuracies of its files, then sizes and times."""
     expected, step = model.predict(task.x_test, verbose=0), Step(model)
     accuracies, costs = [f"{_accuracy(expected, task):.1%}"], ["-"]
     for quantize in STEP_QUANTIZE:
@@ -199,7 +199,7 @@ def measure_stream(
 
 
 def measure_tensorflow(task: Task, model: keras.Model, folder: pathlib.Path) -> Iterator[list[str]]:
-    """The same rows of Keras' own LSTM as TensorFlow converts it: one batch, one length."""
+    """Yield the rows of Keras' LSTM as TensorFlow converts it, for one batch and one length."""
     name, length = "LSTM, whole, by TensorFlow", task.x_test.shape[1]
     shape, dtype = task.x_test.shape[1:], task.x_test.dtype
     expected, saved_model = model.predict(task.x_test, verbose=0), folder / f"{task.name} saved"
@@ -249,8 +249,8 @@ def _accuracy(probabilities: np.ndarray, task: Task) -> float:
 
 
 def main() -> None:
-    """Print the table, or with `--streams` those of files of one timestep."""
-    parser = argparse.ArgumentParser(description="Accuracy of quantised TFLite files.")
+    """Print the table; with `--streams`, the tables of files of one timestep."""
+    parser = argparse.ArgumentParser(description="Accuracy of quantized TFLite files.")
     parser.add_argument("--streams", action="store_true", help="files of one timestep")
     with tempfile.TemporaryDirectory() as folder:
         if parser.parse_args().streams:

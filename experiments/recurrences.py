@@ -67,7 +67,7 @@ def measure(arm: Arm, seed: int, data: pathlib.Path | None = None) -> dict[str, 
 
 
 def decades(after: float, before: float) -> float:
-    """Return the powers of ten between two sizes; at most 300.
+    """Return the change between two sizes in powers of ten; at most 300.
 
     >>> decades(1e-3, 1.0)
     3.0
@@ -87,7 +87,7 @@ STUDY = Study(
     "Does LayerNorm keep them stable?",
     paper="Ba et al. 2016, section 3.1: summed inputs of a recurrence tend to grow or shrink at "
     "every timestep, and LayerNorm makes them stable. The paper shows no figure of it.",
-    differences="Smaller: nothing. Inputs are random, with 200 timesteps and 64 units. Recurrent "
+    differences="Nothing is smaller. Inputs are random, with 200 timesteps and 64 units. Recurrent "
     "matrices are orthogonal, times a gain, in float64. The study compares a simple RNN with "
     "ReLU, an LSTM and a GRU. The score is the total change over all timesteps, in powers of "
     "ten, in either direction. One power of ten counts. LayerNorm divides by the gain, so its "

@@ -26,10 +26,10 @@ NORMS = {
 # Changes of the data x (samples, features) and the weights W (features, units).
 CHANGES = {
     "weight matrix re-scaled": lambda x, W: (x, 3 * W),
-    "weight matrix re-centred": lambda x, W: (x, W + W[:, :1]),  # adds one vector to every unit
+    "weight matrix re-centered": lambda x, W: (x, W + W[:, :1]),  # adds one vector to every unit
     "one unit's weights re-scaled": lambda x, W: (x, W * threefold_first(W.shape[1])),
     "dataset re-scaled": lambda x, W: (3 * x, W),
-    "dataset re-centred": lambda x, W: (x + x[:1], W),
+    "dataset re-centered": lambda x, W: (x + x[:1], W),
     "one sample re-scaled": lambda x, W: (x * threefold_first(len(x))[:, None], W),
 }
 
@@ -70,13 +70,13 @@ def kept_scales(norm: keras.layers.Layer, rng: np.random.Generator) -> dict[str,
     x = rng.normal(size=(SAMPLES, FEATURES)) * features * samples[:, None]
     y = np.array(norm(x, training=True))
 
-    def kept(scales: np.ndarray, axis: int) -> float:
+    def correlation(scales: np.ndarray, axis: int) -> float:
         after = np.log(y.std(axis=axis))
         if after.std() < INVARIANT:
             return 0.0
         return float(np.corrcoef(np.log(scales), after)[0, 1])
 
-    return {"features": kept(features, 0), "samples": kept(samples, 1)}
+    return {"features": correlation(features, 0), "samples": correlation(samples, 1)}
 
 
 def mode_gap(layer: keras.layers.Layer, rng: np.random.Generator) -> float:
@@ -106,7 +106,7 @@ STUDY = Study(
     "norm compute equal outputs in training and in inference?",
     paper="Ba et al. 2016, Table 1, derives by algebra which changes of weights and data leave "
     "the outputs unchanged.",
-    differences="Smaller: nothing. The study computes in float64 on random data, and adds "
+    differences="Nothing is smaller. The study computes in float64 on random data, and adds "
     "RMSNorm. For the scale differences, features and samples have log-normal scales. The "
     "correlation compares the logarithms of the scales before and after the norm. For training "
     "and inference, LSTMs with random weights read inputs of 100 timesteps.",

@@ -40,7 +40,7 @@ UNITS, DECODED, WORD_UNITS = 192, 128, 128
 WORDS, PREDICTED = 10_000, 2000  # vocabulary of the encoder; most frequent words, of the decoders
 LONGEST, LONGEST_IN_TASK = 20, 30  # words of a training sentence; of a sentence in a task
 END = "</s>"
-SICK = {"learned": "SICK_train.txt", "asked": "SICK_test_annotated.txt"}
+SICK = {"sick_training": "SICK_train.txt", "sick_test": "SICK_test_annotated.txt"}
 LEVEL = 4.8  # nats per word
 
 LAYERS = {"GRU": keras_norm.NormGRU, "LN-GRU": keras_norm.LayerNormGRU}
@@ -62,7 +62,7 @@ def ended(sentence: Iterable[str], longest: int) -> str:
 
 def read_pairs(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
     """Read SICK: the sentences of the pairs one after another, and the ratings (pairs,)."""
-    with data.whole("sick", path), path.open(encoding="utf-8", newline="") as lines:
+    with data.reading("sick", path), path.open(encoding="utf-8", newline="") as lines:
         header, *rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         first, second, rating = map(header.index, ("sentence_A", "sentence_B", "relatedness_score"))
         ratings = np.array([float(row[rating]) for row in rows])
@@ -90,8 +90,8 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     for name, file in sentences.FILES.items():
         texts, classes = sentences.of_file(file, folder)
         order = np.random.default_rng(0).permutation(len(texts))[:samples]
-        asked = [ended(words(texts[row]), LONGEST_IN_TASK) for row in order]
-        parts[name] = sentences.encode(tokenizer, asked), classes[order]
+        task_texts = [ended(words(texts[row]), LONGEST_IN_TASK) for row in order]
+        parts[name] = sentences.encode(tokenizer, task_texts), classes[order]
     return parts
 
 

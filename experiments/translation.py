@@ -42,12 +42,12 @@ def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
         if name == "training":
             ids = ids[:, : int(np.percentile((ids != translation_pairs.PAD).sum(axis=1), 99))]
         found[name] = {"chinese": tokens.sources(chinese), "english": ids[:, :-1]}, ids[:, 1:]
-    asked: dict[str, list[str]] = {}
+    translations: dict[str, list[str]] = {}
     for english, chinese in parts["test"]:
-        asked.setdefault(chinese, []).append(english)
-    references = np.empty(len(asked), object)
-    references[:] = list(asked.values())
-    return found | {"translated": ((tokens, tokens.sources(list(asked))), references)}
+        translations.setdefault(chinese, []).append(english)
+    references = np.empty(len(translations), object)
+    references[:] = list(translations.values())
+    return found | {"translated": ((tokens, tokens.sources(list(translations))), references)}
 
 
 def build(arm: Arm, parts: Parts) -> keras.Model:
@@ -57,8 +57,8 @@ def build(arm: Arm, parts: Parts) -> keras.Model:
     chinese = keras.Input((None,), dtype="int32", name="chinese")
     read = reader(arm.model, tokens.chinese.get_vocab_size())
     write = writer(arm.model, tokens.english.get_vocab_size())
-    answer = write({"english": english, "chinese": chinese, **read({"chinese": chinese})})
-    return keras.Model({"chinese": chinese, "english": english}, answer["next"])
+    outputs = write({"english": english, "chinese": chinese, **read({"chinese": chinese})})
+    return keras.Model({"chinese": chinese, "english": english}, outputs["next"])
 
 
 def loss(targets: Any, outputs: Any) -> Any:
@@ -85,11 +85,11 @@ def measure(model: keras.Model, parts: Parts) -> Scores:
     calls = read.predict_on_batch, write.predict_on_batch
     found, wider = (translate(*calls, chinese, search) for search in (greedy, beam))
     few = {name: ids[:CHECKED] for name, ids in parts["test"][0].items()}
-    plain, best = (bleu(tokens.written(ids), references) for ids in (found, wider))
+    greedy_bleu, beam_bleu = (bleu(tokens.written(ids), references) for ids in (found, wider))
     return {
-        "bleu": best,
-        "bleu_greedy": plain,
-        "beam_gain": best - plain,
+        "bleu": beam_bleu,
+        "bleu_greedy": greedy_bleu,
+        "beam_gain": beam_bleu - greedy_bleu,
         **exported(read, write, few, chinese[:STREAMED], greedy, found[:STREAMED]),
     }
 

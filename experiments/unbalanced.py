@@ -82,7 +82,7 @@ STUDY = Study(
     question="Does a rare class, or a rare class in small batches, harm BatchNorm more than "
     "LayerNorm?",
     paper="No paper. Documents about normalization make the claim without a figure.",
-    differences="Smaller: nothing, because the papers have no such experiment. The data are "
+    differences="Nothing is smaller, because the papers have no such experiment. The data are "
     "fours and nines of MNIST; half or 1 in 100 are nines. The network has two hidden layers of "
     "64 units. The test set has as many fours as nines. The effect is BatchNorm's loss from the "
     "even task to the rare task, minus LayerNorm's loss. With a rare class, validation has only "

@@ -1,4 +1,4 @@
-"""The sentence that a model finds most likely, token by token: greedy, and with a beam."""
+"""Search for the most likely output sequence of a step-by-step model: greedy and beam search."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,18 +8,18 @@ from experiments.harness.translation_pairs import END, PAD, START
 
 States = Mapping[str, np.ndarray]
 
-# From the last token of every row, and the states before it, to the probabilities of the next one
-# (rows, tokens), and the states after it.
+# Maps the last token and the states of every row to the probabilities of the next token,
+# (rows, tokens), and the next states.
 Step = Callable[[np.ndarray, States], tuple[np.ndarray, States]]
 
 
 def greedy(step: Step, states: States, longest: int) -> list[list[int]]:
-    """The most likely token after each, until END or `longest` tokens.
+    """Choose the most likely next token until END or `longest` tokens.
 
     Args:
-        step: of the model.
-        states: a row for each sentence.
-        longest: the most tokens that a sentence may have.
+        step: step function of the model.
+        states: initial states, one row for each sentence.
+        longest: largest number of tokens in a sentence.
     """
     count = len(next(iter(states.values())))
     last, written = np.full(count, START, "int32"), np.full((count, longest), END, "int32")
@@ -36,23 +36,23 @@ def greedy(step: Step, states: States, longest: int) -> list[list[int]]:
 def beam(
     step: Step, states: States, longest: int, width: int, power: float = 1.0
 ) -> list[list[int]]:
-    """The likeliest of sentences that are followed `width` at a time.
+    """Find the most likely sentences by beam search.
 
-    The likelihood of a sentence of n tokens, END among them, is log p / n^power: a power of 0 is
-    the plain one, which likes short sentences.
+    The score of a sentence with n tokens, including END, is log p / n^power. With power 0 it is the
+    log-likelihood, which favors short sentences.
 
     Args:
-        step: of the model.
-        states: a row for each sentence.
-        longest: the most tokens that a sentence may have.
-        width: how many are followed.
-        power: of the length.
+        step: step function of the model.
+        states: initial states, one row for each sentence.
+        longest: largest number of tokens in a sentence.
+        width: beam width.
+        power: exponent of the length.
     """
     count = len(next(iter(states.values())))
     states = {name: np.repeat(value, width, axis=0) for name, value in states.items()}
     written = np.full((count, width, longest), END, "int32")
     last = np.full((count, width), START, "int32")
-    # At first all rows of a sentence are alike, and one of them goes on.
+    # At first all rows of a sentence are equal, so only the first row counts.
     sums = np.where(np.arange(width) == 0, 0.0, -np.inf) + np.zeros((count, 1))
     lengths = np.zeros((count, width), "int32")
     for time in range(longest):
@@ -61,7 +61,7 @@ def beam(
             logs = np.log(found.astype("float64")).reshape(count, width, -1)
         tokens = logs.shape[-1]
         ended = last == END
-        logs[ended] = np.where(np.arange(tokens) == END, 0.0, -np.inf)  # nothing follows an END
+        logs[ended] = np.where(np.arange(tokens) == END, 0.0, -np.inf)  # only END follows END
         after = sums[:, :, None] + logs
         long = np.broadcast_to((lengths + ~ended)[:, :, None], after.shape)
         worth = (after / long**power).reshape(count, -1)
@@ -79,6 +79,6 @@ def beam(
 
 
 def cut(written: np.ndarray) -> list[list[int]]:
-    """The tokens of each row before its first END."""
+    """Return the tokens of each row before its first END."""
     before = (row[: [*row, END].index(END)] for row in written.tolist())
     return [[token for token in row if token != PAD] for row in before]

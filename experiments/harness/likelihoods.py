@@ -1,4 +1,4 @@
-"""Likelihoods in nats: a mixture of bivariate Gaussians (Graves 2013, section 4), a Bernoulli."""
+"""Negative log-likelihoods in nats: a mixture of Gaussians (Graves 2013) and a Bernoulli."""
 
 import math
 from typing import Any
@@ -7,11 +7,11 @@ import numpy as np
 import scipy.special
 from keras import ops
 
-NUMBERS = 6  # of a Gaussian
+NUMBERS = 6  # parameters of a Gaussian in a mixture
 
 
 def mixture_nll(points: Any, raw: Any) -> Any:
-    """The negative log-likelihood of points, in nats.
+    """Compute the negative log-likelihood of points, in nats.
 
     ::
 
@@ -19,12 +19,11 @@ def mixture_nll(points: Any, raw: Any) -> Any:
         log N = -log 2 pi - log sigma_1 - log sigma_2 - log(1 - rho^2) / 2 - Q / 2
         Q = (z_1^2 + z_2^2 - 2 rho z_1 z_2) / (1 - rho^2), z = (x - mu) / sigma
 
-    What the net gives is log pi up to a constant, mu, log sigma and r with rho = tanh r. In r
-
+    The parameters are log pi up to a constant, mu, log sigma and r with rho = tanh r. Then::
         Q = ((z_1 + z_2)^2 (1 + exp(-2 r)) + (z_1 - z_2)^2 (1 + exp(2 r))) / 4
         -log(1 - rho^2) / 2 = log cosh r = log(1 + exp(2 r)) - r - log 2
 
-    has no difference of large numbers, however near 1 the correlation is.
+    These have no difference of large numbers, even if the correlation is near 1.
 
     Args:
         points: (..., 2).
@@ -43,16 +42,16 @@ def mixture_nll(points: Any, raw: Any) -> Any:
 
 
 def bernoulli_nll(happens: Any, logits: Any) -> Any:
-    """-log p where it happens, -log(1 - p) where not; p = 1 / (1 + exp(-logit)); in nats."""
+    """Compute -log p for an event and -log(1 - p) otherwise, in nats; p = 1 / (1 + exp(-logit))."""
     return ops.softplus(logits) - happens * logits
 
 
 def sampled(raw: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A point of each mixture.
+    """Draw a point from each mixture.
 
     Args:
-        raw: (mixtures, 6 K), as `mixture_nll` takes it.
-        rng: what chance follows from.
+        raw: (mixtures, 6 K), the parameters as in `mixture_nll`.
+        rng: random number generator.
 
     Returns:
         (mixtures, 2).

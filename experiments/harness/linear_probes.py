@@ -1,4 +1,4 @@
-"""What linear models, by scikit-learn, get from the vectors of sentences."""
+"""Linear models on sentence vectors, by scikit-learn."""
 
 import numpy as np
 import scipy.stats
@@ -17,7 +17,7 @@ def _model() -> Pipeline:
 
 
 def accuracy(vectors: np.ndarray, classes: np.ndarray) -> float:
-    """Of logistic regression, in cross-validation of ten folds."""
+    """Return the accuracy of logistic regression in tenfold cross-validation."""
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     return float(cross_val_score(_model(), vectors, classes, cv=folds).mean())
 
@@ -25,15 +25,18 @@ def accuracy(vectors: np.ndarray, classes: np.ndarray) -> float:
 def relatedness(
     training: tuple[np.ndarray, np.ndarray], test: tuple[np.ndarray, np.ndarray]
 ) -> Scores:
-    """Pearson's r, Spearman's rho and the squared error of ratings from 1 to 5 of pairs u, v.
+    """Predict ratings from 1 to 5 for pairs of vectors u, v by logistic regression.
 
-    Logistic regression of |u - v| and u * v tells how probable each whole rating is, and the mean
-    is the answer. A rating in between is learned as its two neighbours, weighted so that their mean
-    is it (Tai et al. 2015, arXiv 1503.00075, section 4.2).
+    The features are |u - v| and u * v, and the classes are the whole ratings. The prediction is the
+    mean rating. A rating between two whole ratings trains both, with weights whose mean is the
+    rating (Tai et al. 2015, arXiv 1503.00075, section 4.2).
 
     Args:
         training: vectors (pairs, 2, units), and ratings (pairs,).
-        test: the same.
+        test: vectors and ratings of the test pairs.
+
+    Returns:
+        Pearson's r, Spearman's rho and the mean squared error.
     """
     vectors, ratings = training
     below = np.clip(np.floor(ratings), 1, 4)
@@ -44,15 +47,15 @@ def relatedness(
         np.concatenate([below, below + 1]),
         logisticregression__sample_weight=np.concatenate([1 - share, share]),
     )
-    told = model.predict_proba(features(test[0])) @ model.classes_
+    predicted = model.predict_proba(features(test[0])) @ model.classes_
     return {
-        "r": float(scipy.stats.pearsonr(told, test[1]).statistic),
-        "rho": float(scipy.stats.spearmanr(told, test[1]).statistic),
-        "mse": float(np.square(told - test[1]).mean()),
+        "r": float(scipy.stats.pearsonr(predicted, test[1]).statistic),
+        "rho": float(scipy.stats.spearmanr(predicted, test[1]).statistic),
+        "mse": float(np.square(predicted - test[1]).mean()),
     }
 
 
 def features(vectors: np.ndarray) -> np.ndarray:
-    """|u - v| and u * v of pairs (pairs, 2, units)."""
+    """Return |u - v| and u * v of pairs (pairs, 2, units)."""
     u, v = vectors[:, 0], vectors[:, 1]
     return np.concatenate([np.abs(u - v), u * v], axis=1)

@@ -1,4 +1,4 @@
-"""Scores of predictions, most by scikit-learn."""
+"""Scores of predicted probabilities."""
 
 import numpy as np
 import sklearn.metrics
@@ -10,17 +10,17 @@ TINY = 1e-12
 
 
 def classes(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
-    """Accuracy, and the mean negative log-likelihood in nats.
+    """Return the accuracy and the mean negative log-likelihood in nats.
 
     Args:
         probabilities: (samples, classes).
-        targets: (samples,), the right classes.
+        targets: (samples,), the true classes.
     """
     return sample_scores.means(each_class(probabilities, targets))
 
 
 def each_class(probabilities: np.ndarray, targets: np.ndarray) -> SampleScores:
-    """The same of every sample: whether its class is right, and its negative log-likelihood."""
+    """Return whether the class of each sample is right, and its negative log-likelihood."""
     right = probabilities[np.arange(len(targets)), targets]
     return {
         "accuracy": probabilities.argmax(axis=-1) == targets,
@@ -29,12 +29,10 @@ def each_class(probabilities: np.ndarray, targets: np.ndarray) -> SampleScores:
 
 
 def binary(probabilities: np.ndarray, targets: np.ndarray) -> Scores:
-    """Area under the ROC curve, and the log loss in nats.
-
-    All are NaN for predictions that are not finite.
+    """Return the area under the ROC curve and the log loss in nats; NaN for non-finite predictions.
 
     Args:
-        probabilities: (samples, 1), of the class 1.
+        probabilities: (samples, 1), of class 1.
         targets: (samples,) of 0 and 1.
     """
     found = probabilities[:, 0].astype("float64")

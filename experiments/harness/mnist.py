@@ -1,4 +1,4 @@
-"""MNIST as the studies read it."""
+"""MNIST with a fixed validation set."""
 
 import functools
 import pathlib
@@ -12,12 +12,12 @@ VALIDATION = 5000
 
 
 def load_mnist(folder: pathlib.Path | None, shape: tuple[int, ...], samples: int | None) -> Parts:
-    """The digits to train, validate and test with, pixels in [0, 1].
+    """Load the digits for training, validation and test, with pixels in [0, 1].
 
     Args:
-        folder: of the data.
-        shape: of a digit.
-        samples: how many of each part; None for all.
+        folder: the data folder; None if there is none.
+        shape: shape of a digit.
+        samples: number of samples of each part; None for all.
     """
     parts = _read(folder)
     return {

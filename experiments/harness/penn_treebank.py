@@ -1,4 +1,4 @@
-"""The Penn Treebank's text: a sentence a line, rare words as <unk> and numbers as N."""
+"""The text of the Penn Treebank: one sentence a line, rare words as <unk> and numbers as N."""
 
 import pathlib
 
@@ -8,15 +8,15 @@ FILES = {"training": "ptb.train.txt", "validation": "ptb.valid.txt", "test": "pt
 
 
 def text(part: str, folder: pathlib.Path | None) -> str:
-    """The text of a part.
+    """Return the text of a part.
 
     Args:
-        part: one of FILES.
-        folder: of the data.
+        part: a key of FILES.
+        folder: the data folder; None if there is none.
 
     Raises:
-        DataMissingError: its file is missing, cut off or of another version.
+        DataMissingError: the file is missing, truncated or of another version.
     """
     path = data.file("ptb", FILES[part], folder)
-    with data.whole("ptb", path):
+    with data.reading("ptb", path):
         return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Sentences with a class, as their authors published them, and their tokens."""
+"""Sentence classification data sets and their tokenizers."""
 
 import dataclasses
 import pathlib
@@ -14,52 +14,52 @@ from experiments.harness import data
 FOLDER = "sentence_classification"
 SPECIAL = ["[PAD]", "[UNK]"]  # ids 0 and 1
 
-# Datasets that are one file without a split.
+# Data sets with one file and no split.
 FILES = {"MR": "rt-polarity.all", "CR": "custrev.all", "SUBJ": "subj.all", "MPQA": "mpqa.all"}
-# The other files are UTF-8.
+# Files in Latin-1; all other files are UTF-8.
 LATIN = ("rt-polarity.all", "subj.all", "TREC.train.all", "TREC.test.all")
 DATASETS = ("TREC", *FILES, "SST")
 
-# The texts of some sentences, and their classes.
+# Texts of sentences, and their classes.
 Sentences = tuple[np.ndarray, np.ndarray]
 
-# The ids of whole sentences (sentences, tokens), zeros on the right; and their classes.
+# Token ids (sentences, tokens), padded with zeros on the right, and the classes.
 Ids = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Sentences to train, validate and test with, and what made them ids."""
+    """Token ids of a data set, and the tokenizer."""
 
     tokenizer: Tokenizer
     parts: dict[str, Ids]
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are."""
+        """Number of tokens."""
         return self.tokenizer.get_vocab_size()
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return 1 + max(int(classes.max()) for _, classes in self.parts.values())
 
 
 def read(path: pathlib.Path) -> Sentences:
-    """A file with a class, a space and a sentence on every line."""
+    """Read a file with a class, a space and a sentence on each line."""
     encoding = "latin-1" if path.name in LATIN else "utf-8"
-    # Read line by line, since to str.splitlines a byte 85 of latin-1 ends a line too.
-    with data.whole(FOLDER, path), path.open(encoding=encoding) as lines:
+    # str.splitlines would also split at byte 85 of Latin-1.
+    with data.reading(FOLDER, path), path.open(encoding=encoding) as lines:
         pairs = [line.rstrip("\n").partition(" ") for line in lines]
         return np.array([text for *_, text in pairs], object), np.array([int(c) for c, *_ in pairs])
 
 
 def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
-    """The sentences of a dataset to train, validate and test with.
+    """Load the sentences of a data set for training, validation and test.
 
     Args:
-        dataset: one of DATASETS.
-        folder: of the data.
+        dataset: a name in DATASETS.
+        folder: the data folder; None if there is none.
     """
     if dataset == "TREC":
         whole, test = (_trec(split, folder) for split in ("train", "test"))
@@ -74,11 +74,11 @@ def load(dataset: str, folder: pathlib.Path | None) -> dict[str, Sentences]:
 
 
 def of_file(name: str, folder: pathlib.Path | None) -> Sentences:
-    """The sentences of a file, and their classes.
+    """Load the sentences of a file and their classes.
 
     Args:
-        name: of the file.
-        folder: of the data.
+        name: name of the file.
+        folder: the data folder; None if there is none.
     """
     return read(data.file(FOLDER, name, folder))
 
@@ -90,7 +90,7 @@ def _trec(split: str, folder: pathlib.Path | None) -> Sentences:
 
 
 def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
-    """So many random tenths of the sentences, and then the rest; always the same ones."""
+    """Return `count` random tenths of the sentences, and then the rest, with a fixed seed."""
     texts, classes = sentences
     order = np.random.default_rng(0).permutation(len(texts))
     ends = [len(texts) * tenth // 10 for tenth in range(1, count + 1)]
@@ -98,15 +98,15 @@ def _tenths(sentences: Sentences, count: int) -> list[Sentences]:
 
 
 def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenizer:
-    """A tokenizer made from texts, which pads on the right, and cuts nothing.
+    """Train a tokenizer that pads on the right and does not truncate.
 
-    A word or character that is there once is unknown to it, so that the unknown token is learned;
-    subwords are merged of pairs that are there twice.
+    A word or character that occurs once becomes the unknown token, so that this token is trained.
+    Subwords are merged from pairs that occur twice.
 
     Args:
-        texts: of the training sentences.
+        texts: texts of the training sentences.
         tokens: "words", "characters" or "subwords".
-        vocabulary: how many tokens to know at most; 0 is padding and 1 all that is unknown.
+        vocabulary: largest number of tokens. Id 0 is padding and id 1 the unknown token.
     """
     model, splitter, trainer = {
         "words": (WordLevel, pre_tokenizers.WhitespaceSplit(), WordLevelTrainer),
@@ -129,14 +129,14 @@ def tokenizer_of(texts: Iterable[str], tokens: str, vocabulary: int) -> Tokenize
 def prepare(
     dataset: str, folder: pathlib.Path | None, tokens: str, vocabulary: int, training: int | None
 ) -> Corpus:
-    """The sentences of a dataset as ids.
+    """Load a data set as token ids.
 
     Args:
-        dataset: one of DATASETS.
-        folder: of the data.
-        tokens: see `tokenizer_of`.
-        vocabulary: see `tokenizer_of`.
-        training: how many sentences there are to learn from; None for all.
+        dataset: a name in DATASETS.
+        folder: the data folder; None if there is none.
+        tokens: kind of tokens, as in `tokenizer_of`.
+        vocabulary: largest number of tokens.
+        training: number of training sentences; None for all.
     """
     parts = load(dataset, folder)
     texts, classes = parts["training"]
@@ -149,5 +149,5 @@ def prepare(
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """Ids of whole sentences (sentences, tokens of the longest), zeros on the right."""
+    """Return the token ids (sentences, tokens), padded with zeros to the longest sentence."""
     return np.array([encoding.ids for encoding in tokenizer.encode_batch(list(texts))], "int32")

@@ -1,4 +1,4 @@
-"""Pairs of a Chinese and an English sentence, split without leakage, and their tokens."""
+"""Pairs of a Chinese and an English sentence, split without leakage, and their tokenizers."""
 
 import dataclasses
 import gzip
@@ -21,33 +21,33 @@ LONGEST = {"english": 32, "chinese": 14}  # characters
 SHARES = {"validation": 0.05, "test": 0.05}
 CHARACTERS, WORDS, BYTE_PAIRS, UNIGRAM = "characters", "words", "BPE", "unigram"
 
-# (English, Chinese), as they were written.
+# (English, Chinese)
 Pairs = list[tuple[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-    """What makes sentences ids, and ids sentences."""
+    """The tokenizers of both languages."""
 
     chinese: Tokenizer
     english: Tokenizer
 
     def sources(self, sentences: Sequence[str]) -> np.ndarray:
-        """Ids of Chinese sentences, zeros on the right."""
+        """Return the ids of Chinese sentences, padded with zeros on the right."""
         return rows([e.ids for e in self.chinese.encode_batch(list(sentences))])
 
     def targets(self, sentences: Sequence[str]) -> np.ndarray:
-        """Ids of English ones between START and END, zeros on the right."""
+        """Return the ids of English sentences between START and END, padded on the right."""
         found = self.english.encode_batch(list(sentences))
         return rows([[START, *e.ids, END] for e in found])
 
     def written(self, ids: Iterable[Sequence[int]]) -> list[str]:
-        """The English sentences of ids."""
+        """Return the English sentences of ids."""
         return self.english.decode_batch([list(row) for row in ids])
 
 
 def rows(ids: Sequence[Sequence[int]]) -> np.ndarray:
-    """One row each, as wide as the longest."""
+    """Pad rows of ids to the longest row."""
     table = np.full((len(ids), max(map(len, ids))), PAD, "int32")
     for row, found in zip(table, ids, strict=True):
         row[: len(found)] = found
@@ -55,10 +55,10 @@ def rows(ids: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def read(folder: pathlib.Path | None) -> Pairs:
-    """All pairs that are short enough: a file of Tatoeba's, and those that TFDS has of it."""
+    """Read the short pairs of a Tatoeba file and of the Tatoeba data set in TFDS."""
     path = data.file("translation_cmn_eng", "cmn.txt.gz", folder)
     with (
-        data.whole("translation_cmn_eng", path),
+        data.reading("translation_cmn_eng", path),
         gzip.open(path, "rt", encoding="utf-8") as lines,
     ):
         pairs = [(line.split("\t")[0], line.split("\t")[1]) for line in lines]
@@ -74,14 +74,15 @@ def read(folder: pathlib.Path | None) -> Pairs:
 
 
 def split(pairs: Pairs) -> Mapping[str, Pairs]:
-    """Pairs to train, validate and test with, none of which share a sentence.
+    """Split the pairs into training, validation and test, so that no sentence is in two parts.
 
-    A sentence has several translations, which have others: all that hang together by a sentence
-    are in one part. Sentences that differ in case, spaces or punctuation alone count as one.
+    A sentence may have several translations, and each of them others. All pairs that are connected
+    by sentences are in one part. Sentences count as equal if they differ only in case, spaces or
+    punctuation.
     """
     groups = connected(pairs)
     order = np.random.default_rng(0).permutation(groups.max() + 1)
-    places = order[groups] / len(order)  # of a group, at random in [0, 1)
+    places = order[groups] / len(order)  # one random number in [0, 1) for each group
     ends = np.cumsum([0, *SHARES.values(), 1])
     return {
         name: [pair for pair, place in zip(pairs, places, strict=True) if low <= place < high]
@@ -90,7 +91,7 @@ def split(pairs: Pairs) -> Mapping[str, Pairs]:
 
 
 def connected(pairs: Pairs) -> np.ndarray:
-    """For each pair the number of its group."""
+    """Return the number of each pair's group."""
     keys = [(("english", _key(english)), ("chinese", _key(chinese))) for english, chinese in pairs]
     numbers = {key: i for i, key in enumerate(dict.fromkeys(k for both in keys for k in both))}
     left, right = np.array([[numbers[key] for key in both] for both in keys]).T
@@ -103,12 +104,12 @@ def _key(sentence: str) -> str:
 
 
 def tokenizer_of(texts: Iterable[str], kind: str, vocabulary: int) -> Tokenizer:
-    """A tokenizer made from texts, whose tokens tell where spaces were.
+    """Train a tokenizer whose tokens mark where spaces were.
 
     Args:
-        texts: of the training sentences.
+        texts: texts of the training sentences.
         kind: CHARACTERS, WORDS, BYTE_PAIRS or UNIGRAM.
-        vocabulary: how many tokens to know at most.
+        vocabulary: largest number of tokens.
     """
     model, trainer, options = {
         CHARACTERS: (WordLevel(unk_token="[UNK]"), WordLevelTrainer, {"min_frequency": 2}),

@@ -1,4 +1,4 @@
-"""A model that reads a sentence, and one that writes it in another language, as files too."""
+"""Reader and writer of a translation model, as Keras models and as exported files."""
 
 import pathlib
 import tempfile
@@ -16,19 +16,22 @@ from experiments.harness.translation_pairs import PAD
 from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
 UNITS, DROPOUT = 96, 0.2
-TOGETHER = 250  # sentences that are translated side by side
+BATCH = 250  # sentences translated in one batch
 
 LAYERS = {"LSTM": keras_norm.NormLSTM, "LN-LSTM": keras_norm.LayerNormLSTM}
 
-# Outputs by name, from inputs by name: of a Keras model, or of a file.
+# Maps inputs by name to outputs by name: a Keras model or an exported file.
 Call = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
 
-# Ids of sentences, from a step of the writer and the states that it starts from.
+# Maps a step function of the writer and its initial states to the ids of sentences.
 Search = Callable[[beam_search.Step, beam_search.States], list[list[int]]]
 
 
 def reader(model: str, vocabulary: int) -> keras.Model:
-    """The Chinese sentence, encoded: every state h of an LSTM, and its last h and c."""
+    """Build the encoder: an LSTM over the Chinese sentence.
+
+    Its outputs are all states h, and the last h and c.
+    """
     chinese = keras.Input((None,), dtype="int32", name="chinese")
     x = keras.layers.Embedding(vocabulary, UNITS, mask_zero=True)(chinese)
     x = keras.layers.Dropout(DROPOUT)(x)
@@ -37,15 +40,15 @@ def reader(model: str, vocabulary: int) -> keras.Model:
 
 
 def writer(model: str, vocabulary: int) -> keras.Model:
-    """The English sentence from the encoded one, and from h and c as they were before it.
+    """Build the decoder: it maps the encoded sentence and initial states to next tokens and states.
 
-    It gives h and c after it too: whoever feeds them back asks for one token after another. The
-    attention is Luong's (2015): softmax(h_t . encoded) weighs what is encoded, and tanh of a linear
-    layer of both is what the next token follows from.
+    A caller can feed the states back to generate one token after another. The attention is that
+    of Luong et al. 2015: softmax(h_t . encoded) weights the encoded states. The next token follows
+    from tanh of a linear layer of h_t and the weighted sum.
     """
     inputs = {
         "english": keras.Input((None,), dtype="int32", name="english"),
-        "chinese": keras.Input((None,), dtype="int32", name="chinese"),  # tells what is padding
+        "chinese": keras.Input((None,), dtype="int32", name="chinese"),  # for the padding mask
         "encoded": keras.Input((None, UNITS), name="encoded"),
         "h": keras.Input((UNITS,), name="h"),
         "c": keras.Input((UNITS,), name="c"),
@@ -67,21 +70,21 @@ def _recurrent(model: str, name: str) -> keras.layers.Layer:
 
 
 def translate(read: Call, write: Call, chinese: np.ndarray, search: Search) -> list[list[int]]:
-    """Ids of the English sentences that a search finds, a token a call."""
+    """Return the ids of the English sentences that a search finds, one token a call."""
 
     def step(last: np.ndarray, states: beam_search.States) -> tuple[np.ndarray, beam_search.States]:
-        answer = write({"english": last[:, None], **states})
-        return answer["next"][:, -1], {**states, "h": answer["h"], "c": answer["c"]}
+        outputs = write({"english": last[:, None], **states})
+        return outputs["next"][:, -1], {**states, "h": outputs["h"], "c": outputs["c"]}
 
     found = []
-    for start in range(0, len(chinese), TOGETHER):
-        inputs = {"chinese": chinese[start : start + TOGETHER]}
+    for start in range(0, len(chinese), BATCH):
+        inputs = {"chinese": chinese[start : start + BATCH]}
         found += search(step, {**inputs, **read(inputs)})
     return found
 
 
 def bleu(written: list[str], references: np.ndarray) -> float:
-    """BLEU of sentences, each of which may have several references, in percent."""
+    """Return BLEU in percent; each sentence may have several references."""
     most = max(map(len, references))
     streams = [[r[n] if n < len(r) else None for r in references] for n in range(most)]
     return sacrebleu.corpus_bleu(written, streams).score
@@ -95,19 +98,20 @@ def exported(
     search: Search,
     expected: list[list[int]],
 ) -> Scores:
-    """Export both models, check the files, and let them write.
+    """Export both models, check the files and translate with them.
 
     Args:
         read: the reader.
         write: the writer.
-        test: ids to check with, of both languages.
+        test: ids of both languages, as test inputs of `check`.
         chinese: ids of the sentences to translate.
-        search: how.
-        expected: what Keras writes.
+        search: search function.
+        expected: the translations of Keras.
 
     Returns:
-        The percentage of sentences that SavedModel and TFLite file write, token by token, as Keras
-        does; the largest difference that `check` found; how many checks failed.
+        same: percentage of sentences that the files translate exactly as Keras does.
+        difference: largest difference that `check` found.
+        failed: number of failed checks.
     """
     samples = {"chinese": test["chinese"]}
     inputs = {**test, **read.predict_on_batch(samples)}

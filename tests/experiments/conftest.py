@@ -1,4 +1,4 @@
-"""Where the real data are, and a few made up."""
+"""The data folder, and a folder with small synthetic files."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from experiments.harness import sentences
 
 @pytest.fixture
 def data():
-    """The data folder; skips without it."""
+    """Return the data folder; skip the test without it."""
     folder = os.environ.get("KERAS_NORM_DATA")
     if folder is None:
         pytest.skip("KERAS_NORM_DATA names no folder with the data of the studies")
@@ -20,7 +20,7 @@ def data():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A data folder with a few sentences in every form that they come in."""
+    """Return a data folder with a few sentences in every file format."""
     files = tmp_path / "sentence_classification"
     files.mkdir()
     parts = ("stsa.binary.train", "stsa.binary.dev", "stsa.binary.test")

@@ -1,4 +1,4 @@
-"""A passage is read, and a question is answered from it."""
+"""The attentive reader agrees with the paper's equations."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ PARTS = {"training": (None, np.array([2]))}
 
 @pytest.fixture
 def built():
-    """Of an arm, with weights at random."""
+    """Return a function that builds a model with random weights."""
 
     def build(name):
         model = attentive_reader.build(Arm(SHAKESPEARE, name), PARTS)
@@ -31,8 +31,8 @@ def padded(*rows, longest):
     return keras.utils.pad_sequences(rows, longest, "int32", "post", "post")
 
 
-def test_the_answer_is_that_of_the_papers_equations(built):
-    """The LSTMs are Keras' own with the same weights; the rest is NumPy."""
+def test_the_outputs_agree_with_the_equations_in_numpy(built):
+    """The LSTMs are Keras layers with equal weights."""
     model = built("LSTM")
     passage, question = RNG.integers(2, 50, 7), RNG.integers(2, 50, 3)
     lengths = attentive_reader.LONGEST
@@ -62,8 +62,8 @@ def test_the_answer_is_that_of_the_papers_equations(built):
 
 
 @pytest.mark.parametrize("name", ["LN-LSTM", EVERYWHERE])
-def test_what_others_are_padded_with_changes_nothing(built, name):
-    """Of a batch: the second passage is shorter than the first."""
+def test_padding_does_not_change_the_outputs(built, name):
+    """The second passage of the batch is shorter than the first."""
     model = built(name)
     rows = [RNG.integers(2, 50, n) for n in (9, 4)]
     x = {part: padded(*rows, longest=n) for part, n in attentive_reader.LONGEST.items()}
@@ -80,7 +80,7 @@ def test_batch_norm_everywhere_normalizes_each_term_inside_a_tanh(built, name, o
     assert len(norms) - outside == (0 if name == "LSTM" else 6)
 
 
-def test_of_eight_blocks_one_validates_and_one_tests(monkeypatch):
+def test_one_block_in_eight_validates_and_one_tests(monkeypatch):
     speeches = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(800))
     third = {"train": speeches[:3000], "validation": speeches[3000:9000], "test": speeches[9000:]}
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Pieces and blocks of a text, and bits against NumPy and Keras' own LSTM."""
+"""Texts are split into pieces and blocks, and bits agree with NumPy and Keras."""
 
 import hashlib
 
@@ -23,7 +23,7 @@ def made(*_):
     return "".join(RNG.choice(list("abcd\n"), 2500))
 
 
-def test_a_sample_is_followed_by_the_next_character(monkeypatch):
+def test_the_targets_are_the_next_characters(monkeypatch):
     monkeypatch.setattr(characters, "text", made)
     parts = characters.load("made", None, None)
     assert {part: x.shape for part, (x, _) in parts.items()} == {
@@ -35,7 +35,7 @@ def test_a_sample_is_followed_by_the_next_character(monkeypatch):
         np.testing.assert_array_equal(np.append(x.ravel()[1:], y[-1, -1]), y.ravel())
 
 
-def test_bits_are_logarithms_to_the_base_two():
+def test_bits_are_binary_logarithms():
     probabilities = RNG.dirichlet(np.ones(3), (2, 5)).astype("float32")
     targets = RNG.integers(0, 3, (2, 5))
     found = characters.score(probabilities, targets)["bits"]
@@ -44,7 +44,7 @@ def test_bits_are_logarithms_to_the_base_two():
         np.testing.assert_allclose(bits, expected, rtol=1e-6)
 
 
-def test_a_block_is_read_in_pieces_that_each_begin_anew(monkeypatch):
+def test_each_piece_of_a_block_starts_from_zero_states(monkeypatch):
     monkeypatch.setattr(characters, "text", made)
     monkeypatch.setattr(characters, "stream", lambda model, ids: np.zeros(1))
     parts = characters.load("made", None, None)
@@ -67,11 +67,11 @@ def test_a_block_is_read_in_pieces_that_each_begin_anew(monkeypatch):
     np.testing.assert_allclose(found["beyond"], bits(800) - bits(100), atol=1e-4)
 
 
-def test_spaces_of_the_penn_treebank_are_underscores():
+def test_spaces_of_the_penn_treebank_become_underscores():
     assert characters.character_form(" no it was n't \n <unk> N \n") == "no_it_was_n't\n<unk>_N\n"
 
 
-def test_the_penn_treebank_is_the_one_that_is_published_as_characters(data):
+def test_the_characters_are_those_of_the_published_file(data):
     text = characters.text(characters.PENN, "training", data)
     # Git's name of ptb.char.train.txt in github.com/tomsercu/lstm.
     published = (" ".join(text) + " ").encode()

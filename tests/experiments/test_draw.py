@@ -1,4 +1,4 @@
-"""Binarised once; the bound is the likelihood and the KL; drawings come back from their text."""
+"""Digits are binarized once, the bound agrees with SciPy, and drawings survive encoding."""
 
 import matplotlib.figure
 import numpy as np
@@ -13,16 +13,16 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def small(monkeypatch):
-    """A small model, and 40 digits of grey 0.25."""
-    grey = np.full((40, 28, 28, 1), 64, "uint8")
-    parts = dict.fromkeys(("training", "validation", "test"), (grey, np.zeros(40, "int64")))
+    """Return 40 digits of gray 0.25 for a small model."""
+    gray = np.full((40, 28, 28, 1), 64, "uint8")
+    parts = dict.fromkeys(("training", "validation", "test"), (gray, np.zeros(40, "int64")))
     monkeypatch.setattr(mnist, "_read", lambda folder: parts)
     for name, value in {"GLIMPSES": 2, "UNITS": 4, "LATENT": 3, "POINTS": 2}.items():
         monkeypatch.setattr(draw, name, value)
     return draw.load("", None, None)
 
 
-def test_a_pixel_is_one_with_the_chance_of_its_grey_and_the_same_again(small):
+def test_a_pixel_is_one_with_the_probability_of_its_gray(small):
     pictures, targets = small["training"]
     assert set(np.unique(pictures)) == {0, 1}
     assert pictures.mean() == pytest.approx(64 / 255, abs=0.01)
@@ -31,7 +31,7 @@ def test_a_pixel_is_one_with_the_chance_of_its_grey_and_the_same_again(small):
     assert not np.array_equal(small["test"][0], pictures)
 
 
-def test_the_bound_is_the_likelihood_of_scipy_and_the_kl():
+def test_the_bound_is_the_nll_by_scipy_plus_the_kl():
     outputs = RNG.normal(size=(6, 785)).astype("float32")
     targets = RNG.integers(0, 2, (6, 784)).astype("float32")
     chance = 1 / (1 + np.exp(-outputs[:, :-1].astype("float64")))
@@ -42,7 +42,7 @@ def test_the_bound_is_the_likelihood_of_scipy_and_the_kl():
     assert found["kl"] == pytest.approx(outputs[:, -1].mean(), rel=1e-5)
 
 
-def test_digits_are_shades_that_come_back(small):
+def test_drawn_digits_are_encoded_as_shades(small):
     model = draw.build(draw.STUDY.arms[0], small)
     made = draw.sample(model, small)
     assert [len(text) for text in made] == [784] * draw.SHOWN

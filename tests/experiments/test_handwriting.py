@@ -1,4 +1,4 @@
-"""Drawings are read whole; padding does not count; the nats are of whole drawings."""
+"""Drawings are read and padded, and padding does not change the nll of a drawing."""
 
 import matplotlib.figure
 import numpy as np
@@ -13,7 +13,7 @@ MOVEMENTS = RNG.integers(-99, 99, (7, 3)).astype("int16")
 
 @pytest.fixture
 def folder(tmp_path):
-    """A data folder whose three parts are two drawings of 3 and 4 movements."""
+    """Return a data folder with two drawings of 3 and 4 movements in each part."""
     (tmp_path / "strokes").mkdir()
     parts = {f"{p}_data": MOVEMENTS for p in ("train", "valid", "test")}
     lengths = {f"{p}_len": np.array([3, 4], "int32") for p in ("train", "valid", "test")}
@@ -21,27 +21,27 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_drawings_are_cut_where_they_end(folder):
+def test_drawings_are_split_at_their_ends(folder):
     first, second = handwriting.drawings(folder / "strokes" / "short_kanji.npz", "valid")
     np.testing.assert_array_equal(first, MOVEMENTS[:3])
     np.testing.assert_array_equal(second, MOVEMENTS[3:])
 
 
 @pytest.mark.parametrize("content", [lambda whole: whole[:-200], lambda whole: b""])
-def test_a_file_that_is_cut_off_is_one_line(folder, content):
+def test_a_truncated_file_is_refused(folder, content):
     path = folder / "strokes" / "short_kanji.npz"
     path.write_bytes(content(path.read_bytes()))
-    with pytest.raises(SystemExit, match=r"is cut off .*: take it anew from github.com/hardmaru"):
+    with pytest.raises(SystemExit, match=r"is truncated .*: download it .*github.com/hardmaru"):
         handwriting.load("", None, folder)
 
 
-def test_a_file_of_other_arrays_is_one_line(folder):
+def test_a_file_with_other_arrays_is_refused(folder):
     np.savez(folder / "strokes" / "short_kanji.npz", train=MOVEMENTS)
-    with pytest.raises(SystemExit, match="or of another version"):
+    with pytest.raises(SystemExit, match="has another version"):
         handwriting.load("", None, folder)
 
 
-def test_the_net_reads_the_movement_before_the_one_that_it_tells(folder):
+def test_the_input_is_the_movement_before_the_target(folder):
     inputs, targets = handwriting.load("", None, folder)["training"]
     np.testing.assert_array_equal(inputs[:, 0], np.zeros((2, 3)))
     np.testing.assert_array_equal(inputs[:, 1:], targets[:, :-1, :3])
@@ -49,7 +49,7 @@ def test_the_net_reads_the_movement_before_the_one_that_it_tells(folder):
     np.testing.assert_array_equal(targets[..., 3].argmax(axis=1), [2, 3])
 
 
-def test_movements_are_those_of_the_file_but_for_a_unit_and_half_of_its_ones(folder):
+def test_movements_are_scaled_and_have_small_noise(folder):
     _, targets = handwriting.load("", None, folder)["test"]
     found = targets[targets[..., 4] == 1]
     unit = (MOVEMENTS[:, :2] * found[:, :2]).sum() / np.square(found[:, :2]).sum()
@@ -60,12 +60,12 @@ def test_movements_are_those_of_the_file_but_for_a_unit_and_half_of_its_ones(fol
     np.testing.assert_array_equal(targets, again)
 
 
-def test_drawings_that_are_too_long_are_left_out(folder, monkeypatch):
+def test_long_drawings_are_excluded(folder, monkeypatch):
     monkeypatch.setattr(handwriting, "LONGEST", 3)
     assert len(handwriting.load("", None, folder)["training"][1]) == 1
 
 
-def test_nats_are_those_of_the_movements_that_there_are(folder):
+def test_the_nll_covers_only_unpadded_movements(folder):
     _, targets = handwriting.load("", None, folder)["test"]
     outputs = RNG.normal(size=(2, handwriting.LONGEST, 122)).astype("float32")
     nats = mixture_nll(targets[..., :2], outputs[..., :-2])
@@ -77,7 +77,7 @@ def test_nats_are_those_of_the_movements_that_there_are(folder):
 
 
 class Pen:
-    """Stands for a model: moves by (1, 2), and ends surely after so many movements, or never."""
+    """A fake model that moves by (1, 2) and ends after a number of movements, or never."""
 
     def __init__(self, length):
         self.length = length
@@ -92,13 +92,13 @@ class Pen:
 
 
 @pytest.mark.parametrize(("length", "drawn"), [(3, 3), (None, handwriting.LONGEST)])
-def test_a_model_draws_until_it_ends_or_there_is_no_room(length, drawn):
+def test_a_sample_ends_with_the_model_or_at_the_largest_length(length, drawn):
     made = handwriting.sample(Pen(length), {})
     assert len(made) == handwriting.SHOWN
     assert all(drawing == [[100, 200, 1]] * drawn for drawing in made)
 
 
-def test_a_model_without_numbers_draws_dots():
+def test_a_model_that_returns_nan_draws_dots():
     pen = Pen(2)
     tell = pen.predict_on_batch
     pen.predict_on_batch = lambda drawn: tell(drawn) * np.nan
@@ -107,7 +107,7 @@ def test_a_model_without_numbers_draws_dots():
     handwriting.draw(matplotlib.figure.Figure().subplots(), made)
 
 
-def test_a_stroke_is_a_line(folder):
+def test_each_stroke_is_plotted_as_a_line(folder):
     axes = matplotlib.figure.Figure().subplots()
     handwriting.draw(axes, [[[5, 0, 0], [0, 5, 1], [5, 0, 0], [0, 9, 1]], [[1, 1, 1]]])
     assert [len(line.get_xdata()) for line in axes.lines] == [2, 2, 1]

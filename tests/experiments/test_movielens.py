@@ -19,7 +19,7 @@ def movies(tmp_path):
     return zipped
 
 
-def test_ratings_from_4_on_are_clicks(movies):
+def test_a_rating_of_four_or_more_is_a_click(movies):
     path = movies("userId,movieId,rating,timestamp\n1,7,4.0,20\n2,7,3.5,10\n")
     fields, labels, times = movielens.read_ratings(path)
     assert fields.tolist() == [["1", "7", "Drama|War", "Drama"], ["2", "7", "Drama|War", "Drama"]]
@@ -28,19 +28,19 @@ def test_ratings_from_4_on_are_clicks(movies):
 
 
 @pytest.mark.parametrize("ratings", ["", "userId,movieId\n1,7\n", "a,b,c,d\n1,8,4.0,20\n"])
-def test_ratings_that_are_not_whole_are_one_line(movies, ratings):
-    with pytest.raises(SystemExit, match=r"ml.zip is cut off .* take it anew from"):
+def test_damaged_ratings_are_refused(movies, ratings):
+    with pytest.raises(SystemExit, match=r"ml.zip is truncated .* download it again from"):
         movielens.read_ratings(movies(ratings))
 
 
-def test_an_archive_that_is_cut_off_is_one_line(movies):
+def test_a_truncated_archive_is_refused(movies):
     path = movies("userId,movieId,rating,timestamp\n1,7,4.0,20\n")
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(SystemExit, match=r"ml.zip is cut off .* take it anew from"):
+    with pytest.raises(SystemExit, match=r"ml.zip is truncated .* download it again from"):
         movielens.read_ratings(path)
 
 
-def test_values_that_are_known_twice_have_an_id_and_the_others_of_a_field_share_one():
+def test_rare_values_of_a_field_share_an_id():
     fields = np.array([["a", "x"], ["a", "y"], ["b", "x"], ["c", "x"], ["a", "x"]])
     ids = movielens.numbered(fields, np.arange(3))
     np.testing.assert_array_equal(ids[:, 0], [1, 1, 0, 0, 1])
@@ -48,12 +48,12 @@ def test_values_that_are_known_twice_have_an_id_and_the_others_of_a_field_share_
     np.testing.assert_array_equal(movielens.numbered(fields, np.arange(1)), [[0, 1]] * 5)
 
 
-def test_a_rating_stands_among_those_of_its_user_by_time():
+def test_the_place_of_a_rating_is_its_rank_by_time():
     users, times = np.array(["b", "a", "b", "b", "a"]), np.array([30, 5, 10, 20, 4])
     np.testing.assert_allclose(movielens.places(users, times), [2 / 3, 1 / 2, 0, 1 / 3, 0])
 
 
-def test_what_is_learned_is_earlier_than_what_is_tested(data):
+def test_training_ratings_are_earlier_than_test_ratings(data):
     path = data / "movielens_latest_small" / "ml-latest-small.zip"
     fields, labels, times = movielens.read_ratings(path)
     places = movielens.places(fields[:, 0], times)

@@ -1,4 +1,4 @@
-"""Pairs are ranked by what speaks against their order."""
+"""The loss and the ranks of order embeddings agree with the paper and SciPy."""
 
 import gzip
 
@@ -12,8 +12,8 @@ from experiments.order_embeddings import MARGIN
 RNG = np.random.default_rng(0)
 
 
-def test_the_loss_is_the_papers_sum_of_hinges():
-    """Of the three captions two are of one picture, and no examples against each other."""
+def test_the_loss_is_the_sum_of_hinges_in_the_paper():
+    """Two of the three captions belong to one picture and are not negative examples."""
     embeddings, pictures = np.abs(RNG.normal(size=(3, 8))), [4, 7, 4]
     p, c = embeddings[:, :4], embeddings[:, 4:]
 
@@ -33,20 +33,20 @@ def test_the_loss_is_the_papers_sum_of_hinges():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_nothing_speaks_against_a_caption_that_a_picture_has_all_of():
+def test_a_caption_below_its_picture_has_no_violation():
     picture, caption = np.array([[3.0, 2.0]]), np.array([[1.0, 2.0], [4.0, 0.0]])
     found = order_embeddings.violations(caption, picture)
     np.testing.assert_array_equal(found, [[0.0], [1.0]])
 
 
-def test_ranks_of_pairs_are_those_of_scipy():
+def test_ranks_agree_with_scipy():
     against = RNG.normal(size=(20, 20))
     pictures, captions = order_embeddings.ranks(against, np.arange(20))
     np.testing.assert_array_equal(pictures, np.diag(scipy.stats.rankdata(against, axis=1)))
     np.testing.assert_array_equal(captions, np.diag(scipy.stats.rankdata(against, axis=0)))
 
 
-def test_of_several_captions_the_best_one_counts():
+def test_the_best_of_several_captions_counts():
     against = np.array([[3.0, 1.0], [0.5, 2.0], [2.0, 1.5], [4.0, 0.2]])
     pictures, captions = order_embeddings.ranks(against, np.array([0, 0, 1, 1]))
     np.testing.assert_array_equal(pictures, [2, 1, 1, 1])
@@ -54,15 +54,15 @@ def test_of_several_captions_the_best_one_counts():
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
-def test_what_tells_nothing_apart_is_ranked_last(value):
+def test_ties_and_nan_rank_last(value):
     against = np.full((6, 3), value)
     pictures, captions = order_embeddings.ranks(against, np.repeat(np.arange(3), 2))
     assert set(pictures) == {3}
     assert set(captions) == {5}
 
 
-def test_recall_and_rank_are_means_of_folds(monkeypatch):
-    """In the first fold all is found, in the second nothing is told apart."""
+def test_recall_and_rank_are_means_over_folds(monkeypatch):
+    """The first fold is perfect, and the second fold has only ties."""
     monkeypatch.setattr(order_embeddings, "FOUND_AMONG", 20)
     embeddings = np.ones((40, 40))
     embeddings[:20] = np.concatenate([np.eye(20), np.eye(20)], axis=1)
@@ -71,14 +71,14 @@ def test_recall_and_rank_are_means_of_folds(monkeypatch):
     assert found["picture_rank"] == found["caption_rank"] == (1 + 20) / 2
 
 
-def test_translations_have_every_sentence_once(tmp_path):
+def test_each_sentence_occurs_once_in_the_translations(tmp_path):
     lines = "Hi.\t嗨。\tby\nHi.\t你好。\tby\nHello!\t你好。\tby\nIt's me.\t是我。\tby\n"
     (tmp_path / "cmn.txt.gz").write_bytes(gzip.compress(lines.encode()))
     chinese, english = order_embeddings.translations(tmp_path / "cmn.txt.gz")
     assert (chinese, english) == (["是我。", "嗨。"], ["it's me .", "hi ."])
 
 
-def test_translations_that_are_cut_off_are_one_line(tmp_path):
+def test_truncated_translations_are_refused(tmp_path):
     (tmp_path / "cmn.txt.gz").write_bytes(gzip.compress("Hi.\t嗨。\n".encode() * 99)[:-9])
-    with pytest.raises(SystemExit, match=r"cmn.txt.gz is cut off .*: take it anew from www.many"):
+    with pytest.raises(SystemExit, match=r"cmn.txt.gz is truncated .*: download it .*www.many"):
         order_embeddings.translations(tmp_path / "cmn.txt.gz")

@@ -1,4 +1,4 @@
-"""The parts of the script; tests/export/formats/tflite/test_quantization.py tests its exports."""
+"""Tasks and models of the quantization study; other tests cover its exports."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from experiments import quantization
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A data folder with a few questions."""
+    """Return a data folder with a few questions."""
     questions = tmp_path / "sentence_classification"
     questions.mkdir()
     (questions / "TREC.train.all").write_text("0 what is it\n1 who is she\n")
@@ -17,21 +17,21 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(quantization.data, "SIZES", {})
 
 
-def test_without_the_data_folder_there_are_the_digits_alone(monkeypatch):
+def test_without_a_data_folder_the_only_task_is_digits(monkeypatch):
     monkeypatch.delenv("KERAS_NORM_DATA", raising=False)
     assert [task.name for task in quantization.tasks()] == ["digits"]
 
 
 @pytest.mark.usefixtures("folder")
-def test_questions_are_ids_of_known_words_padded_on_the_left():
+def test_questions_are_word_ids_padded_on_the_left():
     _, task = quantization.tasks()
-    # "is" comes most often; "not" was never seen in training.
+    # "is" is the most frequent word; "not" does not occur in training.
     np.testing.assert_array_equal(task.x_test[0, -4:], [4, 1, 3, 0])
     assert not task.x_test[0, :-4].any()
     np.testing.assert_array_equal(task.y_train, [0, 1])
 
 
-def test_an_unrolled_model_computes_what_the_one_with_a_loop_does(monkeypatch):
+def test_an_unrolled_model_computes_what_the_looped_model_computes(monkeypatch):
     monkeypatch.delenv("KERAS_NORM_DATA", raising=False)
     (task,) = quantization.tasks()
     model, unrolled = (quantization.build(task, "LN-GRU", unroll=u) for u in (False, True))

@@ -1,4 +1,4 @@
-"""Sentences tell their neighbours, and what is asked about is read as the text is."""
+"""Skip-thoughts predict neighboring sentences, and tasks are tokenized like the text."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from experiments import skip_thoughts
 from experiments.harness import data
 from experiments.harness.study import Arm
-from experiments.skip_thoughts import END, TEXT, TOLD
+from experiments.skip_thoughts import END, PREDICTED, TEXT
 from tests.experiments import toy_study
 from tests.experiments.toy_study import SICK
 
@@ -21,15 +21,15 @@ RNG = np.random.default_rng(0)
         ("In 1,995 u.s. games 2-1", "in N N u.s. games N"),
     ],
 )
-def test_words_are_parted_as_in_the_penn_treebank(text, expected):
+def test_words_are_split_as_in_the_penn_treebank(text, expected):
     assert skip_thoughts.words(text) == expected.split()
 
 
-def test_a_sentence_is_cut_and_has_an_end():
+def test_a_sentence_is_truncated_and_ends_with_end():
     assert skip_thoughts.ended(["a", "b", "c"], 2) == f"a b {END}"
 
 
-def test_sicks_pairs_are_read(tmp_path):
+def test_the_pairs_of_sick_are_read(tmp_path):
     (tmp_path / "SICK.txt").write_text(SICK)
     texts, ratings = skip_thoughts.read_pairs(tmp_path / "SICK.txt")
     expected = ["a dog runs", "a cat sits", "two men", "no men"]
@@ -37,22 +37,22 @@ def test_sicks_pairs_are_read(tmp_path):
     np.testing.assert_array_equal(ratings, [2.5, 4.0])
 
 
-@pytest.mark.parametrize("kept", [SICK[:-22], SICK.replace("relatedness_score", "x"), ""])
-def test_pairs_that_are_cut_off_or_of_another_form_are_one_line(kept, tmp_path):
-    (tmp_path / "SICK.txt").write_text(kept)
-    with pytest.raises(SystemExit, match=r"SICK.txt is cut off .*sick2014") as caught:
+@pytest.mark.parametrize("text", [SICK[:-22], SICK.replace("relatedness_score", "x"), ""])
+def test_damaged_pairs_are_refused(text, tmp_path):
+    (tmp_path / "SICK.txt").write_text(text)
+    with pytest.raises(SystemExit, match=r"SICK.txt is truncated .*sick2014") as caught:
         skip_thoughts.read_pairs(tmp_path / "SICK.txt")
     assert "\n" not in str(caught.value)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The files that are read."""
+    """Return a data folder with small files."""
     toy_study.texts(tmp_path, monkeypatch)
     return tmp_path
 
 
-def test_a_sentence_stands_between_its_neighbours(folder):
+def test_a_sentence_has_its_neighbors_as_targets(folder):
     parts = skip_thoughts.load(TEXT, None, folder)
     x, counts = parts["training"]
     assert len(counts) == 18
@@ -62,23 +62,23 @@ def test_a_sentence_stands_between_its_neighbours(folder):
     assert set(x["sentence"][:, 3]) == {1}
 
 
-def test_a_file_that_is_missing_is_said(folder):
+def test_a_missing_file_is_reported(folder):
     (folder / "sick" / "SICK_train.txt").unlink()
     with pytest.raises(data.DataMissingError, match=r"no sick/SICK_train.txt.*brmson"):
         skip_thoughts.load(TEXT, None, folder)
 
 
-def test_costs_are_those_of_softmax_and_of_earlier_words_alone():
-    """New: log(TOLD) a word, 0 behind the end; a later word changes no earlier one."""
+def test_the_costs_depend_only_on_earlier_words():
+    """An untrained model has log(PREDICTED) nats per word, and 0 after the end."""
     model = skip_thoughts.build(Arm(TEXT, "LN-GRU"), {})
-    x = {name: RNG.integers(2, TOLD, (3, 6)) for name in ("sentence", "before", "after")}
+    x = {name: RNG.integers(2, PREDICTED, (3, 6)) for name in ("sentence", "before", "after")}
     x["after"][1, 4:] = 0
     nats = np.array(model(x))
     assert nats.shape == (3, 2, 6)
     assert not nats[1, 1, 4:].any()
-    told = nats[nats > 0]
-    assert told.size == 34
-    np.testing.assert_allclose(told.mean(), np.log(TOLD), rtol=0.02)
+    unpadded = nats[nats > 0]
+    assert unpadded.size == 34
+    np.testing.assert_allclose(unpadded.mean(), np.log(PREDICTED), rtol=0.02)
     changed = dict(x, before=np.where(np.arange(6) == 3, 2, x["before"]))
     other = np.array(model(changed))
     np.testing.assert_allclose(other[:, 0, :3], nats[:, 0, :3], rtol=1e-5)
@@ -86,17 +86,17 @@ def test_costs_are_those_of_softmax_and_of_earlier_words_alone():
     np.testing.assert_allclose(other[:, 1], nats[:, 1], rtol=1e-5)
 
 
-def test_rare_words_are_told_as_unknown():
+def test_rare_words_are_predicted_as_unknown():
     model = skip_thoughts.build(Arm(TEXT, "GRU"), {})
-    x = {name: RNG.integers(2, TOLD, (2, 4)) for name in ("sentence", "before", "after")}
+    x = {name: RNG.integers(2, PREDICTED, (2, 4)) for name in ("sentence", "before", "after")}
     rare, unknown = (
         model({**x, "after": np.where(np.arange(4) == 1, word, x["after"])})
-        for word in (TOLD + 5, 1)
+        for word in (PREDICTED + 5, 1)
     )
     np.testing.assert_array_equal(rare, unknown)
 
 
-def test_the_loss_weighs_sentences_alike_and_the_score_words():
+def test_the_loss_averages_over_sentences_and_the_score_over_words():
     nats, counts = np.array([[[1.0, 2.0], [3.0, 0.0]], [[4.0, 0.0], [2.0, 0.0]]]), np.array([3, 2])
     np.testing.assert_allclose(skip_thoughts.mean_cost(counts, nats), [2.0, 3.0])
     assert skip_thoughts.score(nats, counts) == {"nll": 12 / 5}

@@ -1,4 +1,4 @@
-"""Every study in its smallest size: it runs, and gives what its questions and its table ask for."""
+"""Each study runs at its smoke size and returns the scores of its questions and table."""
 
 import dataclasses
 import gzip
@@ -34,7 +34,7 @@ from experiments.harness.runs import chosen_runs, run_study
 from experiments.harness.study import Arm, Size
 from tests.experiments import toy_study
 
-# The arm of each that has most in it; where that takes seconds to compile, one without a norm.
+# One arm of each study: the one with the most features, or one without a norm that compiles fast.
 ARMS = {
     "scales": ("scales", "BN"),
     "recurrences": ("gain 2", "LN-GRU"),
@@ -56,7 +56,7 @@ ARMS = {
     "shakespeare": ("Tiny Shakespeare", "LSTM"),
     "pixels": ("in order", "LSTM"),
     "handwriting": ("Kanji, batch 8", "LN-LSTM"),
-    "draw": ("binarised MNIST", "LSTM"),
+    "draw": ("binarized MNIST", "LSTM"),
     "attentive_reader": ("Tiny Shakespeare", "LSTM"),
     "skip_thoughts": ("Penn Treebank", "GRU"),
     "order_embeddings": ("English and Chinese", "GRU"),
@@ -66,7 +66,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    """Data of every study, made up."""
+    """Return a data folder with synthetic data for every study."""
     made = (RNG.integers(0, 256, (400, 28, 28, 1), "uint8"), RNG.choice([4, 9], 400))
     parts = dict.fromkeys(("training", "validation", "test"), made)
     monkeypatch.setattr(mnist, "_read", lambda folder: parts)
@@ -90,7 +90,7 @@ def folder(monkeypatch, tmp_path):
     monkeypatch.setattr(handwriting, "drawings", lambda *_: kanji)
     views = [f"字{k}" for k in range(96)], [f"letter {k}" for k in range(96)]
     monkeypatch.setattr(order_embeddings, "translations", lambda path: views)
-    times = np.arange(90)  # of every user the last rating is tested: by turns 1 and 0
+    times = np.arange(90)  # the last rating of each user tests; labels alternate
     fields = np.column_stack([times % 9, RNG.integers(0, 9, (90, 3))]).astype(str)
     rated = (fields, times % 2, times)
     monkeypatch.setattr(movielens, "read_ratings", lambda path: rated)
@@ -104,7 +104,7 @@ def folder(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_smoke_size_runs(name, folder, monkeypatch):
+def test_a_study_runs_at_its_smoke_size(name, folder, monkeypatch):
     for module in (scales, recurrences):
         monkeypatch.setattr(module, "STEPS", 5)
     monkeypatch.setattr(covariate_shift, "UPDATES", 2)
@@ -115,47 +115,47 @@ def test_the_smoke_size_runs(name, folder, monkeypatch):
     monkeypatch.setattr(first_batch, "UPDATES", 2)
     for name_of, small in {"UNITS": 4, "BLOCK": 400, "STREAM": 10}.items():
         monkeypatch.setattr(characters, name_of, small)
-    if name == "shakespeare":  # the code of characters, where the files are read
+    if name == "shakespeare":  # the characters study covers the exported files
         monkeypatch.setattr(characters, "stream", lambda *_: np.zeros(1))
     for name_of, small in {"LONGEST": 4, "UNITS": 4, "DEEP": 1, "SHOWN": 2}.items():
         monkeypatch.setattr(handwriting, name_of, small)
     for name_of, small in {"GLIMPSES": 2, "UNITS": 4}.items():
         monkeypatch.setattr(draw, name_of, small)
-    monkeypatch.setitem(translators.LAYERS, "LN-LSTM", keras.layers.LSTM)  # is quick to trace
+    monkeypatch.setitem(translators.LAYERS, "LN-LSTM", keras.layers.LSTM)  # fast to trace
     monkeypatch.setattr(translation, "WIDTH", 1)
     study = STUDIES[name]
     small = dataclasses.replace(study, arms=(study.arm(*ARMS[name]),), questions=())
-    if name == "convolutional":  # XLA compiles the dense net of `permutation_invariant`
+    if name == "convolutional":  # permutation_invariant covers XLA
         small = dataclasses.replace(small, work=dataclasses.replace(study.work, compiled=False))
     results = ResultsFile(folder / "results.json", small, small.smoke)
     run_study(small, small.smoke, results, folder, folder)
     (runs,) = chosen_runs(small, small.smoke, results).values()
-    asked = {q.score for q in study.questions if ARMS[name] in (*q.plus, *q.minus)} - {EPOCHS}
-    assert asked <= set(runs[0]["test"] if study.full.seeds > 1 else runs[0]["samples"])
+    scores = {q.score for q in study.questions if ARMS[name] in (*q.plus, *q.minus)} - {EPOCHS}
+    assert scores <= set(runs[0]["test"] if study.full.seeds > 1 else runs[0]["samples"])
     assert set(runs[0]["test"]) & set(study.scores)
     assert np.isfinite(list(runs[0]["test"].values())).all()
 
 
-def test_a_norm_erases_or_keeps_scales():
+def test_batch_norm_removes_feature_scales_and_layer_norm_sample_scales():
     bn, ln = (scales.measure(Arm(scales.SCALES, norm), 0) for norm in ("BN", "LN"))
     assert bn["features"] == 0.0
     assert ln["samples"] == 0.0
     assert min(bn["samples"], ln["features"]) > 0.5
 
 
-def test_whitening_leaves_no_correlation():
+def test_whitened_features_are_uncorrelated():
     x = (RNG.normal(size=(200, 4)) @ RNG.normal(size=(4, 4))).astype("float32")
     y = np.array(covariate_shift.Whitening(0.9, epsilon=1e-6)(x, training=True))
     np.testing.assert_allclose(np.cov(y.T, bias=True), np.eye(4), atol=1e-2)
 
 
-def test_whitening_at_inference_takes_the_moving_averages():
+def test_whitening_uses_moving_averages_at_inference():
     layer = covariate_shift.Whitening(0.0)
     x = RNG.normal(3.0, size=(200, 4)).astype("float32")
     np.testing.assert_allclose(layer(x, training=True), layer(x), atol=1e-5)
 
 
-def test_sums_to_add_are_those_of_the_marked_numbers():
+def test_the_target_of_addition_is_the_sum_of_the_marked_numbers():
     x, y = lengths.sequences(lengths.ADDITION, 12, 5, RNG)
     numbers, marks = x[..., 0], x[..., 1]
     np.testing.assert_array_equal(marks[:, :6].sum(axis=1), np.ones(5))
@@ -163,19 +163,19 @@ def test_sums_to_add_are_those_of_the_marked_numbers():
     np.testing.assert_allclose((numbers * marks).sum(axis=1), y[:, 0], rtol=1e-6)
 
 
-def test_the_symbol_to_copy_is_the_marked_one():
+def test_the_target_of_copying_is_the_marked_symbol():
     x, y = lengths.sequences(lengths.COPYING, 12, 5, RNG)
     np.testing.assert_array_equal(x[:, 0, :-1], y)
     np.testing.assert_array_equal(x[..., -1], np.eye(12)[[0] * 5])
 
 
-def test_a_constant_leaves_the_whole_variance_untold():
+def test_a_constant_prediction_explains_no_variance():
     y = RNG.normal(size=(50, 1))
     assert lengths.score(np.full((50, 1), y.mean()), y)["unexplained"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("share", "samples", "nines"), [(0.5, None, 100), (0.01, 200, 2)])
-def test_a_share_of_the_samples_are_of_the_rare_class(share, samples, nines):
+def test_the_rare_class_has_its_share_of_the_samples(share, samples, nines):
     classes = np.array([9] * 100 + [4] * 300)
     x = np.arange(400)
     rows, labels = unbalanced.share_of(9, 4, (x, classes), share, samples)
@@ -184,7 +184,7 @@ def test_a_share_of_the_samples_are_of_the_rare_class(share, samples, nines):
     np.testing.assert_array_equal(classes[rows] == 9, labels == 1)
 
 
-def test_rows_of_a_libfm_file_are_indices_and_labels(tmp_path):
+def test_a_libfm_file_has_indices_and_labels(tmp_path):
     with gzip.open(tmp_path / "rows.gz", "wt") as file:
         file.write("1 12:1 7:1\n-1 3:1 4:1\n")
     ids, labels = click_through_rate.rows(tmp_path / "rows.gz")
@@ -192,13 +192,13 @@ def test_rows_of_a_libfm_file_are_indices_and_labels(tmp_path):
     np.testing.assert_array_equal(labels, [1, 0])
 
 
-def test_rows_that_are_cut_off_are_one_line(tmp_path):
+def test_truncated_rows_are_refused(tmp_path):
     (tmp_path / "rows.gz").write_bytes(gzip.compress(b"1 12:1 7:1\n" * 99)[:-9])
-    with pytest.raises(SystemExit, match=r"rows.gz is cut off .*: take it anew from github.com"):
+    with pytest.raises(SystemExit, match=r"rows.gz is truncated .*: download it .*github.com"):
         click_through_rate.rows(tmp_path / "rows.gz")
 
 
-def test_gestures_of_people_are_in_one_part_each(folder):
+def test_each_persons_gestures_are_in_one_part(folder):
     parts = convolutional.load(convolutional.GESTURES, None, folder)
     assert {name: len(y) for name, (_, y) in parts.items()} == {
         "training": 12,
@@ -208,7 +208,7 @@ def test_gestures_of_people_are_in_one_part_each(folder):
     assert isinstance(STUDIES["convolutional"].full, Size)
 
 
-def test_the_gap_is_what_the_test_costs_more_than_the_training():
+def test_the_gap_is_the_test_nll_minus_the_training_nll():
     inputs = keras.Input((2,))
     model = keras.Model(inputs, keras.layers.Activation("linear")(inputs))
     right = {"training": 0.9, "test": 0.5}
@@ -216,7 +216,7 @@ def test_the_gap_is_what_the_test_costs_more_than_the_training():
     assert noise.gap(model, parts) == {"gap": pytest.approx(np.log(0.9 / 0.5), rel=1e-6)}
 
 
-def test_waves_are_measured_by_sensors_of_different_gain_and_offset():
+def test_the_sensors_of_waves_have_different_gains_and_offsets():
     x, classes = few_features.waves(2000, RNG)
     assert set(classes) == {0, 1, 2, 3}
     np.testing.assert_allclose(
@@ -226,7 +226,7 @@ def test_waves_are_measured_by_sensors_of_different_gain_and_offset():
     assert (large > small).all()
 
 
-def test_derived_features_are_the_axes_their_length_and_the_differences():
+def test_derived_features_are_axes_length_and_differences():
     x = np.zeros((1, 3, 3))
     x[0, :2] = [[3, 4, 0], [0, 0, 2]]  # one timestep is padding
     np.testing.assert_allclose(
@@ -235,7 +235,7 @@ def test_derived_features_are_the_axes_their_length_and_the_differences():
     )
 
 
-def test_every_gesture_is_repeated_until_there_are_enough(folder, monkeypatch):
+def test_gestures_are_repeated_to_the_number_of_training_samples(folder, monkeypatch):
     monkeypatch.setitem(few_features.COUNTS, "training", 30)
     parts = few_features.load("gestures, 2 features", None, folder)
     x, classes = parts["training"]

@@ -1,4 +1,4 @@
-"""BLEU, the decoder as a stream, and what the exported files write."""
+"""BLEU, token-by-token decoding, and translations by exported files."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ MADE = [
     for a in "abcdefgh"
     for b in "12345678"
 ]
-ARM = Arm(translation_pairs.WORDS, "LSTM")  # the norm makes tracing slow, and nothing else here
+ARM = Arm(translation_pairs.WORDS, "LSTM")  # a norm would only make tracing slow
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +29,27 @@ def parts():
 
 @pytest.fixture(scope="module")
 def model(parts):
-    """Its weights are not small, so that its states matter."""
+    """Return a model with large weights, so that its states matter."""
     model = translation.build(ARM, parts)
     kinds.randomize(model)
     return model
 
 
-def test_ids_that_come_back_have_all_of_bleu(parts):
+def test_the_ids_of_a_reference_decode_to_a_bleu_of_100(parts):
     (tokens, _), references = parts["translated"]
     first = [several[0] for several in references]
     written = tokens.written(beam_search.cut(tokens.targets(first)[:, 1:]))
     assert translation.bleu(written, references) == pytest.approx(100)
 
 
-def test_bleu_takes_the_reference_that_fits():
+def test_bleu_uses_the_best_reference():
     references = np.empty(2, object)
     references[:] = [["a b c d e", "e d c b a"], ["one two three four"]]
     assert translation.bleu(["e d c b a", "one two three four"], references) == pytest.approx(100)
     assert translation.bleu(["e d c b a", "four three two one"], references) < 80
 
 
-def test_a_sentence_with_several_translations_is_asked_for_once(monkeypatch):
+def test_a_sentence_with_several_translations_occurs_once(monkeypatch):
     made = {
         "training": [("a b", "甲"), ("a b", "乙")] * 2,
         "validation": [("a", "甲")],
@@ -64,7 +64,7 @@ def test_a_sentence_with_several_translations_is_asked_for_once(monkeypatch):
     assert references.tolist() == [["b", "c"], ["d"]]
 
 
-def test_nats_are_those_of_the_tokens_that_are_no_padding():
+def test_the_nats_exclude_padding():
     outputs = np.full((2, 3, 4), 0.25)
     targets = np.array(
         [[1, 2, translation_pairs.PAD], [3, translation_pairs.PAD, translation_pairs.PAD]]
@@ -72,7 +72,7 @@ def test_nats_are_those_of_the_tokens_that_are_no_padding():
     assert translation.score(outputs, targets)["nats"] == pytest.approx(3 * np.log(4) / 2)
 
 
-def test_the_loss_is_the_mean_over_the_tokens_that_are_no_padding(model, parts):
+def test_the_loss_excludes_padding(model, parts):
     x, y = parts["test"]
     model.compile(loss=translation.loss)
     nats = translation.score(model.predict(x, verbose=0), y)["nats"]
@@ -80,7 +80,7 @@ def test_the_loss_is_the_mean_over_the_tokens_that_are_no_padding(model, parts):
     assert model.evaluate(x, y, 500, verbose=0) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_token_a_call_gives_what_the_whole_sentence_gives(model, parts):
+def test_decoding_token_by_token_equals_decoding_the_whole_sentence(model, parts):
     x, _ = parts["test"]
     read, write = (model.get_layer(name).predict_on_batch for name in ("reader", "writer"))
     states = {"chinese": x["chinese"], **read({"chinese": x["chinese"]})}
@@ -94,7 +94,7 @@ def test_a_token_a_call_gives_what_the_whole_sentence_gives(model, parts):
     np.testing.assert_allclose(np.concatenate(found, 1)[there], expected[there], atol=1e-5)
 
 
-def test_padding_of_the_chinese_sentence_changes_nothing(model, parts):
+def test_padding_the_chinese_sentence_does_not_change_the_outputs(model, parts):
     x, _ = parts["test"]
     wider = np.pad(x["chinese"], ((0, 0), (0, 3)))
     expected = model.predict(x, verbose=0)

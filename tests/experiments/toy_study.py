@@ -36,7 +36,7 @@ STUDY = Study(
     title="A line",
     question="Which model is better?",
     paper="None.",
-    differences="Smaller: nothing.",
+    differences="Nothing is smaller.",
     work=Training(load, build, "mse", score, "error", maximize=False),
     arms=arms({"line": 16}, ("none", "BN")),
     questions=(QUESTION,),

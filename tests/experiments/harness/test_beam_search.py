@@ -1,4 +1,4 @@
-"""What a search finds, against all sentences that there are."""
+"""Greedy and beam search agree with an exhaustive search."""
 
 import itertools
 
@@ -9,20 +9,20 @@ from experiments.harness import beam_search
 from experiments.harness.translation_pairs import END, PAD, START
 
 TOKENS, LONGEST, SENTENCES = 6, 3, 4
-TABLE = np.random.default_rng(0).random((1000, TOKENS)) ** 4  # so that few are likely
+TABLE = np.random.default_rng(0).random((1000, TOKENS)) ** 4  # the power makes few tokens likely
 TABLE[:, [PAD, START]] = 0
 TABLE /= TABLE.sum(axis=1, keepdims=True)
 STATES = {"past": np.arange(SENTENCES)}
 
 
 def step(last, states):
-    """The next token depends on all that were before it, and on the sentence."""
+    """Return probabilities that depend on all tokens before and on the sentence."""
     past = (states["past"] * 7 + last) % 1000
     return TABLE[past], {"past": past}
 
 
 def worth(sentence, number, power):
-    """log p / n^power of tokens, of which END is the last."""
+    """Return log p / n^power of tokens that end with END."""
     last, states, total = START, {"past": np.array([number])}, 0.0
     for token in sentence:
         found, states = step(np.array([last]), states)
@@ -36,22 +36,22 @@ def every_sentence():
     for length in range(LONGEST):
         for sentence in itertools.product(words, repeat=length):
             yield [*sentence, END]
-    yield from map(list, itertools.product(words, repeat=LONGEST))  # cut off
+    yield from map(list, itertools.product(words, repeat=LONGEST))  # truncated
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
-def test_a_beam_that_holds_all_finds_the_likeliest_of_all(power):
+def test_a_beam_of_full_width_finds_the_most_likely_sentence(power):
     found = beam_search.beam(step, STATES, LONGEST, width=TOKENS**LONGEST, power=power)
     for number, sentence in enumerate(found):
         best = max(every_sentence(), key=lambda s, n=number: worth(s, n, power))
         assert sentence == [token for token in best if token != END]
 
 
-def test_a_beam_of_one_is_greedy():
+def test_a_beam_of_width_one_equals_greedy_search():
     assert beam_search.beam(step, STATES, 20, width=1) == beam_search.greedy(step, STATES, 20)
 
 
-def test_greedy_takes_the_likeliest_token_each_time():
+def test_greedy_search_takes_the_most_likely_token_each_time():
     for number, sentence in enumerate(beam_search.greedy(step, STATES, LONGEST)):
         last, states = START, {"past": np.array([number])}
         for token in [*sentence, END][:LONGEST]:
@@ -60,7 +60,7 @@ def test_greedy_takes_the_likeliest_token_each_time():
             last = token
 
 
-def test_a_row_is_cut_at_its_end():
+def test_a_row_is_truncated_at_its_first_end():
     assert beam_search.cut(np.array([[5, 4, END, 5], [END, 4, 4, 4], [4, PAD, 5, 5]])) == [
         [5, 4],
         [],

@@ -1,4 +1,4 @@
-"""Questions have a name missing, and names are numbers."""
+"""Cloze questions about plays have a missing name, and names are numbers."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ Here, Romeo!
 """
 
 
-def test_names_are_those_of_speakers_in_capitals():
+def test_only_speakers_in_capitals_have_names():
     assert cloze.speeches(PLAY, 4) == [
         ("@ROMEO", ":", "o", ",", "@JULIET", "!"),
         ("@JULIET", ":", "@ROMEO", ",", "@ROMEO", "."),
@@ -26,8 +26,8 @@ def test_names_are_those_of_speakers_in_capitals():
     ]
 
 
-def test_a_name_of_the_passage_is_missing_in_the_speech_after_it():
-    """In the third speech Juliet is not; the nurse was in no passage."""
+def test_a_question_misses_a_name_of_its_passage():
+    """The third speech does not name Juliet, and no passage names the nurse."""
     rng = np.random.default_rng(0)
     found = list(cloze.clozes(cloze.speeches(PLAY, 4), 1, 3, rng))
     assert [q.question.index("@placeholder") for q in found] == [0, 2, 4]
@@ -38,14 +38,14 @@ def test_a_name_of_the_passage_is_missing_in_the_speech_after_it():
         assert names <= {"@entity0", "@entity1", "@entity2"}
 
 
-def test_numbers_are_drawn_anew_for_every_question():
+def test_every_question_has_new_numbers():
     spoken = [("@A", ":", "no"), ("@B", ":", "yes")] * 20
     found = list(cloze.clozes(spoken, 2, 5, np.random.default_rng(0)))
     assert len(found) == 38
     assert {q.answer for q in found} == set(range(5))
 
 
-def test_a_question_with_more_names_than_numbers_is_left_out():
+def test_a_question_with_more_names_than_numbers_is_skipped():
     spoken = [("@A", ":", "no"), ("@B", ":", "yes"), ("@A", ":", "@B", "!")]
     rng = np.random.default_rng(0)
     assert not list(cloze.clozes(spoken, 2, 1, rng))

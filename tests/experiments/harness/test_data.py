@@ -1,4 +1,4 @@
-"""Data that are not there: one line says how to get them."""
+"""Missing or damaged data raise an error that says how to get them."""
 
 import csv
 import gzip
@@ -19,7 +19,7 @@ def failing(error):
 
 
 @pytest.mark.parametrize("given", [None, "empty"])
-def test_what_the_folder_lacks_is_downloaded_or_said_how_to_prepare(given, tmp_path, monkeypatch):
+def test_a_failed_download_says_how_to_prepare_the_data_set(given, tmp_path, monkeypatch):
     def load(*_, download, **where):
         assert download
         assert "data_dir" not in where
@@ -32,7 +32,7 @@ def test_what_the_folder_lacks_is_downloaded_or_said_how_to_prepare(given, tmp_p
         data.from_tfds("mnist", "test", given and tmp_path)
 
 
-def test_without_a_network_nothing_is_tried_again_and_again(tmp_path, monkeypatch):
+def test_without_a_network_the_download_fails_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(data.requests, "head", failing(requests.ConnectionError("no route")))
     monkeypatch.setattr(data.tfds, "load", None)
@@ -42,7 +42,7 @@ def test_without_a_network_nothing_is_tried_again_and_again(tmp_path, monkeypatc
         data.from_tfds("mnist", "test", None)
 
 
-def test_what_is_in_the_folder_is_not_downloaded(tmp_path, monkeypatch):
+def test_a_prepared_data_set_is_not_downloaded(tmp_path, monkeypatch):
     (tmp_path / "tfds" / "mnist").mkdir(parents=True)
 
     def load(name, *, split, data_dir, download, **_):
@@ -53,68 +53,73 @@ def test_what_is_in_the_folder_is_not_downloaded(tmp_path, monkeypatch):
     assert data.from_tfds("mnist", "test", tmp_path) == {}
 
 
-def test_what_was_prepared_and_is_damaged_is_to_be_prepared_anew(tmp_path):
+def test_a_damaged_data_set_says_how_to_create_it_again(tmp_path):
     (tmp_path / "tfds" / "mnist").mkdir(parents=True)
-    expected = r'mnist is cut off or of another version .*: fill it anew by tfds.load\("mnist"'
+    expected = (
+        r'mnist is truncated or has another version .*: create it again by tfds.load\("mnist"'
+    )
     with pytest.raises(data.DataMissingError, match=expected):
         data.from_tfds("mnist", "test", tmp_path)
 
 
 @pytest.mark.parametrize("given", [None, "empty"])
-def test_missing_files_say_where_to_find_them(given, tmp_path):
-    expected = r"ptb.train.txt.*KERAS_NORM_DATA name a folder.*wojzaremba"
+def test_a_missing_file_says_where_to_download_it(given, tmp_path):
+    expected = r"ptb.train.txt.*KERAS_NORM_DATA to a folder.*wojzaremba"
     with pytest.raises(data.DataMissingError, match=expected):
         data.file("ptb", "ptb.train.txt", given and tmp_path)
 
 
-def test_files_stand_in_their_folder(tmp_path):
+def test_a_file_is_found_in_its_folder(tmp_path):
     (tmp_path / "ptb").mkdir()
     (tmp_path / "ptb" / "other.txt").write_text("a\n")
     found = data.file("ptb", "other.txt", tmp_path)
     assert found == pathlib.Path(tmp_path, "ptb", "other.txt")
 
 
-def test_a_text_that_is_cut_off_at_the_end_of_a_line_is_told(tmp_path):
+def test_a_truncated_text_is_refused(tmp_path):
     (tmp_path / "sick").mkdir()
     (tmp_path / "sick" / "SICK_train.txt").write_text("pair_ID\n")
-    expected = r"SICK_train.txt is cut off or of another version \(8 bytes, not 506,243\): take it "
+    expected = r"SICK_train.txt is truncated .* \(8 bytes, not 506,243\): download it again"
     with pytest.raises(data.DataMissingError, match=expected):
         data.file("sick", "SICK_train.txt", tmp_path)
 
 
-def test_the_sizes_are_those_of_the_texts(request):
+def test_the_listed_sizes_agree_with_the_files(request):
     folder = request.getfixturevalue("data")
     there = {name: size for name, size in data.SIZES.items() if (folder / name).exists()}
     assert {name: data.size_of(folder / name) for name in there} == there
 
 
 @pytest.mark.parametrize("cut", [0, 2, 9])
-def test_a_compressed_text_of_another_day_or_cut_off_is_told(cut, tmp_path):
+def test_a_truncated_or_other_compressed_text_is_refused(cut, tmp_path):
     path = tmp_path / "translation_cmn_eng" / "cmn.txt.gz"
     path.parent.mkdir()
     written = gzip.compress(b"Hi.\t\n" * 99)
     path.write_bytes(written[: len(written) - cut])
-    expected = r"cmn.txt.gz is cut off or of another version \(.* bytes, not 4,151,351\): take it "
+    expected = r"cmn.txt.gz is truncated .* \(.* bytes, not 4,151,351\): download it again"
     with pytest.raises(data.DataMissingError, match=expected):
         data.file("translation_cmn_eng", "cmn.txt.gz", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["cmn.txt.gz", "ml-latest-small.zip"])
-def test_an_archive_that_is_none_is_told(name, tmp_path):
+def test_a_file_that_is_not_an_archive_is_refused(name, tmp_path):
     folder = next(path.partition("/")[0] for path in data.SIZES if path.endswith(name))
     (tmp_path / folder).mkdir()
     (tmp_path / folder / name).write_bytes(b"")
-    with pytest.raises(data.DataMissingError, match=rf"{name} is cut off or of another version"):
+    with pytest.raises(data.DataMissingError, match=rf"{name} is truncated or has another version"):
         data.file(folder, name, tmp_path)
 
 
 @pytest.mark.parametrize("error", [zlib.error("invalid block"), csv.Error("NUL"), TypeError("?")])
-def test_what_cannot_be_read_is_told_whatever_its_kind(error, tmp_path):
-    with pytest.raises(data.DataMissingError, match="take it anew"), data.whole("ptb", tmp_path):
+def test_every_error_while_reading_says_where_to_download_the_file(error, tmp_path):
+    with (
+        pytest.raises(data.DataMissingError, match="download it again"),
+        data.reading("ptb", tmp_path),
+    ):
         raise error
 
 
-def test_an_error_is_one_line():
+def test_an_error_takes_one_line():
     with pytest.raises(data.DataMissingError) as caught:
         data.file("sentence_classification", "subj.all", None)
     assert "\n" not in str(caught.value)

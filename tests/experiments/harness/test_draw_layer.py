@@ -1,4 +1,4 @@
-"""The pieces of DRAW are the paper's equations; its noise follows from a seed that it keeps."""
+"""The parts of DRAW agree with the paper's equations, and its noise with its seed."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ POINTS, SIZE = 3, 8
 
 
 def banks_by_numpy(raw, points, size):
-    """Equations 19 to 26 in float64, an entry at a time."""
+    """Compute equations 19 to 26 in float64, one entry at a time."""
     g = (size + 1) / 2 * (raw[:, :2].astype("float64") + 1)
     variance, delta, gamma = np.exp(raw[:, 2:].astype("float64")).T
     delta = (size - 1) / (points - 1) * delta
@@ -26,7 +26,7 @@ def banks_by_numpy(raw, points, size):
 
 
 @pytest.mark.parametrize(("points", "size"), [(3, 8), (5, 28), (2, 28)])
-def test_a_filterbank_is_that_of_the_equations(points, size):
+def test_the_filters_agree_with_the_equations(points, size):
     raw = 0.5 * RNG.normal(size=(6, 5)).astype("float32")
     for found, expected in zip(
         filterbank(raw, points, size), banks_by_numpy(raw, points, size), strict=True
@@ -34,7 +34,7 @@ def test_a_filterbank_is_that_of_the_equations(points, size):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_a_grid_far_off_the_picture_is_finite_and_so_is_its_gradient():
+def test_filters_far_outside_the_picture_and_their_gradient_are_finite():
     raw = tf.constant([[40.0, -40.0, -8.0, 2.0, 0.0]])
     with tf.GradientTape() as tape:
         tape.watch(raw)
@@ -44,7 +44,7 @@ def test_a_grid_far_off_the_picture_is_finite_and_so_is_its_gradient():
     assert np.isfinite(tape.gradient(total, raw)).all()
 
 
-def test_what_a_grid_sees_and_draws_are_the_equations_in_numpy():
+def test_reading_and_drawing_agree_with_numpy():
     raw = 0.3 * RNG.normal(size=(4, 5)).astype("float32")
     f_x, f_y, gamma = banks_by_numpy(raw, POINTS, SIZE)
     picture, patch = RNG.normal(size=(4, SIZE, SIZE)), RNG.normal(size=(4, POINTS, POINTS))
@@ -58,15 +58,15 @@ def test_what_a_grid_sees_and_draws_are_the_equations_in_numpy():
         np.testing.assert_allclose(found, drawn, rtol=1e-4, atol=1e-5)
 
 
-def test_a_narrow_grid_reads_the_pixels_that_it_is_on():
-    """N = A, delta = 1 and a deviation near 0: the picture itself."""
+def test_a_narrow_grid_reads_the_picture_unchanged():
+    """N = A, delta = 1 and a deviation near 0."""
     picture = RNG.normal(size=(1, SIZE, SIZE)).astype("float32")
     banks = filterbank(np.array([[0, 0, -9.0, 0, 0]], "float32"), SIZE, SIZE)
     np.testing.assert_allclose(read(picture, *banks), picture, rtol=1e-5)
     np.testing.assert_allclose(write(picture, *banks), picture, rtol=1e-5)
 
 
-def test_the_kl_is_what_samples_of_scipy_say():
+def test_the_kl_divergence_agrees_with_samples_of_scipy():
     mean, log_sigma = np.array([0.7, -0.2]), np.array([-0.5, 0.3])
     posterior = scipy.stats.norm(mean, np.exp(log_sigma))
     z = posterior.rvs((200_000, 2), random_state=np.random.default_rng(0))
@@ -79,7 +79,7 @@ def sigmoid(x):
 
 
 def lstm(cell, x, h, c):
-    """keras.layers.LSTMCell in float64: gates i, f, c, o."""
+    """Compute keras.layers.LSTMCell in float64, with the gates i, f, c, o."""
     W, U, b = (np.array(w, "float64") for w in cell.weights)
     i, f, g, o = np.split(x @ W + h @ U + b, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
@@ -92,7 +92,7 @@ def model(cell=keras_norm.NormLSTMCell):
     return layer, RNG.integers(0, 2, (5, SIZE**2)).astype("float32")
 
 
-def test_the_layer_is_the_equations_in_numpy():
+def test_the_layer_agrees_with_numpy():
     layer, pictures = model()
     found = np.array(layer(pictures))
     noise = np.array(keras.random.normal((3, 5, 4), seed=0), "float64")
@@ -121,7 +121,7 @@ def test_the_layer_is_the_equations_in_numpy():
     np.testing.assert_allclose(found[:, -1], kl, rtol=1e-4)
 
 
-def test_noise_is_fixed_for_scores_and_new_in_training_from_a_seed_among_the_variables():
+def test_noise_is_fixed_in_evaluation_and_random_in_training():
     layer, pictures = model()
     np.testing.assert_array_equal(layer(pictures), layer(pictures))
     before = [np.array(v) for v in layer.variables]
@@ -130,11 +130,11 @@ def test_noise_is_fixed_for_scores_and_new_in_training_from_a_seed_among_the_var
     assert not np.array_equal(first, second)
     for variable, value in zip(layer.variables, before, strict=True):
         variable.assign(value)
-    layer(pictures)  # scoring takes nothing from the seed
+    layer(pictures)  # evaluation does not advance the seed
     np.testing.assert_array_equal(layer(pictures, training=True), first)
 
 
-def test_training_computes_what_scoring_does_but_for_the_noise(monkeypatch):
+def test_training_and_evaluation_differ_only_by_the_noise(monkeypatch):
     layer, pictures = model()
     expected = layer(pictures)
     layer.seeds = 0
@@ -142,7 +142,7 @@ def test_training_computes_what_scoring_does_but_for_the_noise(monkeypatch):
 
 
 @pytest.mark.parametrize("cell", [keras_norm.NormLSTMCell, keras_norm.LayerNormLSTMCell])
-def test_every_weight_learns(cell):
+def test_every_weight_has_a_gradient(cell):
     layer, pictures = model(cell)
     with tf.GradientTape() as tape:
         outputs = layer(pictures, training=True)
@@ -152,7 +152,7 @@ def test_every_weight_learns(cell):
         assert np.abs(gradient).max() > 0
 
 
-def test_what_is_generated_is_drawn_by_the_decoder_alone():
+def test_generated_pictures_come_from_the_decoder_alone():
     layer, pictures = model()
     layer(pictures)
     for weight in layer.encoder.weights:

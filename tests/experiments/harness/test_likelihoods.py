@@ -1,4 +1,4 @@
-"""The density is scipy's, in float32 too; its gradient is finite; samples are of the mixture."""
+"""The density agrees with SciPy, its gradient is finite, and samples follow the mixture."""
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 
 
 def by_scipy(points, raw):
-    """-log sum_k pi_k N_k of each point, in float64."""
+    """Compute -log sum_k pi_k N_k of each point in float64."""
     found = []
     for x, row in zip(points, raw, strict=True):
         log_pi, mu_1, mu_2, log_1, log_2, r = np.split(row.astype("float64"), 6)
@@ -28,9 +28,9 @@ def by_scipy(points, raw):
     return np.array(found)
 
 
-# At 3 some are far from every mean, narrow, and correlated at 0.9999.
+# At scale 3, some Gaussians are narrow, far from the points, or have a correlation of 0.9999.
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0])
-def test_the_density_is_that_of_scipy(scale):
+def test_the_density_agrees_with_scipy(scale):
     points = RNG.normal(size=(40, 2)).astype("float32")
     raw = (scale * RNG.normal(size=(40, 6 * 5))).astype("float32")
     raw[:, -5:] = np.clip(raw[:, -5:], -5, 5)
@@ -40,7 +40,7 @@ def test_the_density_is_that_of_scipy(scale):
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_points_on_the_axis_of_a_narrow_correlated_gaussian_lose_no_digits(sign):
+def test_a_correlation_near_one_loses_no_digits(sign):
     points = np.array([[3.0, 3.0 * sign], [2.0, 2.001 * sign]], "float32")
     raw = np.tile(np.array([0, 0, 0, 0, 0, 5.0 * sign], "float32"), (2, 1))
     np.testing.assert_allclose(mixture_nll(points, raw), by_scipy(points, raw), rtol=1e-5)
@@ -57,7 +57,7 @@ def test_gradients_are_finite(size):
     assert np.isfinite(tape.gradient(nll, raw)).all()
 
 
-def test_the_gradient_is_that_of_finite_differences():
+def test_the_gradient_agrees_with_finite_differences():
     points, raw = RNG.normal(size=(3, 2)), RNG.normal(size=(3, 12))
     with tf.GradientTape() as tape:
         x = tf.constant(raw)
@@ -70,20 +70,20 @@ def test_the_gradient_is_that_of_finite_differences():
 
 @pytest.mark.parametrize("logit", [-90.0, -1.0, 0.0, 2.0, 90.0])
 @pytest.mark.parametrize("happens", [0, 1])
-def test_a_bernoulli_is_that_of_scipy(logit, happens):
+def test_the_bernoulli_nll_agrees_with_scipy(logit, happens):
     expected = -scipy.special.log_expit(logit if happens else -logit)
     found = bernoulli_nll(np.float32(happens), np.float32(logit))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-30)
 
 
-def test_samples_have_the_means_and_covariances_of_their_gaussian():
+def test_samples_have_the_mean_and_covariance_of_their_gaussian():
     numbers = [0, -50, 1.0, 9.0, -2.0, 9.0, np.log(0.5), 0, np.log(2.0), 0, np.arctanh(0.6), 0]
     points = sampled(np.tile(numbers, (20_000, 1)), np.random.default_rng(1))
     np.testing.assert_allclose(points.mean(axis=0), [1.0, -2.0], atol=0.05)
     np.testing.assert_allclose(np.cov(points.T), [[0.25, 0.6], [0.6, 4.0]], atol=0.1)
 
 
-def test_samples_are_of_every_gaussian_as_often_as_its_weight():
+def test_samples_use_each_gaussian_as_often_as_its_weight():
     numbers = [np.log(3.0), 0, -5.0, 5.0, 0, 0, 0, 0, 0, 0, 0, 0]
     points = sampled(np.tile(numbers, (4000, 1)), np.random.default_rng(1))
     assert (points[:, 0] < 0).mean() == pytest.approx(0.75, abs=0.03)

@@ -1,4 +1,4 @@
-"""What linear models get from vectors, beside what is known to be in them."""
+"""Linear models recover what the vectors contain."""
 
 import numpy as np
 import pytest
@@ -9,20 +9,20 @@ from experiments.harness import linear_probes
 RNG = np.random.default_rng(0)
 
 
-def test_classes_that_lie_apart_are_told_and_others_guessed():
+def test_separate_classes_are_recognized_and_random_classes_are_not():
     vectors, classes = RNG.normal(size=(200, 5)), np.arange(200) % 2
     assert 0.3 < linear_probes.accuracy(vectors, classes) < 0.7
     assert linear_probes.accuracy(vectors + 6 * classes[:, None], classes) == 1.0
 
 
-def test_features_of_a_pair_are_those_of_tai():
+def test_the_features_of_a_pair_are_those_of_tai_et_al():
     u, v = np.array([1.0, -2.0]), np.array([3.0, 0.5])
     found = linear_probes.features(np.array([[u, v]]))
     np.testing.assert_array_equal(found, [[2.0, 2.5, 3.0, -1.0]])
 
 
-def test_how_related_two_vectors_are_is_learned():
-    """The more related, the nearer."""
+def test_the_relatedness_of_vectors_is_learned():
+    """Related vectors are near each other."""
     ratings = RNG.uniform(1, 5, 600)
     u = RNG.normal(size=(600, 4))
     away = (5 - ratings)[:, None] * RNG.choice([-1, 1], (600, 4))
@@ -38,16 +38,16 @@ def test_how_related_two_vectors_are_is_learned():
     assert none["mse"] == pytest.approx(ratings[400:].var(), rel=0.2)
 
 
-def test_a_rating_in_between_is_learned_as_the_mean_of_its_neighbours(monkeypatch):
-    """3.2 is four fifths of 3 and one fifth of 4; 5 is all 5."""
+def test_a_fractional_rating_is_the_weighted_mean_of_its_neighbors(monkeypatch):
+    """3.2 has weight 0.8 at 3 and 0.2 at 4; 5 has weight 1 at 5."""
     given = {}
     fit = LogisticRegression.fit
 
-    def kept(self, x, y, sample_weight=None):
+    def record(self, x, y, sample_weight=None):
         given.update(y=y, weight=sample_weight)
         return fit(self, x, y, sample_weight)
 
-    monkeypatch.setattr(LogisticRegression, "fit", kept)
+    monkeypatch.setattr(LogisticRegression, "fit", record)
     pairs, ratings = RNG.normal(size=(4, 2, 3)), np.array([3.2, 5.0, 1.0, 2.5])
     linear_probes.relatedness((pairs, ratings), (pairs, ratings))
     np.testing.assert_array_equal(given["y"], [3, 4, 1, 2, 4, 5, 2, 3])

@@ -71,8 +71,8 @@ def test_scores_measured_during_training_are_plotted_at_their_rounds(
         entry["measured"] = [[2, {"weight": 0.5}], [4, {"weight": 0.7}]]
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda self, path, dpi: drawn.append(self))
-    asked = dataclasses.replace(toy_study.STUDY, work=work, figure=paper)
-    plots.draw_curves(asked, results, tmp_path / "made.png")
+    drawing = dataclasses.replace(toy_study.STUDY, work=work, figure=paper)
+    plots.draw_curves(drawing, results, tmp_path / "made.png")
     (axes,) = drawn[0].axes
     np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[6, 50], [12, 70]])
 

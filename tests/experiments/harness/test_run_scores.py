@@ -28,7 +28,7 @@ def work(**options):
         (3.5, [3.0, 2.0], 1.0),  # the score before the first round is unknown
         (3.5, [np.nan, 3.0], 2.0),
         (3.5, [np.inf, 3.0], 2.0),
-        (0.1, [4.0, np.nan, 3.0], None),  # never
+        (0.1, [4.0, np.nan, 3.0], None),  # the level is never reached
     ],
 )
 def test_the_rounds_to_a_level_are_interpolated(level, scores, rounds):

@@ -88,9 +88,9 @@ def test_every_run_lists_the_runs_of_a_study(ran, tmp_path, size):
     study = dataclasses.replace(toy_study.STUDY, full=size)
     before = runs.every_run(study, size, ResultsFile(tmp_path / "none.json", study, size))
     results = ran(study)
-    asked = runs.every_run(study, size, results)
-    assert len(before) == len(asked) == len(Recorder.ran)
-    assert all(results.find(run) for run in asked)
+    listed = runs.every_run(study, size, results)
+    assert len(before) == len(listed) == len(Recorder.ran)
+    assert all(results.find(run) for run in listed)
 
 
 def test_arms_without_a_question_run_last(ran):

@@ -1,4 +1,4 @@
-"""The files as they are published, and sentences as ids."""
+"""Published files are read, split and converted to token ids."""
 
 import keras
 import numpy as np
@@ -13,21 +13,21 @@ TEXTS = ["Who wrote it ?", "who knows", "Where is it ?"]
 @pytest.mark.parametrize(
     ("name", "encoding"), [("rt-polarity.all", "latin-1"), ("custrev.all", "utf-8")]
 )
-def test_a_line_is_a_class_and_a_sentence(tmp_path, name, encoding):
+def test_a_line_has_a_class_and_a_sentence(tmp_path, name, encoding):
     (tmp_path / name).write_bytes("1 a café \n0 \n0 it's 1 of 2 . \n".encode(encoding))
     texts, classes = sentences.read(tmp_path / name)
     assert [text.strip() for text in texts] == ["a café", "", "it's 1 of 2 ."]
     np.testing.assert_array_equal(classes, [1, 0, 0])
 
 
-def test_an_ellipsis_of_windows_ends_no_line(tmp_path):
+def test_a_windows_ellipsis_does_not_end_a_line(tmp_path):
     (tmp_path / "rt-polarity.all").write_bytes(b"1 well \x85 no\n0 yes\n")
     texts, _ = sentences.read(tmp_path / "rt-polarity.all")
     assert len(texts) == 2
 
 
 @pytest.mark.parametrize("dataset", sentences.DATASETS)
-def test_a_sentence_is_in_one_part_and_always_in_the_same(dataset, folder):
+def test_each_sentence_is_always_in_one_part(dataset, folder):
     parts = sentences.load(dataset, folder)
     texts = [text for part in ("training", "validation", "test") for text in parts[part][0]]
     assert len(texts) == len(set(texts)) == {"TREC": 80, "SST": 120}.get(dataset, 40)
@@ -38,7 +38,7 @@ def test_a_sentence_is_in_one_part_and_always_in_the_same(dataset, folder):
         np.testing.assert_array_equal(classes, numbers % (6 if dataset == "TREC" else 2))
 
 
-def test_the_published_split_is_kept_where_there_is_one(folder):
+def test_a_published_split_is_used(folder):
     trec = sentences.load("TREC", folder)
     assert [len(trec[part][0]) for part in ("training", "validation", "test")] == [36, 4, 40]
     assert all(text.startswith("trec test") for text in trec["test"][0])
@@ -53,17 +53,17 @@ def test_the_published_split_is_kept_where_there_is_one(folder):
         ("subwords", ["▁who", "▁it", "▁", "[UNK]", "[UNK]", "[UNK]"]),
     ],
 )
-def test_tokens_are_those_of_the_training_sentences(tokens, expected):
+def test_the_tokens_come_from_the_training_sentences(tokens, expected):
     assert sentences.tokenizer_of(TEXTS, tokens, 100).encode("Who it XYZ").tokens == expected
 
 
-def test_a_word_that_is_there_once_stands_for_the_unknown():
+def test_a_word_that_occurs_once_is_unknown():
     tokenizer = sentences.tokenizer_of(TEXTS, "words", 100)
     assert tokenizer.encode("Who wrote it ?").tokens == ["who", "[UNK]", "it", "?"]
 
 
 @pytest.mark.parametrize("tokens", ["words", "characters", "subwords"])
-def test_ids_0_and_1_are_reserved_and_the_file_has_all(tokens, tmp_path):
+def test_ids_0_and_1_are_reserved_and_saved_with_the_tokenizer(tokens, tmp_path):
     tokenizer = sentences.tokenizer_of(TEXTS, tokens, 100)
     assert [tokenizer.id_to_token(k) for k in (0, 1)] == ["[PAD]", "[UNK]"]
     tokenizer.save(str(tmp_path / "tokenizer.json"))
@@ -80,11 +80,11 @@ def test_shorter_sentences_are_padded_on_the_right():
     assert ids[3, 0] == 1
 
 
-def test_the_vocabulary_is_that_of_the_sentences_that_are_learned_from(folder):
+def test_the_vocabulary_comes_from_the_used_training_sentences(folder):
     corpus = sentences.prepare("SST", folder, "words", 100, training=5)
     first = {part: ids[:, 0] for part, (ids, _) in corpus.parts.items()}
     assert first["training"].shape == (5,)
     assert (first["training"] > 1).all()
-    # Each of these is there 40 times, but not to learn from.
+    # Each of these words occurs 40 times, but not in the training sentences.
     assert all((first[part] == 1).all() for part in ("validation", "test"))
     assert (corpus.vocabulary, corpus.classes) == (3, 2)

@@ -209,8 +209,8 @@ def test_in_order_training_keeps_the_order_of_the_samples(traced, monkeypatch):
 
 
 def test_the_results_have_the_updates_of_a_round_and_of_an_epoch(trained):
-    _, kept, _ = trained
-    assert (kept["updates"], kept["epoch"]) == (2, 4.0)
+    _, entry, _ = trained
+    assert (entry["updates"], entry["epoch"]) == (2, 4.0)
 
 
 def test_scores_measured_during_training_are_stored_with_their_round(trained, traced):
@@ -257,11 +257,11 @@ def test_a_model_without_batch_norm_is_not_recalibrated(tmp_path):
     assert Trainer(work, toy_study.SIZE, toy_study.PARTS, build, tmp_path).recalibrate is None
 
 
-@pytest.mark.parametrize(("seed", "kept"), [(0, [64, 5]), (1, None)])
-def test_only_the_model_of_seed_0_draws_samples(traced, seed, kept):
+@pytest.mark.parametrize(("seed", "drawn"), [(0, [64, 5]), (1, None)])
+def test_only_the_model_of_seed_0_draws_samples(traced, seed, drawn):
     drawings = Drawings(lambda model, parts: [len(parts["training"][1]), 5], print, "Numbers")
     traced.work = dataclasses.replace(toy_study.STUDY.work, drawings=drawings)
-    assert traced.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == kept
+    assert traced.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == drawn
 
 
 def test_a_loss_may_be_a_function(trained, tmp_path):

@@ -1,4 +1,4 @@
-"""No sentence is in two parts, and ids come back as the sentence that they were made of."""
+"""No sentence is in two parts, and ids decode to their sentence."""
 
 import gzip
 
@@ -21,7 +21,7 @@ def sentences(part):
     return {text for pair in part for text in pair}
 
 
-def test_translations_of_translations_are_in_one_group():
+def test_indirect_translations_are_in_one_group():
     made = [("Hi.", "你好。"), ("Hello!", "你好"), ("hello", "嗨"), ("Run.", "跑。"), ("Go", "走")]
     groups = translation_pairs.connected(made)
     assert len(set(groups[:3])) == 1
@@ -40,7 +40,7 @@ def test_no_sentence_is_in_two_parts():
     assert not sentences(parts["validation"]) & sentences(parts["test"])
 
 
-def test_nor_in_the_data_as_they_are(data):
+def test_no_sentence_of_the_real_data_is_in_two_parts(data):
     parts = translation_pairs.split(translation_pairs.read(data))
     keys = {
         name: {translation_pairs._key(t) for t in sentences(part)} for name, part in parts.items()
@@ -50,7 +50,7 @@ def test_nor_in_the_data_as_they_are(data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_come_back_as_the_sentence(kind):
+def test_ids_decode_to_their_sentence(kind):
     tokens = translation_pairs.Tokens(
         translation_pairs.tokenizer_of(CHINESE, translation_pairs.CHARACTERS, 100),
         translation_pairs.tokenizer_of(ENGLISH, kind, 100),
@@ -61,7 +61,7 @@ def test_ids_come_back_as_the_sentence(kind):
     assert tokens.written(beam_search.cut(ids[:, 1:])) == ENGLISH
 
 
-def test_what_is_there_once_is_unknown():
+def test_a_token_that_occurs_once_is_unknown():
     tokenizer = translation_pairs.tokenizer_of(
         ["one two", "two three three"], translation_pairs.WORDS, 100
     )
@@ -69,7 +69,7 @@ def test_what_is_there_once_is_unknown():
     assert translation_pairs.UNKNOWN not in tokenizer.encode("three two").ids
 
 
-def test_pairs_are_read_stripped_and_once(tmp_path, monkeypatch):
+def test_pairs_are_stripped_and_unique(tmp_path, monkeypatch):
     (tmp_path / "translation_cmn_eng").mkdir()
     with gzip.open(tmp_path / "translation_cmn_eng" / "cmn.txt.gz", "wt", encoding="utf-8") as file:
         file.write(f"Hi.\t嗨。\tCC-BY\n{'long ' * 9}\t长\tCC-BY\nGo.\t走。\tCC-BY\n")
@@ -79,10 +79,10 @@ def test_pairs_are_read_stripped_and_once(tmp_path, monkeypatch):
     assert translation_pairs.read(tmp_path) == [("Hi.", "嗨。"), ("Go.", "走。")]
 
 
-def test_a_file_without_two_columns_is_of_another_version(tmp_path, monkeypatch):
+def test_a_file_without_two_columns_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(data, "SIZES", {})
     (tmp_path / "translation_cmn_eng").mkdir()
     with gzip.open(tmp_path / "translation_cmn_eng" / "cmn.txt.gz", "wt") as file:
         file.write("Hi.\n")
-    with pytest.raises(SystemExit, match=r"cmn.txt.gz is cut off .* take it anew from www.many"):
+    with pytest.raises(SystemExit, match=r"cmn.txt.gz is truncated .* download it .*www.many"):
         translation_pairs.read(tmp_path)

@@ -54,8 +54,8 @@ def test_an_effect_next_to_the_threshold_needs_more_than_the_largest_number_of_s
 
 
 def test_an_effect_below_the_threshold_means_no(tmp_path):
-    asked = dataclasses.replace(toy_study.QUESTION, threshold=2.0, unit="points")
-    verdict = decide(tmp_path, np.full(SEEDS, 1.5) + NOISE / 100, [0.0] * SEEDS, asked)
+    question = dataclasses.replace(toy_study.QUESTION, threshold=2.0, unit="points")
+    verdict = decide(tmp_path, np.full(SEEDS, 1.5) + NOISE / 100, [0.0] * SEEDS, question)
     assert verdict.holds is False
     assert verdict.effect == f"1.510 ± {verdict.half:.3f} points"
     assert verdict.threshold == "> 2"
@@ -130,10 +130,10 @@ def test_nan_decides_nothing(tmp_path):
 
 
 def test_a_score_to_subtract_must_be_below_the_negative_threshold(tmp_path):
-    asked = dataclasses.replace(
+    question = dataclasses.replace(
         toy_study.QUESTION, plus=(), threshold=-1.5, unit="points", digits=1
     )
-    verdict = decide(tmp_path, [1.0] * SEEDS, [1.0] * SEEDS, asked)
+    verdict = decide(tmp_path, [1.0] * SEEDS, [1.0] * SEEDS, question)
     assert (verdict.detailed_answer, verdict.effect) == ("yes", "1.0 ± 0.0 points")
     assert verdict.threshold == "< 1.5"
 
@@ -148,14 +148,14 @@ def test_a_score_to_subtract_must_be_below_the_negative_threshold(tmp_path):
     ],
 )
 def test_a_no_says_if_the_effect_is_smaller_or_the_opposite(tmp_path, shift, word):
-    asked = dataclasses.replace(toy_study.QUESTION, threshold=2.0)
+    question = dataclasses.replace(toy_study.QUESTION, threshold=2.0)
     own = np.array([0.1, -0.2, 0.0, 0.2, -0.1])
-    assert decide(tmp_path, 20 + NOISE + shift + own, 20 + NOISE, asked).detailed_answer == word
+    assert decide(tmp_path, 20 + NOISE + shift + own, 20 + NOISE, question).detailed_answer == word
 
 
 def test_a_no_has_no_details_if_the_threshold_is_negative_or_a_side_is_empty(tmp_path):
-    asked = dataclasses.replace(toy_study.QUESTION, threshold=-1.0)
-    assert decide(tmp_path, NOISE, NOISE + 3.0, asked).detailed_answer == "no"
+    question = dataclasses.replace(toy_study.QUESTION, threshold=-1.0)
+    assert decide(tmp_path, NOISE, NOISE + 3.0, question).detailed_answer == "no"
     alone = dataclasses.replace(toy_study.QUESTION, minus=(), threshold=30.0)
     assert decide(tmp_path, [20.0] * SEEDS, [1.0] * SEEDS, alone).detailed_answer == "no"
 
@@ -176,9 +176,9 @@ def decide_of_one_seed(tmp_path, none, bn):
     size = dataclasses.replace(SIZE, seeds=1)
     results = ResultsFile(tmp_path / "made.json", toy_study.STUDY, size)
     for model, errors in (("none", none), ("BN", bn)):
-        kept = {"samples": {"error": sample_scores.pack(errors)}}
+        sampled = {"samples": {"error": sample_scores.pack(errors)}}
         run = Run(toy_study.STUDY.arm("line", model), 1e-3, 0)
-        results.add(run, toy_study.entry(float(np.mean(errors))) | kept)
+        results.add(run, toy_study.entry(float(np.mean(errors))) | sampled)
     return verdicts.decide(toy_study.STUDY, size, results, toy_study.QUESTION)
 
 
@@ -210,5 +210,5 @@ def test_a_question_about_the_largest_learning_rate_compares_its_runs(tmp_path):
             for rate, error in zip(size.rates, errors, strict=True):
                 run = Run(toy_study.STUDY.arm("line", model), rate, seed)
                 results.add(run, toy_study.entry(error))
-    asked = dataclasses.replace(toy_study.QUESTION, largest_rate=True)
-    assert verdicts.effects(toy_study.STUDY, size, results, asked).tolist() == [5.0, 5.0]
+    question = dataclasses.replace(toy_study.QUESTION, largest_rate=True)
+    assert verdicts.effects(toy_study.STUDY, size, results, question).tolist() == [5.0, 5.0]
