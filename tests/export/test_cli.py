@@ -278,7 +278,10 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
             ("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"),
             "nowhere: no such file",
         ),
-        (("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"), "data.npz is not a SavedModel folder"),
+        (
+            ("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"),
+            "data.npz is not a SavedModel folder",
+        ),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
         ((*CHECK, "--labels", "{}/data.npz"), "must be outputs: 'y'"),
