@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm import keras_internals
-from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN
 
 ROOT = pathlib.Path(__file__).parents[1]
 SOURCES = [

@@ -18,7 +18,7 @@ from keras_norm.export.results.output_comparison import difference
 from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
-from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import substituted_methods
 
 NAME = "training form"

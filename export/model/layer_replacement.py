@@ -20,7 +20,7 @@ from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.gru import NormGRU
 from keras_norm.rnn.lstm import NormLSTM
-from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.rnn.simple_rnn import NormSimpleRNN
 from keras_norm.substitution import Method, substituted_methods
 from keras_norm.time_distributed import apply_to_rows

@@ -30,7 +30,7 @@ from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import loops_are_portable
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import Method, substituted_methods
 
 # What the states of Keras' cells, and of ours, are called.
@@ -315,7 +315,7 @@ def _run_cell(
             ([], []),
             return_sequences=False,
             unroll=True,
-            centre=loops_are_portable(),
+            center_kernels=loops_are_portable(),
         )
         after = [ops.cast(state, layer.compute_dtype) for state in after]
         return after[0], after

@@ -8,13 +8,13 @@ from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Norm, NormCell, Weights
-from keras_norm.rnn.layer import CellLayer
+from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormGRUCell(NormCell, keras.layers.GRUCell):
-    """One step of a GRU with a norm of your choice inside.
+    """Compute one step of a GRU with normalization inside.
 
     ::
 
@@ -22,19 +22,19 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
         h = z * h + (1 - z) * n
 
-    s is the sigmoid. The reset gate acts after the norm, and there is one bias. With `norm=None` it
-    is `keras.layers.GRUCell`, with that layer's two biases, or its `reset_after=False`.
+    s is the sigmoid. The reset gate acts after the norm, and the cell has one bias. With
+    `norm=None` the cell equals `keras.layers.GRUCell`: it has two biases, or `reset_after=False`.
 
     Args:
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
             2 * units, `kernel_candidate_norm` and `recurrent_candidate_norm` over units); a dict
-            from slots to layers, where a slot left out has no norm; or None.
-        *args: as `**kwargs`, in Keras' order.
-        **kwargs: every argument of `keras.layers.GRUCell`. Under a norm of rows
-            the candidate's bias starts from random numbers: see `CandidateNormal`.
+            from slots to layers; or None. A slot that is missing from the dict has no norm.
+        *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
+            is initialized by `CandidateNormal`.
 
-    Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
+    `NormLSTMCell` documents the call arguments, the weights and the errors. A GRU has one state, h.
 
     Raises:
         ValueError: a norm together with `reset_after=False`.
@@ -44,8 +44,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     TensorShape([2, 8])
 
     Reference:
-        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement; z and
-        1 - z change places, as in Keras.
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement. As
+        in Keras, z and 1 - z are swapped.
     """
 
     reset_after: bool
@@ -60,28 +60,29 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
         if self.norm is not None and not self.reset_after:
             raise ValueError(
-                "With a norm the reset gate acts after it (Ba et al. 2016, supplement). Received "
-                "reset_after=False: leave it out, or take NormGRU without a norm."
+                "Received reset_after=False with a norm. The reset gate of a normalized GRU acts "
+                "after the norm (Ba et al. 2016, supplement). Leave reset_after at True, or set "
+                "norm=None."
             )
 
     def build(self, input_shape: Any) -> None:
-        """Keras' weights, but one bias (3 * units,) where there are norms."""
-        # Of what it builds, Keras' cell asks `reset_after` for the shape of the bias alone.
-        after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
+        """Create the weights of Keras' cell; with norms, the bias has shape (3 * units,)."""
+        # In build, Keras' cell uses `reset_after` for the shape of the bias only.
+        reset_after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
         try:
             super().build(input_shape)
         finally:
-            self.reset_after = after
+            self.reset_after = reset_after
 
     def step_weights(self) -> Weights:
-        """The weights, of which only Keras' `reset_after=True` has a bias of U h."""
+        """Return the weights; only a GRU with `reset_after=True` and no norm has a bias of U h."""
         biases = [self.bias]
         if self.bias is not None and len(self.bias.shape) == 2:
             biases = [self.bias[0], self.bias[1]]
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
     def project_inputs(self, weights: Weights, inputs: Any, dropout: list[Any], norm: Norm) -> Any:
-        """The normalized W x, and the bias (Keras' input bias without norms)."""
+        """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
         x = project(inputs, weights.kernel, dropout)
         if self.norm is not None:
             zr, candidate = x[..., : 2 * self.units], x[..., 2 * self.units :]
@@ -93,13 +94,13 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     def step(
         self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
-        """The state after the step."""
+        """Compute the new state h; see `NormCell.step`."""
         h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
         if self.reset_after:
             u = project(h, kernel, dropout)
             u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
             zr = norm("recurrent_norm", u[:, :n])
-        else:  # without norms
+        else:  # a cell without norms
             zr = project(h, kernel[:, :n], dropout[:2])
         z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
         if self.reset_after:
@@ -109,17 +110,17 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
     def gradient_cell(self) -> str | None:
-        """The gradient by hand resets after the product with U."""
-        usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        return "gru" if usual and self.reset_after else None
+        """Return None for `reset_after=False`; see `NormCell.gradient_cell`."""
+        is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
+        return "gru" if is_default and self.reset_after else None
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormGRU(CellLayer):
-    """GRU over sequences, with a norm of your choice inside.
+    """Run a GRU with normalization inside over sequences.
 
-    Takes the arguments of `NormGRUCell` and of `keras.layers.GRU`, and with `norm=None` computes
-    what the latter computes.
+    The layer takes the arguments of `NormGRUCell` and of `keras.layers.GRU`. With `norm=None` it
+    equals `keras.layers.GRU`.
 
     Example:
     >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
@@ -132,23 +133,23 @@ class NormGRU(CellLayer):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
-    """`NormGRUCell` with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
+    """`NormGRUCell` with `LayerNormalization` in every slot (Ba et al. 2016)."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRU(NormGRU):
-    """`NormGRU` with `LayerNormalization` in every slot; arguments as of `LayerNormLSTM`."""
+    """`NormGRU` with `LayerNormalization` in every slot; see `LayerNormLSTM` for arguments."""
 
     cell_class = LayerNormGRUCell
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
-    """`NormGRUCell` with batch statistics of every timestep; see `BatchNormLSTM`."""
+    """`NormGRUCell` with batch statistics per timestep; see `BatchNormLSTM` for arguments."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormGRU(NormGRU):
-    """`NormGRU` with batch statistics of every timestep; arguments as of `BatchNormLSTM`."""
+    """`NormGRU` with batch statistics per timestep; see `BatchNormLSTM` for arguments."""
 
     cell_class = BatchNormGRUCell

@@ -8,7 +8,7 @@ from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Norm, NormCell, Weights
-from keras_norm.rnn.layer import CellLayer
+from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 
 GATES = ("input", "forget", "cell", "output")
@@ -16,7 +16,7 @@ GATES = ("input", "forget", "cell", "output")
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormLSTMCell(NormCell, keras.layers.LSTMCell):
-    """One step of an LSTM with a norm of your choice inside.
+    """Compute one step of an LSTM with normalization inside.
 
     ::
 
@@ -24,37 +24,39 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         c = s(f) * c + s(i) * tanh(g)
         h = s(o) * tanh(state_norm(c))
 
-    s is the sigmoid; c itself is carried on, not state_norm(c). With `norm=None` it is
-    `keras.layers.LSTMCell`.
+    s is the sigmoid. The next step receives c, not state_norm(c). With `norm=None` the cell
+    equals `keras.layers.LSTMCell`.
 
     Args:
         units: size of h and c.
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
-            all 4 * units, `state_norm` over units); a dict from slots to layers, where a slot left
-            out has no norm; or None.
-        norm_form: "separate" as above, or "joint": each gate is gate_norm(W x_t + U h) + b with the
-            slots `input_norm`, `forget_norm`, `cell_norm`, `output_norm` over units, and c has no
-            norm. TFLite's fused LSTM computes the joint form.
-        normalize_carry: carry state_norm(c), as TensorFlow Addons' cell did and the paper does not.
-        *args: as `**kwargs`, in Keras' order.
-        **kwargs: every argument of `keras.layers.LSTMCell`. Under a norm of rows
-            the candidate's bias starts from random numbers: see `CandidateNormal`.
+            all 4 * units, `state_norm` over units); a dict from slots to layers; or None. A slot
+            that is missing from the dict has no norm.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c) in place of c. The cell of
+            TensorFlow Addons did so; the paper does not.
+        *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
+            is initialized by `CandidateNormal`.
 
     Call arguments:
         inputs: (batch, features).
-        states: h and c, each (batch, units); with statistics of every timestep also a counter of
-            the timesteps (batch, 2), zeros at the start. keras.layers.RNN evaluates a cell once
-            more on its first timestep, so that row 0 of such statistics moves more than once a
-            batch there, and it hides the mask; `NormLSTM` has neither flaw.
-        training: whether dropout and batch statistics are on.
+        states: h and c, each (batch, units). With statistics per timestep, a timestep counter
+            (batch, 2) follows, which is zero before the first step. keras.layers.RNN calls a cell
+            twice at the first timestep, so these statistics are updated twice there. It also hides
+            the mask from the cell. Prefer `NormLSTM`, which does neither.
+        training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then each slot's own.
+        kernel, recurrent_kernel, bias, then the weights of each slot.
 
     Raises:
-        TypeError: `norm` is no layer, or an argument is unknown, missing or given twice.
-        ValueError: a slot that the cell does not have, a norm over another axis than the last,
-            another `norm_form`.
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            an unknown `norm_form`.
 
     Example:
     >>> cell = NormLSTMCell(8, norm=RMSNormalization())
@@ -84,7 +86,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             )
         if norm_form == "joint" and normalize_carry:
             raise ValueError(
-                "normalize_carry=True needs a norm of c, which norm_form='joint' lacks. Choose one."
+                "Received normalize_carry=True with norm_form='joint', which has no norm of c. "
+                "Leave normalize_carry at False, or set norm_form='separate'."
             )
         slots = self.JOINT_SLOTS if norm_form == "joint" else self.SLOTS
         super().__init__(units, norm, slots, *args, **kwargs)
@@ -94,7 +97,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     def step(
         self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
-        """The states after the step."""
+        """Compute the new states h and c; see `NormCell.step`."""
         h, c = states
         s, u = self.recurrent_activation, project(h, weights.recurrent_kernel, dropout)
         if self.norm_form == "joint":
@@ -110,29 +113,30 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [s(o) * self.activation(normalized), normalized if self.normalize_carry else c]
 
     def gradient_cell(self) -> str | None:
-        """The joint form and a normalized carry have no gradient by hand."""
-        usual = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        covered = usual and self.norm_form == "separate" and not self.normalize_carry
-        return "lstm" if covered else None
+        """Return None for a joint form or a normalized carry; see `NormCell.gradient_cell`."""
+        is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
+        is_supported = is_default and self.norm_form == "separate" and not self.normalize_carry
+        return "lstm" if is_supported else None
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormLSTM(CellLayer):
-    """LSTM over sequences, with a norm of your choice inside.
+    """Run an LSTM with normalization inside over sequences.
 
-    Takes the arguments of `NormLSTMCell` and of `keras.layers.LSTM`, and with `norm=None` computes
-    what the latter computes. For the equations, and what is raised, see `NormLSTMCell`.
+    The layer takes the arguments of `NormLSTMCell` and of `keras.layers.LSTM`. With `norm=None` it
+    equals `keras.layers.LSTM`. `NormLSTMCell` documents the equations and the errors.
 
     Args:
         units: size of the state and of the output.
         norm: a normalization layer, a dict from slots to layers, or None.
-        **kwargs: `norm_form` and `normalize_carry`; every argument of `keras.layers.LSTM`.
+        **kwargs: `norm_form` and `normalize_carry` of `NormLSTMCell`, `compiled` of `NormRNN`, and
+            the arguments of `keras.layers.LSTM`.
 
     Call arguments:
         sequences: (batch, time, features).
         initial_state: h and c, each (batch, units); zeros by default.
-        mask: bool (batch, time), True where a timestep counts.
-        training: whether dropout and batch statistics are on.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
 
     Example:
     >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
@@ -154,9 +158,9 @@ class LayerNormLSTM(NormLSTM):
     """`NormLSTM` with `LayerNormalization` in every slot (Ba et al. 2016).
 
     Args:
-        *args: of `keras.layers.LSTM`, in its order.
-        epsilon: number that the norms add to the variance, 1e-5 by default.
-        **kwargs: as for `NormLSTM`, without `norm`.
+        *args: arguments of `keras.layers.LSTM`, in its order.
+        epsilon: number that the norms add to the variance.
+        **kwargs: arguments of `NormLSTM`, without `norm`.
 
     Example:
     >>> LayerNormLSTM(8, "relu", epsilon=1e-3, return_state=True)(np.zeros((2, 5, 3)))[2].shape
@@ -168,27 +172,28 @@ class LayerNormLSTM(NormLSTM):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormLSTMCell(BatchNormPreset, NormLSTMCell):
-    """`NormLSTMCell` with batch statistics of every timestep (Cooijmans et al. 2016, eq. 6-8)."""
+    """`NormLSTMCell` with batch statistics per timestep (Cooijmans et al. 2016, eq. 6-8)."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormLSTM(NormLSTM):
-    """`NormLSTM` with batch statistics of every timestep (Cooijmans et al. 2016, eq. 6-8).
+    """`NormLSTM` with batch statistics per timestep (Cooijmans et al. 2016, eq. 6-8).
 
-    gamma starts at 0.1; only the state norm has a beta. Timesteps count from 0 in every call: a
-    sequence cut in pieces, by `stateful=True` or by `initial_state`, has the statistics of its
-    first timesteps in every piece.
+    gamma is initialized to 0.1, and only the state norm has a beta. Every call counts timesteps
+    from 0. If you cut a sequence into pieces with `stateful=True` or `initial_state`, every piece
+    uses the statistics of the first timesteps.
 
-    The moving statistics lag behind the weights of a recurrence: `keras_norm.recalibrate` a trained
-    model before it is exported.
+    The moving statistics lag behind the weights. Call `keras_norm.recalibrate` on a trained model
+    before you export it.
 
     Args:
         units: size of the state and of the output.
-        max_timesteps: number of timesteps with statistics of their own; later ones share the last.
-        momentum: weight of the past in the moving statistics; None averages all batches.
-        epsilon: number added to the variance.
-        debias: whether the moving statistics are right from the first update on.
-        **kwargs: as for `NormLSTM`, without `norm`.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        **kwargs: arguments of `NormLSTM`, without `norm`.
 
     Example:
     >>> BatchNormLSTM(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape

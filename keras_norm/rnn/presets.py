@@ -1,4 +1,4 @@
-"""The norms of the papers."""
+"""Cells with the norms of Ba et al. (2016) and of Cooijmans et al. (2016)."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from keras_norm.rnn.cell import NormCell
 
 
 class LayerNormPreset(NormCell):
-    """Fills every slot with a `LayerNormalization`; arguments as of `LayerNormLSTM`."""
+    """Mixin that fills every slot with `LayerNormalization`; see `LayerNormLSTM`."""
 
     HIDDEN: ClassVar = ("norm",)
 
@@ -20,12 +20,11 @@ class LayerNormPreset(NormCell):
 
 
 class BatchNormPreset(NormCell):
-    """Fills every slot with a `TimestepBatchNormalization` as Cooijmans et al. use it.
+    """Mixin that fills every slot with `TimestepBatchNormalization`; see `BatchNormLSTM`.
 
-    gamma starts at 0.1, since a unit deviation saturates tanh (section 4); only the state norm has
-    a beta, as the bias serves the others (section 3).
-
-    Arguments are those of `BatchNormLSTM`.
+    As in the paper, gamma is initialized to 0.1, because a deviation of 1 saturates tanh
+    (section 4). Only the state norm has a beta, because the bias shifts the other norms
+    (section 3).
     """
 
     HIDDEN: ClassVar = ("norm",)

@@ -1,4 +1,4 @@
-"""Simple recurrence with normalization inside."""
+"""SimpleRNN with normalization inside."""
 
 from typing import Any, ClassVar
 
@@ -7,29 +7,31 @@ from keras.activations import tanh
 
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Norm, NormCell, Weights
-from keras_norm.rnn.layer import CellLayer
+from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
-    """One step of a simple recurrence with a norm of your choice inside.
+    """Compute one step of a SimpleRNN with normalization inside.
 
     ::
 
         h = tanh(kernel_norm(W x_t) + recurrent_norm(U h) + b)
 
-    With `norm=None` it is `keras.layers.SimpleRNNCell`.
+    With `norm=None` the cell equals `keras.layers.SimpleRNNCell`.
 
     Args:
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`, over
-            units); a dict from slots to layers, where a slot left out has no norm; or None.
-        *args: as `**kwargs`, in Keras' order.
-        **kwargs: every argument of `keras.layers.SimpleRNNCell`. Under a norm of rows
-            the candidate's bias starts from random numbers: see `CandidateNormal`.
+            units); a dict from slots to layers; or None. A slot that is missing from the dict has
+            no norm.
+        *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is
+            initialized by `CandidateNormal`.
 
-    Call arguments, weights and errors are those of `NormLSTMCell`, with the one state h.
+    `NormLSTMCell` documents the call arguments, the weights and the errors. A SimpleRNN has one
+    state, h.
 
     Example:
     >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -37,7 +39,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates; their section 3.1, eq. 4, has one norm, of the sum W x_t + U h.
+        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
     """
 
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
@@ -48,21 +50,21 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     def step(
         self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
     ) -> list[Any]:
-        """The state after the step."""
+        """Compute the new state h; see `NormCell.step`."""
         u = project(states[0], weights.recurrent_kernel, dropout)
         return [self.activation(x + norm("recurrent_norm", u))]
 
     def gradient_cell(self) -> str | None:
-        """The gradient by hand is that of tanh."""
+        """Return None for an activation other than tanh; see `NormCell.gradient_cell`."""
         return "simple_rnn" if self.activation is tanh else None
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormSimpleRNN(CellLayer):
-    """Simple recurrence over sequences, with a norm of your choice inside.
+    """Run a SimpleRNN with normalization inside over sequences.
 
-    Takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`, and with `norm=None`
-    computes what the latter computes.
+    The layer takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`. With
+    `norm=None` it equals `keras.layers.SimpleRNN`.
 
     Example:
     >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -75,23 +77,23 @@ class NormSimpleRNN(CellLayer):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
-    """`NormSimpleRNNCell` with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
+    """`NormSimpleRNNCell` with `LayerNormalization` in every slot (Ba et al. 2016)."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNN(NormSimpleRNN):
-    """`NormSimpleRNN` with `LayerNormalization` in every slot; arguments as of `LayerNormLSTM`."""
+    """`NormSimpleRNN` with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
 
     cell_class = LayerNormSimpleRNNCell
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormSimpleRNNCell(BatchNormPreset, NormSimpleRNNCell):
-    """`NormSimpleRNNCell` with batch statistics of every timestep; see `BatchNormLSTM`."""
+    """`NormSimpleRNNCell` with batch statistics per timestep; see `BatchNormLSTM`."""
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormSimpleRNN(NormSimpleRNN):
-    """`NormSimpleRNN` with batch statistics of every timestep; arguments as of `BatchNormLSTM`."""
+    """`NormSimpleRNN` with batch statistics per timestep; see `BatchNormLSTM` for arguments."""
 
     cell_class = BatchNormSimpleRNNCell

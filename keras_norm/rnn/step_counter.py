@@ -1,7 +1,8 @@
-"""A timestep counter that travels among the states of a cell.
+"""A timestep counter that is carried among the states of a cell.
 
-keras.layers.RNN tells a cell nothing of the time, so that a cell with statistics of every timestep
-counts for itself. bfloat16 holds whole numbers exactly only up to 256: the counter has two digits.
+keras.layers.RNN does not pass the timestep to its cell, so a cell with statistics per timestep
+counts the timesteps itself. bfloat16 holds integers exactly only up to 256, so the counter has two
+digits in base 128.
 """
 
 from typing import Any
@@ -13,20 +14,20 @@ BASE = 128
 
 
 def read(counter: Any) -> Any:
-    """The timestep of each sequence, (batch,). A masked sequence's counter stands still.
+    """Return the timestep of each sequence (batch,); masked timesteps are not counted.
 
     Args:
-        counter: (batch, 2), the digits of each sequence, the high one first.
+        counter: digits of each sequence (batch, 2), the high digit first.
     """
     digits = ops.cast(counter, "int32")
     return digits[:, 0] * BASE + digits[:, 1]
 
 
 def advance(counter: Any) -> Any:
-    """The counter, one further.
+    """Add one timestep to the counter.
 
-    The digits are whole numbers on the way: a file that computes in 8 or 16 bits would round real
-    ones, more at every timestep.
+    The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
+    digits at every timestep.
     """
     digits = ops.cast(counter, "int32")
     low = digits[:, 1] + 1

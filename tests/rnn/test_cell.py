@@ -59,7 +59,7 @@ def test_one_step_is_the_papers(kind, norm):
 def test_too_few_states_are_refused(cls, kwargs):
     cell, x = cls(UNITS, **kwargs), kinds.inputs(time=1)[:, 0]
     states = cell.get_initial_state(BATCH)[:-1]
-    assert_refused(lambda: cell(x, states), f"Received {len(states)}: get_initial_state gives")
+    assert_refused(lambda: cell(x, states), f"Received {len(states)} tensors", "get_initial_state")
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k.states == 1], ids=str)
@@ -128,7 +128,7 @@ def test_cell_with_rows_asks_for_its_counter(kind):
     states = kinds.cast(kinds.initial_states(kind))
     assert_refused(
         lambda: cell(kinds.inputs()[:, 0], states),
-        f"Received {kind.states}:",
+        f"Received {kind.states} tensors",
         "counter",
         "get_initial_state",
     )

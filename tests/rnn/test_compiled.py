@@ -9,7 +9,7 @@ import keras_norm
 from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn import loop
 from keras_norm.rnn.gradient import of_cell
-from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 

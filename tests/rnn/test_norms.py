@@ -302,7 +302,7 @@ def test_a_norm_dict_changed_later_changes_nothing(kind):
 @every_kind
 def test_a_layer_that_changes_the_shape_is_refused(kind):
     layer = kind.layer(UNITS, norm=keras.layers.Dense(UNITS + 1))
-    assert_refused(lambda: layer.build((None, 5, 2)), "keeps the shape", "Dense")
+    assert_refused(lambda: layer.build((None, 5, 2)), "keep the shape", "Dense")
 
 
 @every_kind
@@ -338,7 +338,7 @@ def test_an_activity_regularizer_of_a_norm_is_refused(kind, norm):
     """The gradient by hand and the loop would leave its loss out."""
     assert_refused(
         lambda: kind.layer(UNITS, norm={"recurrent_norm": norm}),
-        f"Received one in {type(norm).__name__} for recurrent_norm",
+        f"activity_regularizer in {type(norm).__name__} for recurrent_norm",
         "to the recurrent layer",
     )
 
@@ -363,7 +363,7 @@ def test_a_batch_normalization_with_a_call_of_its_own_is_refused():
         def call(self, inputs, training=None, mask=None):
             return super().call(inputs, training=training, mask=mask) ** 2
 
-    assert_refused(lambda: kinds.LSTM.layer(4, norm=Squared()), "Squared has a call of its own")
+    assert_refused(lambda: kinds.LSTM.layer(4, norm=Squared()), "Squared overrides the call")
 
 
 @keras.saving.register_keras_serializable("tests.rnn.test_norms")

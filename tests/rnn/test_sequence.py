@@ -553,9 +553,9 @@ def test_use_cudnn_may_be_given_where_it_asks_for_nothing(kind, use_cudnn):
 def test_use_cudnn_is_refused(kind, norm):
     assert_refused(
         lambda: kind.layer(UNITS, norm=norm, use_cudnn=True),
-        "with a norm or without",
+        "with or without a norm",
         "Received: use_cudnn=True",
-        "Leave it at 'auto'",
+        "Leave use_cudnn at 'auto'",
         "keras.layers.LSTM",
     )
 
@@ -563,7 +563,7 @@ def test_use_cudnn_is_refused(kind, norm):
 @every_kind
 @pytest.mark.parametrize("units", [0, -1, 2.5, "8", True, None], ids=repr)
 def test_units_that_are_no_whole_number_from_one_on_are_refused(kind, units):
-    assert_refused(lambda: kind.layer(units), "from 1 on", f"units={units!r}")
+    assert_refused(lambda: kind.layer(units), "positive integer", f"units={units!r}")
 
 
 @every_kind

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm import LayerNormalization, RMSNormalization, VarianceNormalization
-from keras_norm.rnn.start import CandidateNormal
+from keras_norm.rnn.candidate_normal import CandidateNormal
 from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, SIMPLE_RNN
 
 FORM = "auto"

@@ -16,7 +16,7 @@ from keras_norm.rnn.gradient.products import side_by_side
 from keras_norm.rnn.gradient.programs import Arguments, Setting, Vectors
 from keras_norm.rnn.gradient.recurrence import Plan, recurrence
 from keras_norm.rnn.gradient.spec import Norm, Spec
-from keras_norm.rnn.loop import slots_of
+from keras_norm.rnn.loop import slots_of_kernels
 
 # Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
 # second of two cores all but idle. So the loops took 0.55 to 0.75 of the time at all four shapes of
@@ -45,7 +45,7 @@ def spec_of(
     if False in norms.values():
         return None
     learning = any(isinstance(norm, BatchNorm) and norm.learning for norm in norms.values())
-    kernel, recurrent = (tuple(map(norms.get, slots)) for slots in slots_of(cell))
+    kernel, recurrent = (tuple(map(norms.get, slots)) for slots in slots_of_kernels(cell))
     return Spec(
         name,
         cell.units,
@@ -83,7 +83,7 @@ def run(
         mask = tf.ones(tf.shape(sequences)[:2], "bool")
     layers = cell.slot_layers()
     sides = ("kernel", "recurrent", "state")
-    slots = dict(zip(sides, (*slots_of(cell), ["state_norm"]), strict=True))
+    slots = dict(zip(sides, (*slots_of_kernels(cell), ["state_norm"]), strict=True))
     places = {slots[place.side][place.group]: place for place in spec.batch_norms}
     steps, moving = tf.range(tf.shape(sequences)[1]), []
     for slot in places:
@@ -156,7 +156,7 @@ def _weights(cell: NormCell, spec: Spec) -> tuple[Any, Any, Vectors]:
 
     vectors: list[Any] = []
     biases = (weights.bias, weights.recurrent_bias, None)
-    for slots, bias in zip((*slots_of(cell), ["state_norm"]), biases, strict=True):
+    for slots, bias in zip((*slots_of_kernels(cell), ["state_norm"]), biases, strict=True):
         gamma, beta = side_by_side([of_slot(slot) for slot in slots])
         vectors += [gamma, beta if bias is None else beta + cast(bias)]
     return cast(weights.kernel), cast(weights.recurrent_kernel), Vectors(*vectors)

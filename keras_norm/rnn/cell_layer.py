@@ -1,4 +1,4 @@
-"""What makes a cell and the loop around it one layer, as Keras' own are."""
+"""Base class of layers that take the arguments of their cell, such as `NormLSTM`."""
 
 import inspect
 import operator
@@ -8,7 +8,7 @@ import keras
 
 from keras_norm.layers.arguments import ClassSignature, bind_arguments, signature
 from keras_norm.rnn.cell import with_norm
-from keras_norm.rnn.sequence import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN
 
 OWN_ARGUMENTS = signature(NormRNN).parameters
 
@@ -16,11 +16,11 @@ OWN_ARGUMENTS = signature(NormRNN).parameters
 class CellLayer(NormRNN):
     """A `NormRNN` that takes the arguments of its cell as its own.
 
-    A subclass names its cell, and the layer of Keras' whose positional arguments it takes in that
-    layer's order; those that only the cell has come after `units`.
+    A subclass sets `cell_class` and `keras_class`. Its positional arguments are `units`, those that
+    only the cell has, such as `norm`, and then those of `keras_class`, in its order.
 
     Raises:
-        TypeError: an argument that is unknown, missing, or given twice, or too many by position.
+        TypeError: an unknown, missing or repeated argument, or too many positional arguments.
     """
 
     cell_class: type[Any]
@@ -29,12 +29,12 @@ class CellLayer(NormRNN):
     declared: ClassVar[inspect.Signature]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let the cell's arguments be seen, and read, as the layer's own."""
+        """Add the cell's arguments to the signature and to the attributes of the layer."""
         super().__init_subclass__(**kwargs)
-        taken = signature(cls.cell_class).parameters
-        cells = {name: p for name, p in taken.items() if name not in OWN_ARGUMENTS}
-        cls.declared = _in_order_of(cls.keras_class, {**cells, **OWN_ARGUMENTS})
-        for name in cells.keys() - set(dir(cls)):
+        parameters = signature(cls.cell_class).parameters
+        of_cell = {name: p for name, p in parameters.items() if name not in OWN_ARGUMENTS}
+        cls.declared = _sort_like(cls.keras_class, {**of_cell, **OWN_ARGUMENTS})
+        for name in of_cell.keys() - set(dir(cls)):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class CellLayer(NormRNN):
         super().__init__(self.cell_class(**given, **shared), **own)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument, the cell's among them."""
+        """Return every constructor argument, including those of the cell."""
         config = super().get_config()
         del config["cell"]
         return {
@@ -56,15 +56,15 @@ class CellLayer(NormRNN):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """The layer that `get_config` describes."""
+        """Create the layer from a configuration of `get_config`."""
         return cls(**with_norm(config))
 
 
-def _in_order_of(keras_class: type, taken: dict[str, inspect.Parameter]) -> inspect.Signature:
-    """Arguments with those that a layer of Keras' takes by position in its order."""
+def _sort_like(keras_class: type, parameters: dict[str, inspect.Parameter]) -> inspect.Signature:
+    """Sort parameters as a Keras layer does, and make its positional parameters positional."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     theirs = inspect.signature(keras_class).parameters.values()
     order = [p.name for p in theirs if p.kind is positional]
-    found = [p.replace(kind=positional) if p.name in order else p for p in taken.values()]
-    found.sort(key=lambda p: (p.kind, order.index(p.name) if p.name in order else 0))
-    return inspect.Signature(found)
+    result = [p.replace(kind=positional) if p.name in order else p for p in parameters.values()]
+    result.sort(key=lambda p: (p.kind, order.index(p.name) if p.name in order else 0))
+    return inspect.Signature(result)

@@ -1,0 +1,46 @@
+"""Initializer of the candidate gate's bias in a normalized cell."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_norm")
+class CandidateNormal(keras.initializers.RandomNormal):
+    """Initialize the candidate's bias from a normal distribution, and other biases to zero.
+
+    ::
+
+        b_candidate ~ N(mean, stddev^2)
+
+    With zero biases, inputs of zero keep the states at zero. There a norm divides by sqrt(epsilon),
+    and its gradient overflows. The default `stddev` of 1 is the deviation of a kernel norm's
+    output. The states and the slope of tanh then start as in the middle of a sequence
+    (docs/design.md).
+
+    Args:
+        mean: mean of the distribution.
+        stddev: standard deviation of the distribution.
+        seed: seed of the random numbers. With None, `keras.utils.set_random_seed` makes them
+            reproducible.
+    """
+
+    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(mean, stddev, seed)
+
+    def for_cell(self, units: int, gate: int) -> "CandidateNormal":
+        """Copy the initializer for a cell.
+
+        Args:
+            units: size of the cell's state.
+            gate: position of the candidate among the gates: -1 for the last gate, or -2.
+        """
+        copy = self.clone()
+        copy.units, copy.gate = units, gate
+        return copy
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Create a bias for the last gates of the cell; `shape` says how many."""
+        gates = ops.arange(shape[-1]) // self.units - shape[-1] // self.units
+        return ops.where(gates == self.gate, super().__call__(shape, dtype), 0.0)

@@ -1,0 +1,228 @@
+"""Base class of the normalized recurrent layers."""
+
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_norm.layers.inputs import with_features
+from keras_norm.ops.scan import loops_are_exported
+from keras_norm.rnn import loop
+
+UNSUPPORTED = (
+    "compiled=True does not support {} '{}'. It supports tanh and sigmoid with LayerNormalization "
+    "(default ddof and epsilon_placement), RMSNormalization, TimestepBatchNormalization or no norm "
+    "in the slots, and epsilons of per-sample norms above 0. It does not support unroll, "
+    "norm_form='joint', normalize_carry, reset_after=False and the checks of tf.debugging. "
+    "Leave compiled at 'auto'."
+)
+
+
+class NormRNN(keras.layers.RNN):
+    """Run a normalized cell over sequences.
+
+    keras.layers.RNN provides initial states, final states and `stateful`, and validates them.
+    `NormRNN` replaces the loop over time.
+
+    Args:
+        cell: a `NormCell`.
+        compiled: whether to run the recurrence with the custom gradient, compiled by XLA
+            (TensorFlow backend). "auto" does so in training, if the custom gradient supports the
+            cell. True does so at inference too, and raises an error for an unsupported cell. False
+            never does. `keras_norm.export` never writes a compiled recurrence.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
+    """
+
+    HIDDEN: ClassVar = ("cell",)
+
+    def __init__(
+        self,
+        cell: Any,
+        *,
+        compiled: bool | str = "auto",
+        use_cudnn: bool | str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        if use_cudnn not in ("auto", False):
+            raise ValueError(
+                "The recurrent layers of keras_norm do not run on cuDNN, with or without a norm. "
+                f"Received: use_cudnn={use_cudnn!r}. Leave use_cudnn at 'auto', or use "
+                "keras.layers.LSTM or keras.layers.GRU, which have no norm."
+            )
+        if compiled not in ("auto", True, False):
+            raise ValueError(
+                f"compiled must be 'auto', True or False. Received: compiled={compiled!r}."
+            )
+        if compiled is True and keras.backend.backend() != "tensorflow":
+            raise ValueError(
+                "compiled=True needs the TensorFlow backend; other backends compile the loop "
+                f"themselves. The current backend is {keras.backend.backend()}. Leave compiled at "
+                "'auto'."
+            )
+        super().__init__(cell, **kwargs)
+        self.supports_masking = True  # keras.layers.RNN sets it to False from Keras 3.16 on
+        self.compiled = compiled
+        # The timestep counter of a cell is not a state of the layer.
+        self.state_size = self.cell.recurrent_state_sizes
+        self.input_spec = keras.layers.InputSpec(ndim=3)
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Build the layer of a loaded or copied model; only the original model warns."""
+        self.cell.is_restored = True
+        super().build_from_config(config)
+
+    def get_initial_state(self, batch_size: Any) -> list[Any]:
+        """Return zeros for every state."""
+        return self.cell.get_initial_state(batch_size)[: len(self.state_size)]
+
+    def inner_loop(
+        self, sequences: Any, initial_state: list[Any], mask: Any, training: bool = False
+    ) -> tuple[Any, Any, list[Any]]:
+        """Run the cell over time; `keras.layers.RNN.call` calls this method.
+
+        Returns:
+            The last output; the outputs at every timestep, or only the last output without
+            `return_sequences`; and the last states.
+        """
+        if len(initial_state) != len(self.state_size):
+            raise ValueError(
+                f"{type(self).__name__} has {len(self.state_size)} states. Received "
+                f"{len(initial_state)} in initial_state. Pass one tensor (batch, units) per state."
+            )
+        _require_real(sequences)
+        sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
+        mask = _time_mask(mask, sequences)
+        sizes = zip(initial_state, self.state_size, strict=True)
+        initial_state = [_state_of(sequences, state, units) for state, units in sizes]
+        if self.go_backwards:
+            sequences = ops.flip(sequences, axis=1)
+            mask = None if mask is None else ops.flip(mask, axis=1)
+        if mask is not None and not loops_are_exported():
+            # Without this, NaN at a masked timestep makes the kernel's gradient NaN: 0 * NaN.
+            sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
+        outputs, states, statistics = self._run(sequences, initial_state, mask, training)
+        for slot, batch in statistics.items():
+            self.cell.slot_layers()[slot].update_steps(*batch)
+        states = [ops.cast(state, self.compute_dtype) for state in states]
+        last = states[0]
+        if mask is not None:
+            # A masked timestep repeats the output before it. There is none before the first
+            # unmasked timestep: the output is zeros there, while h is the initial state. The
+            # counts are integers because TFLite cannot slice a bool tensor.
+            has_output = ops.cast(mask, "int32")
+            if not self.zero_output_for_mask:
+                has_output = ops.cumsum(has_output, axis=1)
+            last = ops.where(has_output[:, -1:] > 0, last, ops.zeros_like(last))
+        if outputs is None:
+            return last, last[:, None], states
+        outputs = ops.cast(outputs, self.compute_dtype)
+        if mask is not None:
+            has_output = ops.expand_dims(has_output > 0, -1)
+            outputs = ops.where(has_output, outputs, ops.zeros_like(outputs))
+        return last, outputs, states
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the configuration of keras.layers.RNN, and `compiled`."""
+        return {**super().get_config(), "compiled": self.compiled}
+
+    def _run(self, sequences: Any, states: list[Any], mask: Any, training: bool) -> Any:
+        """Run the recurrence on the compiled path if `compiled` asks for it, else on the loop.
+
+        Returns:
+            The results of `loop.run`: outputs at every timestep or None, last states, and the
+            batch statistics of each slot.
+        """
+        dropout_masks = self.cell.dropout_masks(sequences[:, 0, :], states[0], training)
+        arguments = (sequences, states, mask, training, dropout_masks)
+        compiled = self.compiled if self.compiled != "auto" else training
+        if compiled and keras.backend.backend() == "tensorflow" and not loops_are_exported():
+            from keras_norm.rnn.gradient import of_cell
+
+            spec = of_cell.spec_of(self.cell, sequences, mask, training, dropout_masks)
+            if spec is not None and not self.unroll:
+                return of_cell.run(
+                    self.cell, spec, *arguments, return_sequences=self.return_sequences
+                )
+            if self.compiled is True:
+                raise ValueError(UNSUPPORTED.format(type(self).__name__, self.name))
+        options = {"return_sequences": self.return_sequences, "unroll": self.unroll}
+        return loop.run(self.cell, *arguments, **options)
+
+    def _maybe_config_dropout_masks(self, *_: Any) -> None:
+        """Draw no dropout masks here; `_run` draws them in training.
+
+        keras.layers.RNN draws masks at inference too. A served model would then write to the
+        variable of the random seed.
+        """
+
+
+def _require_real(sequences: Any) -> None:
+    """Raise an error for complex sequences, because a cast would drop their imaginary part.
+
+    Raises:
+        TypeError: the sequences are complex.
+    """
+    dtype = keras.backend.standardize_dtype(sequences.dtype)
+    if dtype.startswith("complex"):
+        raise TypeError(
+            f"A recurrent layer needs real inputs. Received dtype {dtype}. Concatenate the real "
+            "and the imaginary part along the feature axis."
+        )
+
+
+def _state_of(sequences: Any, state: Any, units: int) -> Any:
+    """Broadcast an initial state (batch, units) or (1, units) to the batch of the sequences.
+
+    Raises:
+        ValueError: the state has another shape.
+    """
+    batch = sequences.shape[0]
+    if len(state.shape) != 2 or not _fits(state.shape, (batch, units)):
+        raise ValueError(
+            f"Received an initial state of shape {tuple(state.shape)} for {batch} sequences and "
+            f"{units} units. Pass shape ({batch}, {units}), or (1, {units}) for all sequences."
+        )
+    return _broadcast(state, (ops.shape(sequences)[0], units))
+
+
+def _time_mask(mask: Any, sequences: Any) -> Any:
+    """Return the mask as bool (batch, time), or None.
+
+    A mask (1, time) applies to every sequence. A mask may have a third dimension of size 1.
+
+    Raises:
+        ValueError: the mask has another shape.
+    """
+    mask = mask[0] if isinstance(mask, list | tuple) else mask
+    if mask is None:
+        return None
+    mask = ops.convert_to_tensor(mask)
+    if len(mask.shape) == 3 and mask.shape[2] in (1, None):
+        mask = ops.reshape(mask, ops.shape(mask)[:2])
+    if len(mask.shape) != 2 or not _fits(mask.shape, sequences.shape[:2]):
+        raise ValueError(
+            "The mask of a recurrent layer must have shape (batch, time), with True at unmasked "
+            f"timesteps. Received a mask of shape {tuple(mask.shape)} for sequences of shape "
+            f"{tuple(sequences.shape)}."
+        )
+    return _broadcast(ops.cast(mask, "bool"), ops.shape(sequences)[:2])
+
+
+def _fits(shape: Any, expected: Any) -> bool:
+    """Return whether a 2D shape has the expected sizes, or one row of them; None fits any size."""
+    (rows, size), (batch, expected_size) = shape, expected
+    same_size = None in (size, expected_size) or size == expected_size
+    return same_size and (None in (rows, batch) or rows in (1, batch))
+
+
+def _broadcast(x: Any, sizes: tuple[Any, ...]) -> Any:
+    """Broadcast one row of x to all rows, and check dynamic sizes when the graph runs.
+
+    Without this check, the compiled path would pad a tensor with too few rows. An exported file
+    broadcasts a single row, and does not check the sizes.
+    """
+    is_static = all(isinstance(size, int) for size in sizes)
+    if (is_static and tuple(x.shape) == tuple(sizes)) or (loops_are_exported() and x.shape[0] != 1):
+        return x
+    return ops.broadcast_to(x, sizes)

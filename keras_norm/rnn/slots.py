@@ -1,0 +1,188 @@
+"""The slots of a cell, which hold its norms: validate, create and call these norms."""
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_norm.layers.batch_norm import BatchNormalization
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+
+# Slots whose beta shifts the candidate gate; a cell uses the first of these slots that it has.
+CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
+
+# Slots that normalize W x alone; the slots of the joint form normalize W x + U h.
+INPUT_SLOTS = ("kernel_norm", "kernel_candidate_norm")
+MIN_FEATURES = 4
+FEW_FEATURES_WARNING = (
+    "A norm of W x removes the scale of x: with one feature, only the sign of x is left. "
+    "Received inputs whose last dimension is {features}, and {norm} in {slot}. Put a Dense layer "
+    "with more units before this layer, or leave that norm out: pass norm={others} to NormLSTM, "
+    "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
+)
+
+# The time loop computes these two calls itself.
+FUSED_CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
+
+
+class Slots:
+    """Named positions of the norms in a cell, with a template for each norm.
+
+    `Slots` is neither a Keras layer nor a Keras container, so Keras does not track the template as
+    a sublayer of the cell.
+
+    Args:
+        norm: None, a layer for every slot, or a dict from slots to layers.
+        widths: width of each slot of the cell, in the order of the slots' weights.
+
+    Attributes:
+        count_steps: whether a slot has statistics per timestep, so that the cell counts timesteps.
+        has_per_sample_norm: whether a slot divides by a statistic of one sample, which can be zero.
+
+    Raises:
+        TypeError: `norm` is not None, a layer or a dict of layers.
+        ValueError: a slot that the cell does not have, or a layer that cannot run in a recurrence.
+    """
+
+    def __init__(self, norm: Any, widths: Mapping[str, int]) -> None:
+        if isinstance(norm, Mapping):
+            norm = {slot: layer for slot, layer in norm.items() if layer is not None} or None
+        chosen = norm if isinstance(norm, Mapping) else dict.fromkeys(widths, norm)
+        unknown = sorted(set(chosen) - set(widths))
+        if unknown:
+            raise ValueError(
+                f"norm names slots that this cell does not have: {', '.join(unknown)}. "
+                f"The slots of this cell are {', '.join(widths)}."
+            )
+        self.norm = norm
+        self.widths = dict(widths)
+        self.templates = {
+            slot: _template(slot, chosen[slot]) for slot in widths if chosen.get(slot) is not None
+        }
+        classes = [cls for cls, _ in self.templates.values()]
+        self.count_steps = any(issubclass(cls, TimestepBatchNormalization) for cls in classes)
+        self.has_per_sample_norm = not all(
+            issubclass(cls, StatisticsNormalization) for cls in classes
+        )
+
+    def initialize_candidate_beta(self, initializer: Any) -> bool:
+        """Initialize the beta of the candidate gate in place of a missing bias.
+
+        An initializer other than zeros is the user's choice and stays.
+
+        Args:
+            initializer: the `CandidateNormal` of the bias.
+
+        Returns:
+            Whether a norm of the candidate gate has a beta.
+        """
+        slot = next(slot for slot in CANDIDATE_SLOTS if slot in self.widths)
+        _, config = self.templates.get(slot, (None, {}))
+        given = config.get("beta_initializer")
+        if not config.get("center") or given is None:
+            return False
+        if isinstance(keras.initializers.get(given), keras.initializers.Zeros):
+            units = initializer.units
+            gate = initializer.gate if self.widths[slot] > units else -1
+            config["beta_initializer"] = initializer.for_cell(units, gate)
+        return True
+
+    def warn_of_few_features(self, features: int) -> None:
+        """Warn if a per-sample norm of W x loses the scale of very few input features."""
+        for slot in INPUT_SLOTS:
+            cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
+            if features < MIN_FEATURES and not issubclass(cls, StatisticsNormalization):
+                others = [f"'{other}': ..." for other in self.widths if other not in INPUT_SLOTS]
+                norm = f"{{{', '.join(others)}}}"
+                given = {"features": features, "norm": cls.__name__, "slot": slot}
+                warnings.warn(FEW_FEATURES_WARNING.format(**given, others=norm), stacklevel=2)
+                return
+
+    def create_layers(self, dtype: Any, trainable: bool) -> dict[str, Any]:
+        """Copy each slot's template, name the copy after the slot and build it for its width.
+
+        Raises:
+            ValueError: a layer that changes the shape of its inputs.
+        """
+        layers = {}
+        for slot, (cls, config) in self.templates.items():
+            layer = cls.from_config({**config, "name": slot, "dtype": dtype})
+            layer.trainable = layer.trainable and trainable
+            # A call builds the sublayers of a layer too; its `build` alone need not.
+            x = keras.KerasTensor((None, self.widths[slot]), layer.compute_dtype)
+            y = call_layer(layer, x, training=False, step=0)
+            if y.shape != x.shape:
+                raise ValueError(
+                    f"A norm must keep the shape of its inputs. {cls.__name__} in {slot} turns "
+                    f"shape {x.shape} into {y.shape}. Use a normalization layer."
+                )
+            layers[slot] = layer
+        return layers
+
+
+def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, step: Any = None) -> Any:
+    """Call a layer with `mask`, `training` and `step`, as far as its `call` takes them."""
+    given = {"mask": mask, "training": training, "step": step}
+    takes = inspect.signature(layer.call).parameters
+    return layer(x, **{name: value for name, value in given.items() if name in takes})
+
+
+def _template(slot: str, layer: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the class and the configuration for copies of a layer.
+
+    keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
+    Keras layer receives no mask and updates its statistics at every timestep.
+    """
+    if not isinstance(layer, keras.layers.Layer):
+        raise TypeError(
+            "norm must be None, a normalization layer, or a dict from slots to layers, such as "
+            f"norm=keras_norm.LayerNormalization(epsilon=1e-5). Received: {layer!r}."
+        )
+    if layer.activity_regularizer is not None:
+        raise ValueError(
+            "The activity_regularizer of a norm inside a recurrence has no effect. Received "
+            f"activity_regularizer in {type(layer).__name__} for {slot}. Pass it to the recurrent "
+            "layer, or set gamma_regularizer of the norm."
+        )
+    axis = getattr(layer, "axis", -1)
+    if axis not in (-1, [-1], (-1,)):
+        raise ValueError(
+            "A norm inside a recurrence must normalize the last axis. Received "
+            f"{type(layer).__name__} with axis={axis}. Leave axis at -1."
+        )
+    if isinstance(layer, LayerNormalization) and layer.rms_scaling:
+        raise ValueError(
+            "A recurrence does not support LayerNormalization(rms_scaling=True). Use "
+            "keras_norm.VarianceNormalization(scale=True), which computes the same function."
+        )
+    cls = type(layer)
+    if cls is keras.layers.BatchNormalization:
+        cls = BatchNormalization
+    if issubclass(cls, BatchNormalization):
+        for option in ("virtual_batch_size", "renorm", "synchronized"):
+            if getattr(layer, option, None):
+                raise ValueError(
+                    "A recurrence computes batch statistics per timestep and does not support "
+                    f"BatchNormalization({option}={getattr(layer, option)}). Leave {option} out."
+                )
+    if issubclass(cls, StatisticsNormalization) and cls.call not in FUSED_CALLS:
+        raise ValueError(
+            f"{cls.__name__} overrides the call of a batch normalization. A recurrence ignores "
+            "that call, because it computes batch normalizations itself. Derive the norm from "
+            "keras.layers.Layer."
+        )
+    return cls, _unshared(layer.get_config())
+
+
+def _unshared(config: Any) -> Any:
+    """Remove Keras' `shared_object_id`, so that each slot creates its own sublayers.
+
+    While Keras saves or loads a model, it numbers the objects and reuses an object of equal number.
+    """
+    if isinstance(config, dict):
+        return {k: _unshared(v) for k, v in config.items() if k != "shared_object_id"}
+    return type(config)(map(_unshared, config)) if isinstance(config, list | tuple) else config
