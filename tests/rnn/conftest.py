@@ -1,4 +1,4 @@
-"""How the gradient by hand runs in the tests of this folder."""
+"""Run the custom gradient without XLA in these tests, unless a test uses the fixture `xla`."""
 
 import pytest
 
@@ -8,12 +8,12 @@ from tests import without_xla
 
 @pytest.fixture
 def xla():
-    """For tests of the programs as users have them."""
+    """Compile the custom gradient with XLA, as users do."""
     assert recurrence.compiled is programs.compiled
 
 
 @pytest.fixture(autouse=True)
-def loops(request, monkeypatch):
-    """The two loops run without XLA, but for tests that ask for `xla`."""
+def custom_gradient_without_xla(request, monkeypatch):
+    """Trace the loops of the custom gradient without XLA, which compiles slowly."""
     if "xla" not in request.fixturenames:
         without_xla.trace(monkeypatch)

@@ -1,4 +1,4 @@
-"""The three recurrent kinds, their norms, and the oracle that each is compared with."""
+"""LSTM, GRU and SimpleRNN with their norms, and their comparison with the NumPy oracle."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from tests import oracles
 
 BATCH, TIME, FEATURES, UNITS = 5, 4, 2, 4
 
-# A sequence of full length, one padded at the right, one at the left, one broken up, one masked
-# everywhere. Step 1 has two alive sequences, every other step has three.
+# The sequences: unpadded, right padded, left padded, masked in the middle, fully masked. Timestep 1
+# has two unmasked sequences, every other timestep has three.
 MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 1], [0, 0, 0, 0]], bool)
 MASKS = {"unmasked": None, "masked": MASK}
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """One recurrence: our classes, Keras' classes, and the oracle's step."""
+    """One kind of recurrence: its classes here and in Keras, and the oracle's step."""
 
     name: str
     states: int
@@ -76,8 +76,8 @@ SIMPLE_RNN = Kind(
 )
 KINDS = [LSTM, GRU, SIMPLE_RNN]
 
-# Templates without statistics of the batch; a dict stands for some slots only.
-ROW_NORMS = {
+# Templates without batch statistics; a dict has norms for some slots only.
+PER_SAMPLE_NORMS = {
     "none": None,
     "layer": LayerNormalization(epsilon=1e-3),
     "rms": RMSNormalization(),
@@ -91,46 +91,46 @@ BATCH_NORMS = {
     "batch": BatchNormalization(debias=True),
     "timestep": TimestepBatchNormalization(TIME - 1),
 }
-NORMS = {**ROW_NORMS, **BATCH_NORMS}
+NORMS = {**PER_SAMPLE_NORMS, **BATCH_NORMS}
 
 
 def draw(*shape: int, seed: int = 0) -> np.ndarray:
-    """Standard normal float64 numbers."""
+    """Draw standard normal float64 numbers."""
     return np.random.default_rng([seed, *shape]).normal(size=shape)
 
 
 def inputs(batch: int = BATCH, time: int = TIME) -> np.ndarray:
-    """Sequences (batch, time, FEATURES)."""
+    """Draw sequences (batch, time, FEATURES)."""
     return draw(batch, time, FEATURES)
 
 
 def initial_states(kind: Kind, batch: int = BATCH) -> list[np.ndarray]:
-    """Random states (batch, UNITS)."""
+    """Draw initial states, each (batch, UNITS)."""
     return [draw(batch, UNITS, seed=10 + k) for k in range(kind.states)]
 
 
 def build(kind: Kind, norm: Any = None, **kwargs: Any) -> Any:
-    """A float64 layer that returns everything, with random weights."""
+    """Build a float64 layer that returns sequences and states, with random weights."""
     options = {"dtype": "float64", "return_sequences": True, "return_state": True, **kwargs}
     return built(kind.layer(UNITS, norm=norm, **options))
 
 
 def built(layer: Any) -> Any:
-    """The layer, built and with random weights."""
+    """Build a layer and give it random weights."""
     layer.build((None, None, FEATURES))
     randomize(layer)
     return layer
 
 
 def randomize(layer: Any) -> None:
-    """Draw every trainable weight anew; gains lie around 1."""
+    """Assign random numbers to every trainable weight; gains are near 1."""
     for k, weight in enumerate(layer.trainable_weights):
         gain = 1.0 if weight.name in ("gamma", "scale") else 0.0
         weight.assign(gain + 0.5 * draw(*weight.shape, seed=20 + k))
 
 
 def randomize_statistics(layer: Any, reached: int | None = None) -> None:
-    """Draw every moving statistic; the first `reached` rows count as trained (None: all)."""
+    """Assign random moving statistics; the first `reached` timesteps are trained (None: all)."""
     for k, weight in enumerate(layer.non_trainable_weights):
         if weight.name == "update_count":
             rows = np.ones(weight.shape, "int32")
@@ -142,12 +142,12 @@ def randomize_statistics(layer: Any, reached: int | None = None) -> None:
 
 
 def statistics(layer: Any) -> list[np.ndarray]:
-    """The moving statistics, and their counts of updates."""
+    """Return the moving statistics and their update counts."""
     return [w.numpy() for w in layer.non_trainable_variables if "seed" not in w.path]
 
 
 def cast(states: Any, dtype: str = "float64") -> Any:
-    """Arrays as tensors."""
+    """Convert arrays to tensors."""
     return keras.tree.map_structure(lambda s: tf.constant(s, dtype), states)
 
 
@@ -155,7 +155,7 @@ def cast(states: Any, dtype: str = "float64") -> Any:
 
 
 def variables(cell: Any) -> dict[str, Any]:
-    """The trainable variables of a cell, named "kernel", "kernel_norm/gamma" and the like."""
+    """Return the trainable variables of a cell by name, such as "kernel_norm/gamma"."""
     named = {name: getattr(cell, name) for name in ("kernel", "recurrent_kernel", "bias")}
     for slot, layer in cell.slot_layers().items():
         for name in ("gamma", "scale", "beta"):
@@ -166,12 +166,12 @@ def variables(cell: Any) -> dict[str, Any]:
 
 
 def values(cell: Any) -> dict[str, np.ndarray]:
-    """The trainable weights of a cell as float64 arrays."""
+    """Return the trainable weights of a cell as float64 arrays."""
     return {name: np.asarray(v, "float64") for name, v in variables(cell).items()}
 
 
 class MovingNorms(dict):
-    """An oracle of batch statistics for each slot that has such; BatchNormalization has one row."""
+    """Oracles of the moving statistics by slot; a BatchNormalization has one row."""
 
     def __init__(self, cell: Any):
         for slot, layer in cell.slot_layers().items():
@@ -203,30 +203,30 @@ def reference(
     step_options: Mapping[str, Any] | None = None,
     **sequence_options: Any,
 ) -> list[np.ndarray]:
-    """All outputs and the final states, by the oracle.
+    """Compute all outputs and the final states with the oracle.
 
     Args:
-        cell: Says which norms there are; of its weights none is read but moving statistics.
-        weights: As `values` gives them.
+        cell: cell with the norms and, without `moving`, the moving statistics.
+        weights: trainable weights, from `values`.
         x: (batch, time, features).
-        states: Each (batch, units).
+        states: initial states, each (batch, units).
         mask: (batch, time).
-        training: Use the batch's statistics.
-        moving: Oracles that keep statistics over batches; None for those of the cell's variables.
-        step_options: Of the oracle's step.
-        **sequence_options: Of `run_sequence`.
+        training: whether to use the statistics of the batch.
+        moving: oracles that update statistics over several batches; None uses the cell's variables.
+        step_options: options of the oracle's step.
+        **sequence_options: options of `oracles.run_sequence`.
     """
     kind = next(k for k in KINDS if isinstance(cell, k.cell))
     joint = getattr(cell, "norm_form", None) == "joint"
     slots = cell.slot_layers()
 
-    def step(x: Any, states: Any, t: int, alive: Any) -> Any:
+    def step(x: Any, states: Any, t: int, unmasked: Any) -> Any:
         def norm(slot: str) -> Callable:
             affine = {name: weights.get(f"{slot}/{name}") for name in ("gamma", "scale", "beta")}
             layer = slots[slot]
             if moving is not None and slot in moving:
                 moving[slot].gamma, moving[slot].beta = affine["gamma"], affine["beta"]
-                return lambda z: moving[slot].step(z, t, alive, training)
+                return lambda z: moving[slot].step(z, t, unmasked, training)
             return lambda z: apply(layer, z, affine, t)
 
         return kind.step(
@@ -247,7 +247,7 @@ def reference(
 
 
 def apply(layer: Any, z: np.ndarray, affine: Mapping[str, Any], t: int) -> np.ndarray:
-    """One norm at inference, by the oracle."""
+    """Apply one norm at inference with the oracle."""
     gamma, scale, beta = affine["gamma"], affine["scale"], affine["beta"]
     if isinstance(layer, LayerNormalization):
         return oracles.layer_norm(z, gamma, beta, epsilon=layer.epsilon)
@@ -264,7 +264,7 @@ def apply(layer: Any, z: np.ndarray, affine: Mapping[str, Any], t: int) -> np.nd
     mean, variance = np.atleast_2d(layer.moving_mean), np.atleast_2d(layer.moving_variance)
     row = min(t, len(mean) - 1)
     if isinstance(layer, TimestepBatchNormalization) and np.any(layer.update_count):
-        # By design.md, section 4: these tests train rows from 0 on, without gaps.
+        # Inference uses the last trained row; these tests train rows from 0 on without gaps.
         row = min(row, np.flatnonzero(layer.update_count)[-1])
     return oracles.batch_norm_inference(
         z, mean[row], variance[row], gamma, beta, epsilon=layer.epsilon
@@ -275,19 +275,19 @@ def apply(layer: Any, z: np.ndarray, affine: Mapping[str, Any], t: int) -> np.nd
 
 
 def assert_close(actual: Any, expected: Any, atol: float = 1e-10) -> None:
-    """Each of several tensors is near its fellow, by the size of its largest number."""
+    """Compare tensors, with a tolerance relative to the largest number of each tensor."""
     for a, e in zip(keras.tree.flatten(actual), keras.tree.flatten(expected), strict=True):
         largest = np.max(np.abs(np.asarray(e, "float64")), initial=1.0)
         np.testing.assert_allclose(a, e, rtol=0, atol=atol * largest)
 
 
 def loss_weights(results: list[Any]) -> list[np.ndarray]:
-    """One random number for each of several results' elements."""
+    """Draw one random number for each element of the results."""
     return [draw(*result.shape, seed=200 + k) for k, result in enumerate(results)]
 
 
 def gradients(layer: Any, x: np.ndarray, states: list, dtype: str = "float64", **kwargs: Any):
-    """Gradients of a random weighted sum of all results, by name; also of x and of each state."""
+    """Compute the gradients of a random weighted sum of all results, by name of the source."""
     sources = {"x": cast(x, dtype), **{f"state {k}": cast(s, dtype) for k, s in enumerate(states)}}
     with tf.GradientTape() as tape:
         tape.watch(list(sources.values()))
@@ -303,9 +303,9 @@ def gradients(layer: Any, x: np.ndarray, states: list, dtype: str = "float64", *
 
 
 def train(layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool = True) -> Any:
-    """All results of a layer, and the gradients of a sum that weighs each element differently.
+    """Call a layer, and return its results and the gradients of a nonlinear sum of them.
 
-    The gradients are those of x, of the states and of the trainable weights. Sizes may be unknown.
+    The gradients are those of x, the states and the trainable weights. Sizes may be dynamic.
     """
     sources = [x, *states]
     with tf.GradientTape() as tape:
@@ -317,20 +317,20 @@ def train(layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool
     return results, tape.gradient(loss, sources, unconnected_gradients="zero")
 
 
-def assert_trains_as_the_loop(
+def assert_compiled_equals_loop(
     make: Callable, *args: Any, run: Callable = train, atol: float = 1e-10, **kwargs: Any
 ) -> Any:
-    """The gradient by hand gives what the loop gives: results, gradients, moving statistics.
+    """Compare the custom gradient with the loop: results, gradients, moving statistics.
 
     Args:
-        make: (compiled=True or False) -> a layer.
-        *args: of `run`, after the layer.
-        run: what is done with each.
-        atol: how near.
-        **kwargs: of `run`.
+        make: function (compiled=True or False) -> layer.
+        *args: arguments of `run` after the layer.
+        run: function that trains a layer and returns its results.
+        atol: tolerance.
+        **kwargs: arguments of `run`.
 
     Returns:
-        The layer that had the gradient by hand.
+        The layer with the custom gradient.
     """
     found = []
     for compiled in (False, True):
@@ -343,7 +343,14 @@ def assert_trains_as_the_loop(
 def reference_gradients(
     cell: Any, x: np.ndarray, states: list, run: Callable[..., list]
 ) -> dict[str, np.ndarray]:
-    """The same by the complex step; `run` maps (weights, x, states) to the oracle's results."""
+    """Differentiate the oracle by the complex step.
+
+    Args:
+        cell: cell with the weights.
+        x: (batch, time, features).
+        states: initial states.
+        run: function (weights, x, states) -> results of the oracle.
+    """
     sources = {"x": x, **{f"state {k}": s for k, s in enumerate(states)}, **values(cell)}
 
     def loss(sources: Mapping[str, np.ndarray]) -> Any:
@@ -359,16 +366,20 @@ def reference_gradients(
 
 
 def assert_same_gradients(actual: Mapping, expected: Mapping, atol: float = 1e-10) -> None:
-    """Gradients of the same names are near each other."""
+    """Compare gradients by name."""
     assert set(actual) == set(expected)
     for name, gradient in expected.items():
         np.testing.assert_allclose(actual[name], gradient, rtol=0, atol=atol, err_msg=name)
 
 
 def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-10, **options: Any):
-    """Outputs and final states of a layer that returns all are the oracle's, from random states.
+    """Compare the outputs and final states of a layer with the oracle, from random states.
 
-    `options` are those of `reference`.
+    Args:
+        layer: layer that returns sequences and states.
+        mask: (batch, time).
+        atol: tolerance.
+        **options: options of `reference`.
     """
     kind = next(k for k in KINDS if isinstance(layer, k.layer))
     x, states = inputs(), initial_states(kind)
@@ -381,7 +392,7 @@ def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-
 def assert_gradients_follow_oracle(
     layer: Any, mask: np.ndarray | None, training: bool = True, **options: Any
 ) -> None:
-    """Every gradient of a float64 layer is the oracle's, of its weights, inputs and states."""
+    """Compare every gradient of a float64 layer with the oracle: weights, inputs, states."""
     kind = next(k for k in KINDS if isinstance(layer, k.layer))
     x, states = inputs(), initial_states(kind)
 
@@ -394,8 +405,8 @@ def assert_gradients_follow_oracle(
     )
 
 
-# Options of Keras' gated layers, each tried in one of the two modes at least.
-options_of_gates = pytest.mark.parametrize(
+# Options of keras.layers.LSTM and GRU, each in training or at inference.
+gated_layer_options = pytest.mark.parametrize(
     ("options", "training"),
     [
         ({}, False),
@@ -412,10 +423,10 @@ options_of_gates = pytest.mark.parametrize(
 )
 
 
-def assert_equals_keras(
+def assert_equals_keras_layer(
     kind: Kind, options: Mapping[str, Any], mask: np.ndarray | None = None, training: bool = False
 ) -> None:
-    """With norm=None a layer equals Keras': outputs, states and every gradient."""
+    """Compare a layer with norm=None with the Keras layer: outputs, states, gradients."""
     options = {
         "dtype": "float64",
         "return_sequences": True,
@@ -433,14 +444,16 @@ def assert_equals_keras(
         1e-12,
     )
     assert_same_gradients(
-        gradients_like(ours, x, states, **kwargs),
-        gradients_like(theirs, x, states, **kwargs),
+        gradients_by_position(ours, x, states, **kwargs),
+        gradients_by_position(theirs, x, states, **kwargs),
         1e-12,
     )
 
 
-def gradients_like(layer: Any, x: np.ndarray, states: list, **kwargs: Any) -> dict[str, np.ndarray]:
-    """Gradients of a random weighted sum, of any layer's weights, of its inputs and states."""
+def gradients_by_position(
+    layer: Any, x: np.ndarray, states: list, **kwargs: Any
+) -> dict[str, np.ndarray]:
+    """Compute the gradients of a random weighted sum for any layer, by position."""
     sources = [cast(x), *cast(states), *(w.value for w in layer.trainable_weights)]
     with tf.GradientTape() as tape:
         tape.watch(sources)

@@ -1,4 +1,4 @@
-"""Batch normalization inside recurrences: Cooijmans et al., and which rows move and serve."""
+"""Batch normalization inside recurrences: training, updates of statistics, inference."""
 
 import functools
 
@@ -12,8 +12,9 @@ from tests import oracles
 from tests.rnn import kinds
 from tests.rnn.kinds import KINDS, MASK, MASKS, TIME, MovingNorms
 
-STEPS = 3  # rows; sequences of TIME = 4 steps share the last one
-ONE_ALIVE = MASK & np.array([[1], [0], [0], [1], [1]], bool)  # step 1 has one alive sequence
+STEPS = 3  # timesteps with statistics; sequences have TIME = 4, so the last two share theirs
+# Timestep 1 has one unmasked sequence.
+ONE_UNMASKED = MASK & np.array([[1], [0], [0], [1], [1]], bool)
 each_kind_and_each_norm = pytest.mark.parametrize(
     ("kind", "norm"),
     [
@@ -58,16 +59,16 @@ def train(layer, x, states, mask=None):
     [
         (kinds.LSTM, "unmasked", {}),
         (kinds.LSTM, "masked", {"go_backwards": True}),
-        (kinds.LSTM, "one alive", {}),
+        (kinds.LSTM, "one unmasked", {}),
         (kinds.GRU, "masked", {}),
-        (kinds.GRU, "one alive", {"go_backwards": True}),
+        (kinds.GRU, "one unmasked", {"go_backwards": True}),
         (kinds.SIMPLE_RNN, "masked", {}),
         (kinds.SIMPLE_RNN, "unmasked", {"go_backwards": True}),
     ],
     ids=str,
 )
-def test_two_batches_of_different_lengths(kind, mask, options):
-    mask = {**MASKS, "one alive": ONE_ALIVE}[mask]
+def test_training_on_batches_of_different_lengths_matches_the_equations(kind, mask, options):
+    mask = {**MASKS, "one unmasked": ONE_UNMASKED}[mask]
     layer = kinds.build(kind, timestep(momentum=0.7), **options)
     moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
     for time in (TIME, 2, TIME):
@@ -85,7 +86,7 @@ def test_two_batches_of_different_lengths(kind, mask, options):
         )
         kinds.assert_close(train(layer, x, states, now), expected)
         assert_same_statistics(layer, moving)
-    # Then inference, with the rows as they are.
+    # Inference with the statistics of the three batches.
     actual = layer(x, initial_state=kinds.cast(states), mask=mask)
     expected = kinds.reference(
         layer.cell, kinds.values(layer.cell), x, states, mask, moving=moving, **options
@@ -103,7 +104,7 @@ def test_two_batches_of_different_lengths(kind, mask, options):
     ],
     ids=str,
 )
-def test_options_of_the_template_reach_every_slot(kind, options):
+def test_options_of_the_template_apply_to_every_slot(kind, options):
     layer = kinds.build(kind, timestep(**options))
     moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
     for seed in (0, 1):
@@ -116,36 +117,39 @@ def test_options_of_the_template_reach_every_slot(kind, options):
 
 
 @functools.cache
-def gradients_with_one_alive(kind):
-    """By the oracle: one for the gradient by hand and for the loop."""
+def reference_gradients_with_one_unmasked(kind):
+    """Differentiate the oracle, once for the compiled path and the loop."""
     cell = kinds.build(kind, timestep()).cell
 
     def run(weights, x, states):
         moving = MovingNorms(cell)
-        return kinds.reference(cell, weights, x, states, ONE_ALIVE, training=True, moving=moving)
+        return kinds.reference(cell, weights, x, states, ONE_UNMASKED, training=True, moving=moving)
 
     return kinds.reference_gradients(cell, kinds.inputs(), kinds.initial_states(kind), run)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("compiled", ["auto", False])
-def test_gradients_flow_through_the_statistics_of_the_batch(kind, compiled):
+def test_gradients_flow_through_the_batch_statistics(kind, compiled):
     layer = kinds.build(kind, timestep(), compiled=compiled)
     x, states = kinds.inputs(), kinds.initial_states(kind)
-    actual = kinds.gradients(layer, x, states, mask=ONE_ALIVE, training=True)
-    kinds.assert_same_gradients(actual, gradients_with_one_alive(kind), 1e-9)
+    actual = kinds.gradients(layer, x, states, mask=ONE_UNMASKED, training=True)
+    kinds.assert_same_gradients(actual, reference_gradients_with_one_unmasked(kind), 1e-9)
 
 
 def single_row_reference(cell, weights, x, states, mask, moving):
-    """Slots of W x have one statistic over all alive positions, the others one at each step."""
-    alive = np.ones(x.shape[:2], bool) if mask is None else mask
+    """Run the oracle with BatchNormalization in every slot.
+
+    Slots of W x have one statistic over all unmasked timesteps, other slots one per timestep.
+    """
+    unmasked = np.ones(x.shape[:2], bool) if mask is None else mask
     flat = {}
     for slot in list(moving):
         if slot.startswith("kernel"):
             columns = {"kernel_norm": slice(0, moving[slot].features)}
             columns["kernel_candidate_norm"] = slice(-moving[slot].features, None)
             z = (x @ weights["kernel"])[..., columns[slot]]
-            flat[slot] = oracles.batch_statistics(z[alive])
+            flat[slot] = oracles.batch_statistics(z[unmasked])
             moving[slot].pending[0].append(flat[slot])
 
     class Fixed:
@@ -154,7 +158,7 @@ def single_row_reference(cell, weights, x, states, mask, moving):
         def __init__(self, slot):
             self.statistics, self.epsilon = flat[slot], moving[slot].epsilon
 
-        def step(self, z, t, alive, training):
+        def step(self, z, t, unmasked, training):
             return oracles.batch_norm_inference(
                 z, *self.statistics, self.gamma, self.beta, epsilon=self.epsilon
             )
@@ -178,7 +182,7 @@ def single_row_reference(cell, weights, x, states, mask, moving):
     ],
     ids=str,
 )
-def test_batch_normalization_has_one_row_that_moves_once_a_batch(kind, mask, options):
+def test_batch_normalization_updates_its_statistics_once_per_batch(kind, mask, options):
     mask = MASKS[mask]
     layer = kinds.build(kind, BatchNormalization(**options))
     moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
@@ -193,7 +197,7 @@ def test_batch_normalization_has_one_row_that_moves_once_a_batch(kind, mask, opt
 
 
 @pytest.mark.parametrize("kind", [kinds.GRU, kinds.SIMPLE_RNN], ids=str)
-def test_gradients_of_batch_normalization(kind):
+def test_gradients_of_batch_normalization_match_the_equations(kind):
     layer = kinds.build(kind, BatchNormalization())
     x, states = kinds.inputs(), kinds.initial_states(kind)
 
@@ -208,7 +212,7 @@ def test_gradients_of_batch_normalization(kind):
 
 
 @pytest.mark.parametrize("slot", ["kernel_norm", "recurrent_norm"])
-def test_statistics_in_one_slot_and_rows_in_another(slot):
+def test_timestep_statistics_and_layer_norm_mix_in_one_cell(slot):
     other = {"kernel_norm": "recurrent_norm", "recurrent_norm": "kernel_norm"}[slot]
     norm = {slot: timestep(), other: keras.layers.LayerNormalization()}
     layer = kinds.build(kinds.LSTM, norm)
@@ -216,11 +220,11 @@ def test_statistics_in_one_slot_and_rows_in_another(slot):
     np.testing.assert_array_equal(getattr(layer.cell, slot).update_count, np.ones(STEPS))
 
 
-# When nothing is learned ------------------------------------------------------------------------
+# No update of the statistics --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_batch_of_one_sequence_uses_and_keeps_the_moving_statistics(kind):
+def test_a_batch_of_one_sequence_uses_the_moving_statistics_without_an_update(kind):
     layer = kinds.build(kind, timestep())
     kinds.randomize_statistics(layer)
     before, x = state(layer), kinds.inputs(batch=1)
@@ -230,7 +234,7 @@ def test_batch_of_one_sequence_uses_and_keeps_the_moving_statistics(kind):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
-def test_batch_that_is_masked_everywhere_moves_nothing(kind, norm):
+def test_a_fully_masked_batch_updates_no_statistics(kind, norm):
     layer = kinds.build(kind, norm)
     kinds.randomize_statistics(layer)
     before, states = state(layer), kinds.initial_states(kind)
@@ -240,7 +244,7 @@ def test_batch_that_is_masked_everywhere_moves_nothing(kind, norm):
 
 
 @each_kind_and_each_norm
-def test_masked_inputs_reach_neither_outputs_statistics_nor_gradients(kind, norm):
+def test_masked_inputs_do_not_change_outputs_statistics_or_gradients(kind, norm):
     results = []
     for filling in (0.0, 1e3):
         layer = kinds.build(kind, norm)
@@ -254,7 +258,7 @@ def test_masked_inputs_reach_neither_outputs_statistics_nor_gradients(kind, norm
 
 
 @each_kind_and_each_norm
-def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics(kind, norm):
+def test_nan_at_masked_timesteps_does_not_change_outputs_or_statistics(kind, norm):
     results = []
     for filling in (0.0, np.nan):
         layer = kinds.build(kind, norm)
@@ -265,7 +269,7 @@ def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics(kind, norm):
 
 @pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
 @pytest.mark.parametrize("when", ["constructor", "before build", "after build", "one slot"])
-def test_frozen_layer_runs_in_inference_form_and_moves_nothing(norm, when):
+def test_a_frozen_layer_uses_moving_statistics_without_an_update(norm, when):
     kind = kinds.LSTM
     layer = kind.layer(kinds.UNITS, norm=norm, dtype="float64", trainable=when != "constructor")
     if when == "before build":
@@ -282,7 +286,7 @@ def test_frozen_layer_runs_in_inference_form_and_moves_nothing(norm, when):
     kinds.assert_close(state(layer), before, 0)
 
 
-def test_layer_frozen_before_its_build_can_be_thawed():
+def test_a_layer_frozen_before_build_can_be_unfrozen():
     layer = kinds.LSTM.layer(kinds.UNITS, norm=timestep(), dtype="float64", trainable=False)
     kinds.built(layer)
     assert layer.trainable_weights == []
@@ -293,7 +297,7 @@ def test_layer_frozen_before_its_build_can_be_thawed():
         np.testing.assert_array_equal(norm.update_count, np.ones(STEPS))
 
 
-def test_frozen_template_is_frozen_in_every_slot():
+def test_a_frozen_template_freezes_every_slot():
     layer = kinds.build(kinds.LSTM, timestep(trainable=False))
     kinds.randomize_statistics(layer)
     before = state(layer)
@@ -319,7 +323,7 @@ def test_inference_uses_the_moving_statistics(kind, norm, mask):
     [(kinds.GRU, "batch"), (kinds.SIMPLE_RNN, "timestep")],
     ids=str,
 )
-def test_gradients_at_inference(kind, norm):
+def test_inference_gradients_of_batch_norms_match_the_equations(kind, norm):
     layer = kinds.build(kind, kinds.BATCH_NORMS[norm])
     kinds.randomize_statistics(layer)
     kinds.assert_gradients_follow_oracle(layer, MASK, training=False)
@@ -327,13 +331,13 @@ def test_gradients_at_inference(kind, norm):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("reached", [1, 2, 3])
-def test_inference_uses_the_last_row_that_training_reached(kind, reached):
+def test_inference_uses_the_statistics_of_the_last_trained_timestep(kind, reached):
     layer = kinds.build(kind, timestep())
     kinds.randomize_statistics(layer, reached)
     kinds.assert_follows_oracle(layer, None)
 
 
-def test_sequences_longer_than_max_timesteps_share_the_last_row():
+def test_timesteps_beyond_max_timesteps_share_the_last_statistics():
     layer, longer = (
         kinds.build(kinds.LSTM, timestep()),
         kinds.build(kinds.LSTM, TimestepBatchNormalization(7)),
@@ -347,7 +351,7 @@ def test_sequences_longer_than_max_timesteps_share_the_last_row():
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
-def test_inference_changes_nothing(kind, norm):
+def test_inference_updates_no_statistics(kind, norm):
     layer = kinds.build(kind, norm)
     before = state(layer)
     layer(kinds.inputs(), mask=MASK)
@@ -360,8 +364,8 @@ def test_inference_changes_nothing(kind, norm):
 @pytest.mark.parametrize(
     ("kind", "graph"), [*((kind, False) for kind in KINDS), (kinds.SIMPLE_RNN, True)], ids=str
 )
-def test_cell_in_keras_rnn_trains_with_the_same_outputs(kind, graph):
-    """Without a mask: keras.layers.RNN does not show it to the cell."""
+def test_keras_rnn_over_the_cell_has_the_training_outputs_of_the_layer(kind, graph):
+    """The layer has no mask here, because keras.layers.RNN hides the mask from a cell."""
     layer = kinds.build(kind, timestep())
     rnn = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")
     x = tf.constant(kinds.inputs())
@@ -374,8 +378,8 @@ def test_cell_in_keras_rnn_trains_with_the_same_outputs(kind, graph):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_statistics_in_keras_rnn_are_those_of_the_layer_after_row_0(kind):
-    """Row 0 moves twice: keras.layers.RNN evaluates the cell once to learn its output's shape."""
+def test_statistics_in_keras_rnn_equal_those_of_the_layer_after_the_first_timestep(kind):
+    """keras.layers.RNN also calls the cell for its output shape, so row 0 is updated twice."""
     layer = kinds.build(kind, TimestepBatchNormalization(TIME, momentum=None))
     cell = kind.cell.from_config(layer.cell.get_config())
     rnn = keras.layers.RNN(cell, dtype="float64")

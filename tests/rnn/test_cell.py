@@ -1,4 +1,4 @@
-"""The cells by themselves, in keras.layers.RNN and in keras.layers.StackedRNNCells."""
+"""Cells called directly, in keras.layers.RNN and in keras.layers.StackedRNNCells."""
 
 import json
 
@@ -31,7 +31,7 @@ def build(kind, norm, **kwargs):
 
 
 def layer_of(kind, cell, **kwargs):
-    """The sequence layer with the cell's configuration and weights."""
+    """Build the layer with the cell's configuration and weights."""
     layer = kind.layer.from_config(
         {**cell.get_config(), "return_sequences": True, "return_state": True, **kwargs}
     )
@@ -45,7 +45,7 @@ def layer_of(kind, cell, **kwargs):
 
 @every_kind
 @every_norm
-def test_one_step_is_the_papers(kind, norm):
+def test_one_step_matches_the_equations(kind, norm):
     cell, x, states = build(kind, norm), kinds.inputs(time=1), kinds.initial_states(kind)
     counter = cell.get_initial_state(BATCH)[kind.states :]
     output, new = cell(x[:, 0], [*kinds.cast(states), *counter])
@@ -56,14 +56,14 @@ def test_one_step_is_the_papers(kind, norm):
 
 
 @every_cell
-def test_too_few_states_are_refused(cls, kwargs):
+def test_too_few_states_raise(cls, kwargs):
     cell, x = cls(UNITS, **kwargs), kinds.inputs(time=1)[:, 0]
     states = cell.get_initial_state(BATCH)[:-1]
     assert_refused(lambda: cell(x, states), f"Received {len(states)} tensors", "get_initial_state")
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k.states == 1], ids=str)
-def test_single_state_may_come_without_a_list(kind):
+def test_a_single_state_may_be_passed_without_a_list(kind):
     cell, x, (h,) = build(kind, None), kinds.inputs()[:, 0], kinds.initial_states(kind)
     output, state = cell(x, tf.constant(h))
     kinds.assert_close(state, output, 0)
@@ -72,7 +72,7 @@ def test_single_state_may_come_without_a_list(kind):
 
 @every_kind
 @every_norm
-def test_initial_state_has_a_size_for_each_state(kind, norm):
+def test_initial_states_have_the_sizes_of_state_size(kind, norm):
     cell = build(kind, norm)
     sizes = cell.state_size if isinstance(cell.state_size, list) else [cell.state_size]
     assert [tuple(s.shape) for s in cell.get_initial_state(3)] == [(3, size) for size in sizes]
@@ -80,9 +80,9 @@ def test_initial_state_has_a_size_for_each_state(kind, norm):
 
 
 @every_kind
-def test_sizes_of_states_and_output_are_those_of_keras(kind):
+def test_state_and_output_sizes_equal_those_of_keras(kind):
     theirs = getattr(keras.layers, f"{kind.name}Cell")(UNITS)
-    ours = kind.cell(UNITS, norm=kinds.ROW_NORMS["layer"])
+    ours = kind.cell(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"])
     assert ours.state_size == theirs.state_size
     assert ours.output_size == theirs.output_size == UNITS
 
@@ -91,7 +91,7 @@ def test_sizes_of_states_and_output_are_those_of_keras(kind):
 
 
 @every_kind
-def test_cell_with_rows_counts_its_steps(kind):
+def test_a_cell_with_timestep_statistics_counts_its_timesteps(kind):
     cell, x = build(kind, TimestepBatchNormalization(3)), kinds.inputs()
     states = cell.get_initial_state(BATCH)
     for t in range(3):
@@ -100,7 +100,7 @@ def test_cell_with_rows_counts_its_steps(kind):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_counter_is_exact_at_thousands_of_steps(dtype):
+def test_the_counter_is_exact_over_thousands_of_timesteps(dtype):
     @tf.function(autograph=False)
     def advance(counter, steps):
         def body(k, counter):
@@ -116,14 +116,14 @@ def test_counter_is_exact_at_thousands_of_steps(dtype):
         counter = advance(counter, 1)
 
 
-def test_every_sequence_has_a_counter_of_its_own():
-    """A masked sequence's counter stands still."""
+def test_every_sequence_has_its_own_counter():
+    """keras.layers.RNN does not change the states of a masked sequence."""
     counter = tf.constant([[0.0, 3.0], [2.0, 1.0], [1.0, 127.0]])
     np.testing.assert_array_equal(step_counter.read(counter), [3, 257, 255])
 
 
 @every_kind
-def test_cell_with_rows_asks_for_its_counter(kind):
+def test_a_missing_counter_raises(kind):
     cell = build(kind, TimestepBatchNormalization(3))
     states = kinds.cast(kinds.initial_states(kind))
     assert_refused(
@@ -138,12 +138,12 @@ def test_cell_with_rows_asks_for_its_counter(kind):
 
 
 def right_padded(mask):
-    """The same sequences' lengths, all padding at the end."""
+    """Move all masked timesteps to the end of each sequence."""
     return np.sort(mask, axis=1)[:, ::-1]
 
 
 @every_kind
-def test_a_sequence_in_keras_rnn_does_not_depend_on_its_batch_mates(kind):
+def test_in_keras_rnn_a_sequence_does_not_depend_on_the_other_sequences(kind):
     rnn = keras.layers.RNN(build(kind, TimestepBatchNormalization(3)), dtype="float64")
     x = kinds.inputs()[:2]
     mask = np.array([[False, True, True, True], [True, True, True, True]])
@@ -151,7 +151,7 @@ def test_a_sequence_in_keras_rnn_does_not_depend_on_its_batch_mates(kind):
 
 
 @every_kind
-def test_cell_with_rows_in_some_slots_only(kind):
+def test_timestep_statistics_in_some_slots_equal_the_layer(kind):
     rest, *slots = kind.slots
     norm = {slot: TimestepBatchNormalization(3) for slot in slots}
     norm[rest] = LayerNormalization()
@@ -168,11 +168,11 @@ def test_cell_with_rows_in_some_slots_only(kind):
     ],
     ids=str,
 )
-def test_keras_rnn_gives_what_the_layer_gives(kind, norm):
+def test_keras_rnn_over_the_cell_equals_the_layer(kind, norm):
     norm = kinds.NORMS[norm]
     cell = build(kind, norm)
     rnn = keras.layers.RNN(cell, return_sequences=True, return_state=True, dtype="float64")
-    # keras.layers.RNN hides from a cell that time passes.
+    # In keras.layers.RNN a cell counts unmasked timesteps only.
     mask = right_padded(MASK) if cell.slots.count_steps else MASK
     x, states = kinds.inputs(), kinds.cast(kinds.initial_states(kind))
     counter = cell.get_initial_state(BATCH)[kind.states :]
@@ -185,7 +185,7 @@ def test_keras_rnn_gives_what_the_layer_gives(kind, norm):
 @pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("graph", [False, True], ids=["eager", "graph"])
-def test_an_empty_batch_in_keras_rnn_gives_no_rows_and_moves_nothing(kind, norm, training, graph):
+def test_an_empty_batch_in_keras_rnn_updates_no_statistics(kind, norm, training, graph):
     rnn = keras.layers.RNN(build(kind, norm), return_sequences=True, dtype="float64")
     before = kinds.statistics(rnn)
 
@@ -205,7 +205,7 @@ def test_an_empty_batch_in_keras_rnn_gives_no_rows_and_moves_nothing(kind, norm,
     [(kinds.LSTM, {"unroll": True}), (kinds.GRU, {"go_backwards": True})],
     ids=str,
 )
-def test_keras_rnn_in_its_other_forms(kind, options):
+def test_unrolled_and_reversed_keras_rnn_equal_the_layer(kind, options):
     cell = build(kind, TimestepBatchNormalization(3))
     rnn = keras.layers.RNN(cell, return_sequences=True, dtype="float64", **options)
     expected = layer_of(kind, cell, **options)(kinds.inputs())
@@ -221,8 +221,8 @@ def test_keras_rnn_in_its_other_forms(kind, options):
     ],
     ids=str,
 )
-def test_keras_rnn_drops_out_what_the_layer_drops_out(kind, options):
-    cell = build(kind, kinds.ROW_NORMS["layer"], seed=5, **options)
+def test_keras_rnn_and_the_layer_draw_equal_dropout_masks(kind, options):
+    cell = build(kind, kinds.PER_SAMPLE_NORMS["layer"], seed=5, **options)
     rnn = keras.layers.RNN(cell, return_sequences=True, dtype="float64")
     layer = layer_of(kind, cell)
     for _ in range(2):
@@ -235,7 +235,7 @@ def test_keras_rnn_drops_out_what_the_layer_drops_out(kind, options):
     [(kinds.LSTM, "timestep"), (kinds.GRU, "none"), (kinds.SIMPLE_RNN, "layer")],
     ids=str,
 )
-def test_stacked_cells_are_stacked_layers(kind, norm):
+def test_stacked_cells_equal_stacked_layers(kind, norm):
     cells = [build(kind, kinds.NORMS[norm]) for _ in range(2)]
     cells[1] = kind.cell(UNITS, norm=kinds.NORMS[norm], dtype="float64")
     cells[1].build((None, UNITS))
@@ -250,8 +250,8 @@ def test_stacked_cells_are_stacked_layers(kind, norm):
     second.build((None, None, UNITS))
     second.set_weights(cells[1].get_weights())
     expected = second(first(x, mask=mask)[0], mask=mask)
-    alive = mask[..., None]
-    kinds.assert_close(np.where(alive, actual, 0), np.where(alive, expected, 0), 1e-12)
+    unmasked = mask[..., None]
+    kinds.assert_close(np.where(unmasked, actual, 0), np.where(unmasked, expected, 0), 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -259,14 +259,14 @@ def test_stacked_cells_are_stacked_layers(kind, norm):
     [(kinds.LSTM, "timestep"), (kinds.GRU, "none"), (kinds.SIMPLE_RNN, "layer")],
     ids=str,
 )
-def test_bidirectional_over_cells(kind, norm):
+def test_bidirectional_runs_over_keras_rnn(kind, norm):
     rnn = keras.layers.RNN(build(kind, kinds.NORMS[norm]), return_sequences=True, dtype="float64")
     both = keras.layers.Bidirectional(rnn, dtype="float64")
     assert both(kinds.inputs()).shape == (BATCH, TIME, 2 * UNITS)
 
 
 @pytest.mark.parametrize("prefix", PRESETS)
-def test_model_of_stacked_cells_survives_saving(prefix, tmp_path):
+def test_a_model_of_stacked_cells_survives_saving(prefix, tmp_path):
     cells = [kinds.LSTM.preset(prefix, "Cell")(UNITS, **PRESETS[prefix]) for _ in range(2)]
     inputs = keras.Input((None, FEATURES))
     model = keras.Model(inputs, keras.layers.RNN(keras.layers.StackedRNNCells(cells))(inputs))
@@ -289,14 +289,14 @@ def test_cells_are_registered_under_the_package(cls, kwargs):
 
 
 @every_cell
-def test_configuration_survives_a_round_trip_through_json(cls, kwargs):
+def test_the_configuration_of_a_cell_survives_json(cls, kwargs):
     config = cls(UNITS, dropout=0.1, activation="relu", **kwargs).get_config()
     assert cls.from_config(json.loads(json.dumps(config))).get_config() == config
 
 
 @every_kind
 @every_norm
-def test_norm_survives_a_round_trip_through_json(kind, norm):
+def test_the_norm_of_a_cell_survives_json(kind, norm):
     config = kind.cell(UNITS, norm=norm).get_config()
     cell = kind.cell.from_config(json.loads(json.dumps(config)))
     assert cell.get_config() == config
@@ -304,7 +304,7 @@ def test_norm_survives_a_round_trip_through_json(kind, norm):
 
 
 @every_cell
-def test_unknown_argument_is_refused_by_name(cls, kwargs):
+def test_an_unknown_argument_raises_with_its_name(cls, kwargs):
     assert_refused(lambda: cls(UNITS, no_such_argument=1, **kwargs), "no_such_argument")
 
 
@@ -317,7 +317,7 @@ def test_unknown_argument_is_refused_by_name(cls, kwargs):
     ],
     ids=str,
 )
-def test_arguments_do_not_change_with_use(kind, norm):
+def test_calls_do_not_change_the_configuration(kind, norm):
     cell = kind.cell(UNITS, norm=norm)
     config = cell.get_config()
     keras.layers.RNN(cell)(kinds.inputs(), training=True)
@@ -326,8 +326,8 @@ def test_arguments_do_not_change_with_use(kind, norm):
 
 
 @every_kind
-def test_all_trainable_weights_are_of_the_cell_and_its_norms(kind):
-    cell = build(kind, kinds.ROW_NORMS["layer"])
+def test_trainable_weights_are_ordered_cell_first_then_norms(kind):
+    cell = build(kind, kinds.PER_SAMPLE_NORMS["layer"])
     expected = ["kernel", "recurrent_kernel", "bias"]
     for slot in kind.slots:
         expected += [f"{slot}/gamma", f"{slot}/beta"]
@@ -340,7 +340,7 @@ def test_all_trainable_weights_are_of_the_cell_and_its_norms(kind):
     [(kinds.LSTM, "timestep"), (kinds.GRU, "layer"), (kinds.SIMPLE_RNN, "layer")],
     ids=str,
 )
-def test_one_step_in_a_graph_and_under_xla(kind, norm):
+def test_one_step_in_a_graph_and_under_xla_equals_eager(kind, norm):
     cell = build(kind, kinds.NORMS[norm])
     states = [
         *kinds.cast(kinds.initial_states(kind)),

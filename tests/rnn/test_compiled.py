@@ -1,4 +1,4 @@
-"""Which layers train by the gradient by hand, and which run the loop."""
+"""Calls that run the compiled path, and calls that run the loop."""
 
 import keras
 import numpy as np
@@ -13,12 +13,12 @@ from keras_norm.rnn.norm_rnn import NormRNN
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 
-HAND, LOOP = "gradient by hand", "loop"
+COMPILED, LOOP = "compiled path", "loop"
 
 
 @pytest.fixture
 def ran(monkeypatch):
-    """What ran, call by call."""
+    """Record the path of every call."""
     calls = []
 
     def record(module, name):
@@ -30,7 +30,7 @@ def ran(monkeypatch):
 
         monkeypatch.setattr(module, "run", recorded)
 
-    record(of_cell, HAND)
+    record(of_cell, COMPILED)
     record(loop, LOOP)
     return calls
 
@@ -45,10 +45,14 @@ def layer_of(cls=keras_norm.LayerNormSimpleRNN, **options):
 
 @pytest.mark.parametrize(
     ("compiled", "expected"),
-    [("auto", [HAND, LOOP, LOOP]), (True, [HAND, HAND, HAND]), (False, [LOOP, LOOP, LOOP])],
+    [
+        ("auto", [COMPILED, LOOP, LOOP]),
+        (True, [COMPILED, COMPILED, COMPILED]),
+        (False, [LOOP, LOOP, LOOP]),
+    ],
     ids=str,
 )
-def test_training_inference_and_plain_calls(ran, compiled, expected):
+def test_compiled_selects_the_path_in_training_and_inference(ran, compiled, expected):
     layer = layer_of(compiled=compiled)
     layer(draw(), training=True)
     layer(draw(), training=False)
@@ -56,36 +60,36 @@ def test_training_inference_and_plain_calls(ran, compiled, expected):
     assert ran == expected
 
 
-def test_a_fit_trains_by_hand_and_validates_and_predicts_by_the_loop(ran):
+def test_fit_trains_on_the_compiled_path_and_validates_and_predicts_on_the_loop(ran):
     model = keras.Sequential([keras.Input((4, 2)), layer_of()])
     model.compile("sgd", "mse")
     x, y = draw(), np.zeros((3, 3), "float32")
-    ran.clear()  # what the symbolic call ran
+    ran.clear()  # the path of the symbolic call
     model.fit(x, y, validation_data=(x, y), verbose=0)
     model.predict(x, verbose=0)
-    assert set(ran) == {HAND, LOOP}
-    assert ran[0] == HAND
-    assert HAND not in ran[ran.index(LOOP) :]
+    assert set(ran) == {COMPILED, LOOP}
+    assert ran[0] == COMPILED
+    assert COMPILED not in ran[ran.index(LOOP) :]
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_callers_that_xla_compiles_choose_the_same(ran, training):
+def test_callers_compiled_by_xla_select_the_same_path(ran, training):
     layer = layer_of()
     layer.build((None, 4, 2))
     run = tf.function(lambda x: layer(x, training=training), jit_compile=True, autograph=False)
     run(draw())
-    assert ran == [HAND if training else LOOP]
+    assert ran == [COMPILED if training else LOOP]
 
 
-def test_a_strategy_trains_by_hand(ran):
+def test_training_under_a_strategy_runs_the_compiled_path(ran):
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         layer_of()(draw(), training=True)
-    assert ran == [HAND]
+    assert ran == [COMPILED]
 
 
 @pytest.mark.parametrize("compiled", ["auto", True])
 @pytest.mark.parametrize("target", ["saved_model", "tflite", "onnx"])
-def test_exports_have_the_loop(ran, compiled, target):
+def test_exported_graphs_run_the_loop(ran, compiled, target):
     layer = layer_of(compiled=compiled)
     with exported_loops(target):
         layer(draw())
@@ -93,14 +97,14 @@ def test_exports_have_the_loop(ran, compiled, target):
     assert ran == [LOOP, LOOP]
 
 
-def test_the_exporter_of_keras_writes_no_xla(tmp_path):
+def test_model_export_writes_no_xla_operation(tmp_path):
     model = keras.Sequential([keras.Input((None, 2)), layer_of()])
     model(draw(), training=True)
     model.export(str(tmp_path / "model"), verbose=False)
     assert b"XlaMustCompile" not in (tmp_path / "model" / "saved_model.pb").read_bytes()
 
 
-def test_checks_of_every_operation_see_the_loop(ran):
+def test_tf_debugging_checks_select_the_loop(ran):
     tf.debugging.enable_check_numerics()
     try:
         layer_of()(draw(), training=True)
@@ -111,16 +115,16 @@ def test_checks_of_every_operation_see_the_loop(ran):
     assert ran == [LOOP]
 
 
-def test_other_backends_have_the_loop(ran, monkeypatch):
+def test_other_backends_run_the_loop(ran, monkeypatch):
     layer = layer_of()
     layer.build((None, 4, 2))
     monkeypatch.setattr(keras.backend, "backend", lambda: "another")
-    layer.unroll = True  # needs no scan of the backend's
+    layer.unroll = True  # an unrolled loop needs no scan of the backend
     layer(draw(), training=True)
     assert ran == [LOOP]
 
 
-def test_a_loop_of_the_graph_around_a_layer():
+def test_gradients_through_an_outer_graph_loop_match():
     def gradient(layer, x):
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -139,7 +143,7 @@ def test_a_loop_of_the_graph_around_a_layer():
     np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-5)
 
 
-# What is not covered ----------------------------------------------------------------------------
+# Unsupported layers -----------------------------------------------------------------------------
 
 
 class Halved(keras_norm.NormGRUCell):
@@ -152,7 +156,7 @@ class HalvedGRU(keras_norm.NormGRU):
 
 
 class SameGRU(keras_norm.NormGRU):
-    """A subclass that computes what its base does."""
+    """A subclass without an override."""
 
 
 @pytest.mark.parametrize(
@@ -161,11 +165,11 @@ class SameGRU(keras_norm.NormGRU):
         (layer_of(unroll=True), LOOP),
         (layer_of(HalvedGRU), LOOP),
         (layer_of(keras_norm.NormLSTM, activation="relu"), LOOP),
-        (layer_of(SameGRU), HAND),
+        (layer_of(SameGRU), COMPILED),
     ],
-    ids=["unrolled", "a step of its own", "relu", "a subclass without one"],
+    ids=["unrolled", "overrides step", "relu", "subclass without an override"],
 )
-def test_what_is_not_covered_has_the_loop(ran, layer, expected):
+def test_unsupported_layers_run_the_loop(ran, layer, expected):
     layer(draw(), training=True)
     assert ran == [expected]
 
@@ -178,9 +182,9 @@ def test_what_is_not_covered_has_the_loop(ran, layer, expected):
         layer_of(HalvedGRU, compiled=True, name="mine"),
         layer_of(keras_norm.NormLSTM, activation="relu", compiled=True, name="mine"),
     ],
-    ids=["unrolled", "a step of its own", "relu"],
+    ids=["unrolled", "overrides step", "relu"],
 )
-def test_what_is_not_covered_cannot_be_compiled(layer, training):
+def test_compiled_true_raises_for_unsupported_layers(layer, training):
     assert_refused(
         lambda: layer(draw(), training=training), "compiled=True", "'mine'", "leave compiled at"
     )
@@ -190,7 +194,7 @@ def test_what_is_not_covered_cannot_be_compiled(layer, training):
 
 
 @pytest.mark.parametrize("compiled", ["auto", True, False])
-def test_the_argument_is_kept(compiled):
+def test_compiled_is_kept_in_the_configuration(compiled):
     layer = layer_of(compiled=compiled)
     assert layer.compiled == compiled
     assert type(layer).from_config(layer.get_config()).compiled == compiled
@@ -198,29 +202,29 @@ def test_the_argument_is_kept(compiled):
 
 
 @pytest.mark.parametrize("compiled", ["auto", True, False])
-def test_a_layer_around_a_cell_keeps_the_argument(compiled):
+def test_norm_rnn_keeps_compiled_in_its_configuration(compiled):
     layer = NormRNN(keras_norm.NormSimpleRNNCell(2), compiled=compiled)
     assert NormRNN.from_config(layer.get_config()).compiled == compiled
 
 
-def test_a_configuration_without_the_argument_is_auto():
+def test_a_configuration_without_compiled_means_auto():
     config = layer_of().get_config()
     del config["compiled"]
     assert keras_norm.LayerNormSimpleRNN.from_config(config).compiled == "auto"
 
 
 @pytest.mark.parametrize("compiled", ["yes", None, 2], ids=str)
-def test_other_values_are_refused(compiled):
+def test_other_values_of_compiled_raise(compiled):
     assert_refused(lambda: layer_of(compiled=compiled), "compiled must be", repr(compiled))
 
 
-def test_true_needs_tensorflow(monkeypatch):
+def test_compiled_true_raises_on_other_backends(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     assert_refused(lambda: layer_of(compiled=True), "compiled=True", "jax", "auto")
     assert layer_of().compiled == "auto"
 
 
-# The same again ---------------------------------------------------------------------------------
+# Reproducible results ---------------------------------------------------------------------------
 
 
 def trained_weights():

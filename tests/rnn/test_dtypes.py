@@ -29,8 +29,8 @@ every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
     ],
     ids=str,
 )
-def test_mixed_precision(kind, norm, policy, atol):
-    """Results and gradients in low precision are near float32's; weights stay float32."""
+def test_mixed_precision_results_and_gradients_are_close_to_float32(kind, norm, policy, atol):
+    """Weights stay float32."""
     x, states = kinds.inputs(), kinds.initial_states(kind)
     found = []
     for dtype in ("float32", f"mixed_{policy}"):
@@ -51,8 +51,8 @@ def test_mixed_precision(kind, norm, policy, atol):
 
 
 @pytest.mark.parametrize("compiled", ["auto", False])
-def test_half_precision_is_rounded_outside_of_the_loop_alone(compiled):
-    """Of weights and inputs that bfloat16 holds; a rounded result is off by a half of 2^-8."""
+def test_half_precision_is_rounded_only_outside_the_loop(compiled):
+    """bfloat16 holds the weights and inputs exactly; rounding the result adds at most 2^-9."""
 
     def run(dtype):
         layer = kinds.LSTM.layer(
@@ -69,16 +69,16 @@ def test_half_precision_is_rounded_outside_of_the_loop_alone(compiled):
 
 @every_kind
 @every_norm
-def test_float64_is_kept_throughout(kind, norm):
+def test_float64_layers_return_float64(kind, norm):
     layer = kinds.build(kind, norm)
     assert {r.dtype for r in layer(kinds.inputs(), training=True)} == {tf.float64}
     assert {w.dtype for w in layer.weights} <= {"float64", "int32"}
 
 
 @every_kind
-def test_stateful_layers_in_mixed_precision(kind):
+def test_stateful_layers_run_in_mixed_precision(kind):
     options = {"dtype": "mixed_float16", "stateful": True}
-    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"], **options)
+    layer = kind.layer(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"], **options)
     first, second = layer(kinds.inputs()), layer(kinds.inputs())
     assert first.dtype == second.dtype == tf.float16
     assert not np.allclose(first, second)
@@ -86,7 +86,7 @@ def test_stateful_layers_in_mixed_precision(kind):
 
 @every_kind
 @every_norm
-def test_global_policy_reaches_cell_and_norms(kind, norm):
+def test_the_global_dtype_policy_applies_to_cell_and_norms(kind, norm):
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_bfloat16")
     try:
@@ -102,7 +102,7 @@ def test_global_policy_reaches_cell_and_norms(kind, norm):
 
 
 @every_kind
-def test_a_thousand_steps_are_those_of_keras(kind):
+def test_a_thousand_timesteps_equal_keras(kind):
     ours = kinds.build(kind)
     theirs = kind.keras_layer(UNITS, dtype="float64", return_sequences=True, return_state=True)
     theirs.build((None, None, FEATURES))
@@ -127,8 +127,8 @@ def test_gradients_of_long_sequences_are_finite(kind):
     assert all(np.isfinite(gradient).all() for gradient in gradients(x))
 
 
-def test_cell_counts_beyond_256_steps_in_bfloat16():
-    """Where a single bfloat16 counter would stand still."""
+def test_a_bfloat16_cell_counts_beyond_256_timesteps():
+    """A single bfloat16 number stops counting at 256."""
     kind, rows = kinds.SIMPLE_RNN, 300
     policy = "mixed_bfloat16"
     layer = kinds.build(kind, TimestepBatchNormalization(rows), dtype=policy)
@@ -140,7 +140,7 @@ def test_cell_counts_beyond_256_steps_in_bfloat16():
     x = tf.constant(kinds.inputs(2, rows), "float32")
     ours = tf.cast(tf.function(layer)(x)[0], "float32")
     kinds.assert_close(tf.cast(tf.function(rnn)(x), "float32"), ours, 0.05)
-    # The test sees a counter that stops: the last rows differ from row 256.
+    # A counter that stops at 256 would fail this test: later statistics differ from those of 256.
     for weight in layer.non_trainable_weights:
         weight.assign(weight.numpy()[np.minimum(np.arange(rows), 256)])
     stopped = tf.cast(tf.function(layer)(x)[0], "float32")
@@ -148,6 +148,6 @@ def test_cell_counts_beyond_256_steps_in_bfloat16():
 
 
 @pytest.mark.parametrize("compiled", ["auto", False])
-def test_inputs_that_dropout_scales_beyond_float16_are_none_to_the_recurrence(compiled):
+def test_outputs_are_finite_for_inputs_that_dropout_scales_beyond_float16(compiled):
     layer = LayerNormLSTM(4, dropout=0.5, dtype="mixed_float16", compiled=compiled, seed=1)
     assert np.isfinite(layer(np.full((2, 3, 5), 4e4, "float16"), training=True)).all()

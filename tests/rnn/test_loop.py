@@ -1,6 +1,6 @@
-"""The loop over time: at inference with its weights folded, in training as TensorFlow has it.
+"""The uncompiled loop over time: gradients, dynamic sizes, options of the norms, TFLite.
 
-That outputs at inference are the papers' is held in test_lstm.py and its like.
+test_lstm.py, test_gru.py and test_simple_rnn.py compare its outputs with the equations.
 """
 
 import keras
@@ -20,7 +20,7 @@ every_mask = pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MAS
 
 
 def build(kind, norm, **kwargs):
-    """A float64 layer with random weights and moving statistics."""
+    """Build a float64 layer with random weights and moving statistics."""
     layer = kinds.build(kind, norm, **kwargs)
     kinds.randomize_statistics(layer)
     return layer
@@ -34,8 +34,8 @@ def build(kind, norm, **kwargs):
     [*((kind, "layer") for kind in KINDS), (GRU, "none"), (LSTM, "rms"), (SIMPLE_RNN, "rms")],
     ids=str,
 )
-def test_gradients_in_training_are_the_papers(kind, norm):
-    layer = kinds.build(kind, kinds.ROW_NORMS[norm], compiled=False)
+def test_training_gradients_of_the_loop_match_the_equations(kind, norm):
+    layer = kinds.build(kind, kinds.PER_SAMPLE_NORMS[norm], compiled=False)
     kinds.assert_gradients_follow_oracle(layer, MASK)
 
 
@@ -47,20 +47,20 @@ def test_gradients_in_training_are_the_papers(kind, norm):
     [*((kind, "layer") for kind in KINDS), (GRU, "none"), (LSTM, "mixed slots")],
     ids=str,
 )
-def test_gradients_at_inference_are_the_papers(kind, norm):
-    layer = kinds.build(kind, kinds.ROW_NORMS[norm])
+def test_inference_gradients_match_the_equations(kind, norm):
+    layer = kinds.build(kind, kinds.PER_SAMPLE_NORMS[norm])
     kinds.assert_gradients_follow_oracle(layer, MASK, training=False)
 
 
 @pytest.mark.parametrize(
     ("kind", "norm"), [(LSTM, LAYER_NORM), (GRU, LAYER_NORM), (SIMPLE_RNN, None)], ids=str
 )
-def test_inference_is_training_for_norms_of_rows(kind, norm):
-    """Its gradients too, on which saliency and a frozen `base(x, training=False)` stand."""
+def test_inference_equals_training_for_per_sample_norms(kind, norm):
+    """Gradients are equal too: saliency maps and a frozen `base(x, training=False)` need them."""
     layer = kinds.build(kind, norm, compiled=False)
-    x = kinds.cast(kinds.inputs(3, 17))  # two blocks of timesteps and one left over
+    x = kinds.cast(kinds.inputs(3, 17))  # two blocks of 8 timesteps and a last one
     mask = np.random.default_rng(0).random((3, 17)) < 0.7
-    in_graph = tf.function(kinds.train, autograph=False)  # which alone has the blocks
+    in_graph = tf.function(kinds.train, autograph=False)  # only a graph scans in blocks
     expected = kinds.train(layer, x, mask=mask, training=True)
     kinds.assert_close(in_graph(layer, x, mask=mask, training=False), expected)
 
@@ -68,10 +68,10 @@ def test_inference_is_training_for_norms_of_rows(kind, norm):
 @pytest.mark.parametrize(
     ("kind", "norm"), [(LSTM, "timestep"), (GRU, "layer"), (SIMPLE_RNN, "timestep")], ids=str
 )
-def test_any_batch_and_length_in_one_graph(kind, norm):
+def test_one_graph_takes_any_batch_size_and_length(kind, norm):
     layer = build(kind, kinds.NORMS[norm])
-    unknown = tf.TensorSpec((None, None, FEATURES), "float64")
-    graph = tf.function(layer, input_signature=[unknown], autograph=False)
+    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
+    graph = tf.function(layer, input_signature=[dynamic], autograph=False)
     for batch, time in [(1, 1), (2, 7), (5, 8), (2, 9), (17, 17)]:
         x = kinds.inputs(batch, time)
         states = [np.zeros((batch, UNITS))] * kind.states
@@ -80,7 +80,7 @@ def test_any_batch_and_length_in_one_graph(kind, norm):
 
 
 class Doubled(LayerNormalization):
-    """A subclass whose call is its own."""
+    """A subclass that overrides `call`."""
 
     def call(self, inputs):
         return 2.0 * super().call(inputs)
@@ -102,21 +102,21 @@ OPTIONS = {
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        *((GRU, options) for options in OPTIONS),  # whose slots are of all sorts
+        *((GRU, options) for options in OPTIONS),  # a GRU has all kinds of slots
         (LSTM, "other deviation"),
         (LSTM, "statistics alone"),
         (SIMPLE_RNN, "no beta"),
     ],
     ids=str,
 )
-def test_what_is_folded_gives_what_the_cell_gives(kind, options):
+def test_the_loop_equals_keras_rnn_over_the_cell(kind, options):
     layer, x = build(kind, **OPTIONS[options]), kinds.inputs()
     rnn = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")
     kinds.assert_close(layer(x)[0], rnn(x))
 
 
-def test_large_means_cost_few_digits():
-    """Of a product and of c: a float32 layer is as near as float32 numbers of 1000 are."""
+def test_large_means_lose_few_digits():
+    """h U and c have a mean of 1000; float32 numbers of that size have a precision of 6e-5."""
     layer = kinds.build(LSTM, LayerNormalization(), dtype="float32")
     layer.cell.recurrent_kernel.assign_add(1000.0 * kinds.draw(UNITS, 1))
     h, c = kinds.initial_states(LSTM)
@@ -126,18 +126,18 @@ def test_large_means_cost_few_digits():
     kinds.assert_close(actual[0], expected[0], 2e-4)
 
 
-def test_half_precision_is_folded_in_float32():
+def test_half_precision_layers_compute_the_loop_in_float32():
     layer, rounded = (
         kinds.build(LSTM, LAYER_NORM, dtype=dtype) for dtype in ("mixed_bfloat16", "float32")
     )
-    for weight in rounded.weights[:3]:  # those of the norms are kept in float32
+    for weight in rounded.weights[:3]:  # the norms compute in float32
         weight.assign(tf.cast(tf.cast(weight.value, "bfloat16"), "float32"))
     x = tf.cast(kinds.inputs(), "bfloat16")
     expected = rounded(tf.cast(x, "float32"))[0]
     kinds.assert_close(layer(x)[0], tf.cast(expected, "bfloat16"), 0)
 
 
-def test_weights_are_left_as_they_are():
+def test_inference_does_not_change_the_weights():
     layer = build(LSTM, LayerNormalization())
     before = layer.get_weights()
     layer(kinds.inputs())
@@ -150,24 +150,24 @@ def test_weights_are_left_as_they_are():
 @every_kind
 @every_mask
 @pytest.mark.parametrize("norm", ["layer", "timestep"])
-def test_portable_loops_follow_the_oracle(kind, norm, mask):
+def test_loops_for_tflite_match_the_equations(kind, norm, mask):
     with exported_loops("tflite"):
         kinds.assert_follows_oracle(build(kind, kinds.NORMS[norm]), mask)
 
 
 @pytest.mark.parametrize("return_sequences", [True, False])
-def test_portable_loops_take_any_batch_and_length_in_one_graph(return_sequences):
+def test_loops_for_tflite_take_any_batch_size_and_length(return_sequences):
     layer = build(LSTM, LAYER_NORM, return_sequences=return_sequences)
-    unknown = tf.TensorSpec((None, None, FEATURES), "float64")
+    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
     with exported_loops("tflite"):
-        graph = tf.function(layer, input_signature=[unknown], autograph=False)
+        graph = tf.function(layer, input_signature=[dynamic], autograph=False)
         graph.get_concrete_function()
     for batch, time in [(2, 70), (1, 1), (3, 33)]:
         x = kinds.inputs(batch, time)
         kinds.assert_close(graph(x), layer(x))
 
 
-def test_portable_loops_learn_statistics():
+def test_loops_for_tflite_update_moving_statistics():
     layer, other = (build(LSTM, kinds.BATCH_NORMS["timestep"]) for _ in range(2))
     expected = other(kinds.inputs(), training=True)
     with exported_loops("tflite"):
@@ -177,9 +177,12 @@ def test_portable_loops_learn_statistics():
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
 @every_kind
-def test_inference_has_products_and_no_squares(kind, norm):
-    """TFLite has no SQUARE in 16 bits."""
-    layer, before = kinds.build(kind, kinds.ROW_NORMS[norm], unroll=True), LayerNormalization()
+def test_inference_graphs_for_tflite_have_no_square_operations(kind, norm):
+    """TFLite does not support SQUARE in 16 bits."""
+    layer, before = (
+        kinds.build(kind, kinds.PER_SAMPLE_NORMS[norm], unroll=True),
+        LayerNormalization(),
+    )
     before.build((1, 1, FEATURES))
     with exported_loops("tflite"):
         call = tf.function(lambda x: layer(before(x)), autograph=False)

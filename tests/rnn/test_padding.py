@@ -1,4 +1,4 @@
-"""On which side each layer takes padding: the table of docs/training.md."""
+"""Sides on which layers take padding, as in the table of docs/training.md."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def bidirectional(kind, norm):
 
 
 def sides_that_change_nothing(layer):
-    """Sides on which masked timesteps leave the last output as it is without padding."""
+    """Return the sides on which masked padding does not change the last output."""
     kinds.built(layer)
     kinds.randomize_statistics(layer)
     x = kinds.draw(2, TIME, FEATURES)
@@ -51,7 +51,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 @every_kind
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 @pytest.mark.parametrize("make", [forward, backward, bidirectional])
-def test_without_statistics_per_timestep_padding_on_either_side_changes_nothing(kind, norm, make):
+def test_without_timestep_statistics_padding_does_not_change_the_output(kind, norm, make):
     assert sides_that_change_nothing(make(kind, norm)) == {"right", "left"}
 
 
@@ -59,5 +59,5 @@ def test_without_statistics_per_timestep_padding_on_either_side_changes_nothing(
 @pytest.mark.parametrize(
     ("make", "sides"), [(forward, {"right"}), (backward, {"left"}), (bidirectional, set())]
 )
-def test_with_statistics_per_timestep_padding_has_to_be_last_in_the_loop(kind, make, sides):
+def test_with_timestep_statistics_padding_must_come_last_in_the_loop(kind, make, sides):
     assert sides_that_change_nothing(make(kind, PER_TIMESTEP)) == sides

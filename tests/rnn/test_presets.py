@@ -1,4 +1,4 @@
-"""The layers with the norms of the papers."""
+"""LayerNorm and BatchNorm layers: weights, initial values, equations, arguments."""
 
 import json
 
@@ -25,7 +25,7 @@ def batch_norm(kind, **kwargs):
     return kind.preset("BatchNorm")(UNITS, **{"max_timesteps": 3, **options})
 
 
-# The contract (test_sequence.py trains a layer of each) -----------------------------------------
+# Shared checks (test_norm_rnn.py trains the layers) ---------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def batch_norm(kind, **kwargs):
     ],
     ids=["no norm", "dict of slots", "layer norm", "batch norm"],
 )
-def test_contract(cls, kwargs, trainable, non_trainable):
+def test_layers_pass_the_shared_layer_checks(cls, kwargs, trainable, non_trainable):
     check_layer(
         cls,
         {"units": 3, **kwargs},
@@ -58,7 +58,7 @@ def test_contract(cls, kwargs, trainable, non_trainable):
 @pytest.mark.parametrize(
     ("prefix", "kwargs"), [("Norm", {}), ("LayerNorm", {}), ("BatchNorm", {"max_timesteps": 2})]
 )
-def test_every_layer_is_registered_and_its_configuration_survives_json(kind, prefix, kwargs):
+def test_layers_are_registered_and_their_configuration_survives_json(kind, prefix, kwargs):
     cls = kind.preset(prefix)
     assert keras.saving.get_registered_name(cls) == f"keras_norm>{cls.__name__}"
     config = cls(3, **kwargs).get_config()
@@ -68,11 +68,11 @@ def test_every_layer_is_registered_and_its_configuration_survives_json(kind, pre
 
 @every_kind
 @pytest.mark.parametrize(("prefix", "gains"), [("LayerNorm", 2), ("BatchNorm", 1)])
-def test_number_of_weights(kind, prefix, gains):
+def test_presets_have_the_expected_number_of_weights(kind, prefix, gains):
     kwargs = {"max_timesteps": 2} if prefix == "BatchNorm" else {}
     layer = kinds.built(kind.preset(prefix)(3, **kwargs))
-    extra = prefix == "BatchNorm" and "state_norm" in kind.slots  # its beta
-    assert len(layer.trainable_weights) == 3 + gains * len(kind.slots) + extra
+    has_beta = prefix == "BatchNorm" and "state_norm" in kind.slots
+    assert len(layer.trainable_weights) == 3 + gains * len(kind.slots) + has_beta
     assert len(layer.non_trainable_weights) == (3 if kwargs else 0) * len(kind.slots)
 
 
@@ -81,7 +81,7 @@ def test_number_of_weights(kind, prefix, gains):
 
 @every_kind
 @pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
-def test_layer_norm_is_ba_et_al_with_epsilon_1e_5(kind, mask):
+def test_layer_norm_presets_match_ba_et_al_with_epsilon_1e_5(kind, mask):
     options = {"dtype": "float64", "return_sequences": True, "return_state": True}
     layer = kinds.built(kind.preset("LayerNorm")(UNITS, **options))
     assert {norm.epsilon for norm in layer.cell.slot_layers().values()} == {1e-5}
@@ -102,8 +102,8 @@ def test_layer_norm_lstm_takes_normalize_carry_and_norm_form():
 
 
 @every_kind
-def test_batch_norm_starts_as_cooijmans_et_al(kind):
-    """gamma 0.1; beta, at 0, only in the state norm; every statistic at mean 0 and variance 1."""
+def test_batch_norm_presets_are_initialized_as_in_cooijmans_et_al(kind):
+    """gamma is 0.1, only the state norm has a beta, moving means are 0 and variances 1."""
     layer = batch_norm(kind)
     layer.build((None, None, FEATURES))
     for slot, norm in layer.cell.slot_layers().items():
@@ -128,7 +128,7 @@ def test_batch_norm_starts_as_cooijmans_et_al(kind):
     ],
     ids=str,
 )
-def test_batch_norm_is_cooijmans_et_al(kind, options):
+def test_batch_norm_presets_match_cooijmans_et_al(kind, options):
     layer = kinds.built(batch_norm(kind, **options))
     moving, weights = MovingNorms(layer.cell), kinds.values(layer.cell)
     x, states = kinds.inputs(), kinds.initial_states(kind)
@@ -141,8 +141,8 @@ def test_batch_norm_is_cooijmans_et_al(kind, options):
 
 
 @every_kind
-def test_batch_norm_after_one_batch_infers_as_it_trained(kind):
-    """Debiased rows hold the first batch's statistics; TIME = rows, so that none is shared."""
+def test_inference_after_one_batch_equals_training_on_that_batch(kind):
+    """After one update, debiased statistics equal those of the batch."""
     layer = kinds.built(batch_norm(kind, max_timesteps=TIME))
     trained = layer(kinds.inputs(), training=True)
     kinds.assert_close(layer(kinds.inputs()), trained)
@@ -150,7 +150,7 @@ def test_batch_norm_after_one_batch_infers_as_it_trained(kind):
 
 @every_kind
 @pytest.mark.parametrize("suffix", ["", "Cell"])
-def test_batch_norm_arguments_are_read_back(kind, suffix):
+def test_batch_norm_arguments_are_attributes_and_in_the_configuration(kind, suffix):
     options = {"max_timesteps": 7, "momentum": 0.5, "epsilon": 1e-3, "debias": False}
     layer = kind.preset("BatchNorm", suffix)(UNITS, **options)
     assert {name: getattr(layer, name) for name in options} == options
@@ -159,7 +159,7 @@ def test_batch_norm_arguments_are_read_back(kind, suffix):
 
 @every_kind
 @pytest.mark.parametrize("suffix", ["", "Cell"])
-def test_max_timesteps_is_asked_for_and_checked(kind, suffix):
+def test_a_missing_or_zero_max_timesteps_raises(kind, suffix):
     cls = kind.preset("BatchNorm", suffix)
     assert_refused(lambda: cls(UNITS), "max_timesteps")
     assert_refused(lambda: cls(UNITS, max_timesteps=0), "max_timesteps", "0")
@@ -168,13 +168,13 @@ def test_max_timesteps_is_asked_for_and_checked(kind, suffix):
 @every_kind
 @pytest.mark.parametrize("prefix", ["LayerNorm", "BatchNorm"])
 @pytest.mark.parametrize("suffix", ["", "Cell"])
-def test_norm_of_a_preset_cannot_be_given(kind, prefix, suffix):
+def test_passing_norm_to_a_preset_raises(kind, prefix, suffix):
     kwargs = {"max_timesteps": 3} if prefix == "BatchNorm" else {}
     cls = kind.preset(prefix, suffix)
     assert_refused(lambda: cls(UNITS, norm=LayerNormalization(), **kwargs), "norm")
 
 
-def test_stacked_bidirectional_model_survives_saving(tmp_path):
+def test_a_stacked_bidirectional_model_survives_saving(tmp_path):
     cls = kinds.SIMPLE_RNN.preset("BatchNorm")
     model = keras.Sequential(
         [

@@ -1,29 +1,29 @@
-"""NormSimpleRNN against the equation of Ba et al. and against keras.layers.SimpleRNN."""
+"""Compare NormSimpleRNN with the equation of Ba et al. and with keras.layers.SimpleRNN."""
 
 import pytest
 
 from keras_norm import LayerNormalization
 from tests.rnn import kinds
-from tests.rnn.kinds import MASKS, ROW_NORMS, SIMPLE_RNN
+from tests.rnn.kinds import MASKS, PER_SAMPLE_NORMS, SIMPLE_RNN
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize("norm", ROW_NORMS.values(), ids=ROW_NORMS)
-def test_outputs_and_states_are_the_papers(norm, mask):
+@pytest.mark.parametrize("norm", PER_SAMPLE_NORMS.values(), ids=PER_SAMPLE_NORMS)
+def test_outputs_and_states_match_the_equations(norm, mask):
     kinds.assert_follows_oracle(kinds.build(SIMPLE_RNN, norm), mask)
 
 
-@pytest.mark.parametrize("norm", ROW_NORMS.values(), ids=ROW_NORMS)
-def test_every_gradient_in_training_is_the_papers(norm):
+@pytest.mark.parametrize("norm", PER_SAMPLE_NORMS.values(), ids=PER_SAMPLE_NORMS)
+def test_training_gradients_match_the_equations(norm):
     kinds.assert_gradients_follow_oracle(kinds.build(SIMPLE_RNN, norm), kinds.MASK)
 
 
-@pytest.mark.parametrize("norm", ROW_NORMS.values(), ids=ROW_NORMS)
-def test_float32_keeps_its_digits(norm):
+@pytest.mark.parametrize("norm", PER_SAMPLE_NORMS.values(), ids=PER_SAMPLE_NORMS)
+def test_float32_matches_the_equations_to_1e_5(norm):
     kinds.assert_follows_oracle(kinds.build(SIMPLE_RNN, norm, dtype="float32"), kinds.MASK, 1e-5)
 
 
-def test_without_bias():
+def test_without_bias_outputs_match_the_equations():
     layer = kinds.build(SIMPLE_RNN, LayerNormalization(), use_bias=False)
     assert layer.cell.bias is None
     kinds.assert_follows_oracle(layer, kinds.MASK)
@@ -44,10 +44,10 @@ def test_without_bias():
     ],
     ids=str,
 )
-def test_without_norm_it_is_keras_simple_rnn(options, training):
-    kinds.assert_equals_keras(SIMPLE_RNN, options, training=training)
+def test_without_norm_the_layer_equals_keras_simple_rnn(options, training):
+    kinds.assert_equals_keras_layer(SIMPLE_RNN, options, training=training)
 
 
 @pytest.mark.parametrize("options", [{}, {"zero_output_for_mask": True}], ids=str)
-def test_without_norm_it_is_keras_simple_rnn_under_a_mask(options):
-    kinds.assert_equals_keras(SIMPLE_RNN, options, kinds.MASK)
+def test_without_norm_the_masked_layer_equals_keras_simple_rnn(options):
+    kinds.assert_equals_keras_layer(SIMPLE_RNN, options, kinds.MASK)

@@ -1,4 +1,4 @@
-"""Derivatives of the derivative: those of the loop, or a sentence that says what to do."""
+"""Higher-order derivatives match the loop, or raise an error with advice."""
 
 import functools
 
@@ -13,7 +13,7 @@ from tests.rnn.kinds import GRU, LSTM, MASK, SIMPLE_RNN
 
 
 def penalty(layer, x, states, mask):
-    """The gradient of a penalty on a gradient: of inputs, states and weights."""
+    """Gradient of a gradient penalty, for inputs, states and weights."""
     sources = [x, *states, *(v.value for v in layer.trainable_variables)]
     with tf.GradientTape() as outer:
         outer.watch(sources)
@@ -35,8 +35,8 @@ def penalty(layer, x, states, mask):
     ],
     ids=["LSTM", "GRU", "SimpleRNN"],
 )
-def test_two_tapes(kind, norm):
-    kinds.assert_trains_as_the_loop(
+def test_second_derivatives_match_the_loop(kind, norm):
+    kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(kind, norm, **compiled),
         kinds.cast(kinds.inputs()),
         kinds.cast(kinds.initial_states(kind)),
@@ -46,8 +46,8 @@ def test_two_tapes(kind, norm):
     )
 
 
-def test_two_tapes_where_one_part_of_the_batch_has_no_rows():
-    """Ten rows are two parts of sixteen, of which the second one takes one step."""
+def test_second_derivatives_match_if_one_part_of_the_batch_is_empty():
+    """Ten sequences are padded to two parts of 16; the second part is empty."""
     layer, x = kinds.build(SIMPLE_RNN, LayerNormalization()), kinds.cast(kinds.inputs(10, 2))
     found = two_tapes(lambda x: layer(x, training=True)[0], x)
     layer.compiled = False
@@ -94,13 +94,13 @@ def derivative(of, compiled, batch=2, size=2):
 
 @pytest.mark.usefixtures("xla")
 @pytest.mark.parametrize("of", DERIVATIVES.values(), ids=DERIVATIVES)
-def test_whatever_tensorflow_derives_through_xla(of):
+def test_tensorflow_derivatives_through_xla_match_the_loop(of):
     expected = derivative(of, False)
     np.testing.assert_allclose(derivative(of, "auto"), expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("batch", [1, 10])
-def test_jacobian_where_one_part_of_an_open_batch_has_no_rows(batch):
+def test_the_jacobian_matches_if_one_part_of_a_dynamic_batch_is_empty(batch):
     of = DERIVATIVES["jacobian"]
     expected = derivative(of, False, batch, size=None)
     np.testing.assert_allclose(
@@ -114,15 +114,15 @@ def tangent(layer, x, training):
     return accumulator.jvp(y)
 
 
-def test_forward_mode_is_refused_in_training():
-    """Its derivative would be zero."""
+def test_forward_mode_raises_in_training():
+    """XLA would return a zero derivative without an error."""
     layer = keras_norm.LayerNormSimpleRNN(2)
     x = tf.constant(kinds.draw(2, 4, 2), "float32")
     with pytest.raises(NotImplementedError, match=r"ForwardAccumulator.*compiled=False"):
         tangent(layer, x, training=True)
 
 
-def test_a_second_gradient_under_jit_compile_says_what_to_do():
+def test_a_second_gradient_under_jit_compile_raises_with_advice():
     layer = keras_norm.LayerNormSimpleRNN(2)
     layer.build((None, None, 2))
     call = functools.partial(layer, training=True)
@@ -132,7 +132,7 @@ def test_a_second_gradient_under_jit_compile_says_what_to_do():
 
 
 @pytest.mark.parametrize(("compiled", "training"), [("auto", False), (False, True)])
-def test_forward_mode_goes_through_the_loop(compiled, training):
+def test_forward_mode_works_on_the_loop(compiled, training):
     layer = keras_norm.LayerNormSimpleRNN(2, dtype="float64", compiled=compiled)
     x, step = tf.constant(kinds.draw(2, 4, 2)), 1e-5
     layer.build(x.shape)

@@ -1,4 +1,4 @@
-"""What the gradient by hand covers, and how few sizes its programs are compiled for."""
+"""Cells that the custom gradient supports, and sizes that its programs are compiled for."""
 
 import keras
 import numpy as np
@@ -50,15 +50,15 @@ def spec_of(layer, training=True):
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("norm", COVERED.values(), ids=COVERED)
-def test_what_is_covered(kind, norm):
+def test_supported_cells_have_a_custom_gradient(kind, norm):
     layer = kinds.build(kind, norm, dropout=0.1, recurrent_dropout=0.1)
     assert spec_of(layer) is not None
     assert spec_of(layer, training=False) is not None
 
 
 @pytest.mark.parametrize(("kind", "norm", "options"), UNCOVERED, ids=str)
-def test_what_is_not_covered(kind, norm, options):
-    """The loop computes it, and `compiled=True` says so."""
+def test_unsupported_cells_have_no_custom_gradient(kind, norm, options):
+    """The layer runs the loop, and `compiled=True` raises an error."""
     layer = kinds.build(kind, norm, **options)
     assert spec_of(layer) is None
     layer(kinds.inputs(), training=True)
@@ -67,14 +67,14 @@ def test_what_is_not_covered(kind, norm, options):
         refusing(kinds.inputs())
 
 
-def test_norms_of_different_kinds_are_different_recurrences():
-    """Whatever their numbers: each has its own programs."""
+def test_different_norms_have_different_programs():
+    """Norms of equal epsilon differ if their classes differ."""
     norms = LayerNormalization(epsilon=1.0), TimestepBatchNormalization(3, epsilon=1.0)
     of_rows, of_batch = (spec_of(kinds.build(SIMPLE_RNN, norm)) for norm in norms)
     assert of_rows.kernel != of_batch.kernel
 
 
-def test_only_training_learns():
+def test_only_training_uses_batch_statistics():
     layer = kinds.build(LSTM, COVERED["timestep"])
     assert spec_of(layer).learning == list(spec_of(layer).batch_norms)
     assert not spec_of(layer, training=False).learning
@@ -85,7 +85,7 @@ def test_only_training_learns():
 
 @pytest.fixture
 def sizes(monkeypatch):
-    """The (time, batch) that the forward loop has run with, each of which XLA would compile for."""
+    """Record the sizes (time, batch) of the forward loop; XLA compiles a program for each."""
     found = set()
     compiled = recurrence.compiled
 
@@ -101,7 +101,7 @@ def sizes(monkeypatch):
 
         return run if function is forward else program
 
-    # What other tests have traced does not record, and what is traced here is for no other test.
+    # Clear the cache of traced programs: those of other tests do not record their sizes.
     traced.cache_clear()
     monkeypatch.setattr(recurrence, "compiled", recording)
     yield found
@@ -124,17 +124,17 @@ def fit(lengths, batch_size, samples):
     model.fit(batches(), steps_per_epoch=steps, shuffle=False, verbose=0)
 
 
-def test_a_smaller_last_batch_of_32_has_the_program_of_the_others(sizes):
+def test_a_smaller_last_batch_reuses_the_program_of_the_others(sizes):
     fit([5], 32, 50)
     assert sizes == {(5, 16)}
 
 
-def test_sixty_lengths_have_a_dozen_programs(sizes):
+def test_sixty_lengths_compile_a_dozen_programs(sizes):
     fit(range(1, 61), 2, 2)
     assert {time for time, _ in sizes} == {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 
 
-def test_known_sizes_are_not_rounded(sizes):
+def test_static_sizes_are_not_rounded_up(sizes):
     layer = kinds.build(LSTM, LAYER_NORM)
     tf.function(lambda x: layer(x, training=True), autograph=False)(tf.constant(kinds.inputs(7, 5)))
     assert sizes == {(5, 4)}

@@ -1,4 +1,4 @@
-"""The parts of a batch, and what they give back, against TensorFlow's own gradient."""
+"""Splitting a batch into parts: sizes, and gradients compared with TensorFlow's."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def given(dtype="float64"):
 
 
 def spec_of(masks):
-    """A GRU with LayerNorm for its gates and RMSNorm for the candidate of h U, say."""
+    """A GRU with LayerNorm in three slots and RMSNorm in recurrent_candidate_norm."""
     return Spec("gru", UNITS, (LAYER, LAYER), (LAYER, RMS), None, "float64", True, masks, 1)
 
 
@@ -43,7 +43,7 @@ def setting_of(masks):
 
 
 @pytest.mark.parametrize("sizes", [parts.ROWS, parts.LENGTHS], ids=["rows", "lengths"])
-def test_rounding_finds_the_next_size(sizes):
+def test_sizes_are_rounded_up_to_the_next_size(sizes):
     assert sizes == sorted(sizes)
     for n in (1, 2, 5, 16, 17, 33, 1000, 10**6):
         rounded = int(parts._rounded(tf.constant(n), sizes))
@@ -52,7 +52,7 @@ def test_rounding_finds_the_next_size(sizes):
 
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 @pytest.mark.parametrize("number", [1, 2])
-def test_what_is_split_is_filled_up_with_zeros_and_joined_again(number, open_sizes):
+def test_splitting_pads_with_zeros_and_joining_removes_the_padding(number, open_sizes):
     x = draw(BATCH, TIME, FEATURES)
     parting = parts.parting_of(Plan(number, open_sizes, open_sizes, True), x)
     rows, length = int(parting.rows), int(parting.length)
@@ -70,7 +70,7 @@ def test_what_is_split_is_filled_up_with_zeros_and_joined_again(number, open_siz
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("masks", [0, 1, 3], ids=["dry", "one mask", "a mask for each gate"])
-def test_gradients(masks, number, open_sizes):
+def test_gradients_of_parts_match_tensorflow(masks, number, open_sizes):
     spec, setting, arguments = spec_of(masks), setting_of(masks), given()
     parting = parts.parting_of(Plan(number, open_sizes, open_sizes, True), arguments.xs[0])
     with tf.GradientTape() as tape:
@@ -83,7 +83,7 @@ def test_gradients(masks, number, open_sizes):
         np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-12)
 
 
-def test_gradients_of_half_precision_are_of_half_precision():
+def test_gradients_of_float16_arguments_are_float16():
     spec, setting, arguments = spec_of(0), setting_of(0), given("float16")
     parting = parts.parting_of(Plan(2, False, False, True), arguments.xs[0])
     cut = [part for part, _ in parts.parts_of(spec, parting, arguments, setting)]

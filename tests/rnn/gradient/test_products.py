@@ -1,4 +1,4 @@
-"""The gradient of a product under a norm, against TensorFlow's own of the equation."""
+"""The gradient of a normalized product, compared with TensorFlow's gradient."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ def draw(*shape, seed=0):
 
 
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
-def test_gradients(norm):
-    """y = gamma (a - mean) / sqrt(var + epsilon) + beta with a = x W; or without the mean."""
+def test_gradients_of_a_normalized_product_match_tensorflow(norm):
+    """y = gamma (a - mean) / sqrt(var + epsilon) + beta with a = x W; RMSNorm has no mean."""
     x, kernel = draw(ROWS, FEATURES), draw(FEATURES, COLUMNS)
     gamma, beta, dy = draw(COLUMNS), draw(COLUMNS, seed=1), draw(ROWS, COLUMNS)
     with tf.GradientTape(persistent=True) as tape:
@@ -42,8 +42,8 @@ def test_gradients(norm):
 
 
 @pytest.mark.parametrize("centred", [False, True], ids=["rms", "layer"])
-def test_blocks_under_masks_of_their_own_share_the_norm(centred):
-    """Two halves of the columns, each of another x; LayerNorm takes their common mean off."""
+def test_column_blocks_with_different_dropout_masks_share_the_norm(centred):
+    """Each half of the columns has its own x; LayerNorm subtracts the mean of both halves."""
     norm = RowNorm(centred, 1e-3)
     xs, kernel = [draw(ROWS, FEATURES, seed=s) for s in (1, 2)], draw(FEATURES, COLUMNS)
     gamma, dy = draw(COLUMNS), draw(ROWS, COLUMNS)

@@ -1,6 +1,6 @@
-"""The gradient by hand against the loop, which TensorFlow differentiates.
+"""Compare the custom gradient with the loop, which TensorFlow differentiates.
 
-What each kind computes is held to the papers in tests/rnn/test_lstm.py and its like.
+tests/rnn/test_lstm.py and its neighbors compare each layer with the equations of the papers.
 """
 
 import keras
@@ -27,12 +27,12 @@ MASKS = {**kinds.MASKS, "one alive": ONE_ALIVE}
 
 
 def alive(batch, time):
-    """A mask, of which half the timesteps are dead."""
+    """A random mask of which about half is False."""
     return np.random.default_rng([batch, time]).random((batch, time)) < 0.5
 
 
 def maker(kind, norm=LAYER_NORM, trainable=True, **options):
-    """Builds a layer; of its statistics two rows count as trained."""
+    """Return a function that builds a layer whose first two timesteps have trained statistics."""
 
     norm = NORMS[norm] if isinstance(norm, str) else norm
 
@@ -66,8 +66,8 @@ def sequences(kind, **sizes):
     ],
     ids=str,
 )
-def test_masks_and_initial_states(kind, norm, mask):
-    kinds.assert_trains_as_the_loop(maker(kind, norm), *sequences(kind), MASKS[mask])
+def test_masks_and_initial_states_match_the_loop(kind, norm, mask):
+    kinds.assert_compiled_equals_loop(maker(kind, norm), *sequences(kind), MASKS[mask])
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_masks_and_initial_states(kind, norm, mask):
     ],
     ids=str,
 )
-def test_options(kind, norm, options):
-    kinds.assert_trains_as_the_loop(maker(kind, norm, **options), *sequences(kind), MASK)
+def test_options_match_the_loop(kind, norm, options):
+    kinds.assert_compiled_equals_loop(maker(kind, norm, **options), *sequences(kind), MASK)
 
 
 @pytest.mark.parametrize(
     ("kind", "norm"), [*((kind, "layer") for kind in KINDS), (GRU, "timestep")], ids=str
 )
-def test_dropout_drops_the_same(kind, norm):
+def test_dropout_matches_the_loop(kind, norm):
     options = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
-    kinds.assert_trains_as_the_loop(maker(kind, norm, **options), *sequences(kind))
+    kinds.assert_compiled_equals_loop(maker(kind, norm, **options), *sequences(kind))
 
 
 @pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
-def test_one_dropout_alone_drops_the_same(name):
+def test_a_single_kind_of_dropout_matches_the_loop(name):
     options = {name: 0.3, "seed": 3}
-    kinds.assert_trains_as_the_loop(maker(GRU, **options), *sequences(GRU))
+    kinds.assert_compiled_equals_loop(maker(GRU, **options), *sequences(GRU))
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_one_dropout_alone_drops_the_same(name):
     ],
     ids=["one slot", "mixed", "one frozen", "no gain", "unbiased", "GRU groups", "GRU candidate"],
 )
-def test_slots(kind, norm):
-    kinds.assert_trains_as_the_loop(maker(kind, norm), *sequences(kind), MASK)
+def test_norms_in_single_slots_match_the_loop(kind, norm):
+    kinds.assert_compiled_equals_loop(maker(kind, norm), *sequences(kind), MASK)
 
 
 @pytest.mark.parametrize(
@@ -127,24 +127,24 @@ def test_slots(kind, norm):
     ],
     ids=str,
 )
-def test_inference(kind, norm, mask):
+def test_inference_matches_the_loop(kind, norm, mask):
     args = *sequences(kind), MASKS[mask]
-    kinds.assert_trains_as_the_loop(maker(kind, norm), *args, training=False)
+    kinds.assert_compiled_equals_loop(maker(kind, norm), *args, training=False)
 
 
-def test_frozen_statistics_stand_still():
+def test_frozen_statistics_are_not_updated():
     make = maker(LSTM, timestep(), trainable=False)
-    layer = kinds.assert_trains_as_the_loop(make, *sequences(LSTM))
+    layer = kinds.assert_compiled_equals_loop(make, *sequences(LSTM))
     kinds.assert_close(kinds.statistics(layer), kinds.statistics(make()), 0)
 
 
-def test_one_sequence_uses_and_keeps_the_moving_statistics():
+def test_one_sequence_uses_the_moving_statistics_without_an_update():
     make = maker(LSTM, timestep())
-    layer = kinds.assert_trains_as_the_loop(make, *sequences(LSTM, batch=1))
+    layer = kinds.assert_compiled_equals_loop(make, *sequences(LSTM, batch=1))
     kinds.assert_close(kinds.statistics(layer), kinds.statistics(make()), 0)
 
 
-def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics():
+def test_nan_at_masked_timesteps_does_not_change_outputs_or_statistics():
     found = []
     for filling in (0.0, np.nan):
         layer = maker(LSTM, timestep())()
@@ -153,8 +153,8 @@ def test_nan_in_masked_steps_reaches_neither_outputs_nor_statistics():
     kinds.assert_close(*found)
 
 
-def test_rows_that_are_gathered_have_gradients():
-    """Of them alone, sparse ones."""
+def test_gathered_outputs_have_gradients():
+    """tf.gather has a sparse gradient."""
 
     def gathered(layer, x):
         @tf.function(autograph=False)
@@ -166,15 +166,15 @@ def test_rows_that_are_gathered_have_gradients():
 
         return gradient(x)
 
-    kinds.assert_trains_as_the_loop(maker(SIMPLE_RNN), kinds.cast(kinds.inputs()), run=gathered)
+    kinds.assert_compiled_equals_loop(maker(SIMPLE_RNN), kinds.cast(kinds.inputs()), run=gathered)
 
 
 # Sizes ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("norm", "masked"), [("layer", False), ("timestep", True)])
-def test_every_batch_and_length_in_one_graph(norm, masked):
-    """Most are rounded up, which reaches neither results nor gradients nor statistics."""
+def test_dynamic_sizes_match_the_loop(norm, masked):
+    """The compiled path pads most sizes; results, gradients and statistics do not change."""
 
     def run(layer):
         open_sizes = [
@@ -188,17 +188,17 @@ def test_every_batch_and_length_in_one_graph(norm, masked):
         )
         return [train(kinds.inputs(*size), alive(*size)) for size in SIZES]
 
-    kinds.assert_trains_as_the_loop(maker(SIMPLE_RNN, norm), run=run)
+    kinds.assert_compiled_equals_loop(maker(SIMPLE_RNN, norm), run=run)
 
 
 @pytest.mark.parametrize(("norm", "size"), [("layer", (5, 9)), ("timestep", (1, 1))], ids=str)
-def test_known_sizes(norm, size):
-    """Both in a graph."""
+def test_static_sizes_match_the_loop(norm, size):
+    """Both paths run in a graph."""
 
     def run(layer, x):
         return tf.function(kinds.train, autograph=False)(layer, x)
 
-    kinds.assert_trains_as_the_loop(
+    kinds.assert_compiled_equals_loop(
         maker(SIMPLE_RNN, norm), tf.constant(kinds.inputs(*size)), run=run
     )
 
@@ -216,7 +216,7 @@ def test_known_sizes(norm, size):
     ],
     ids=["layer, float32", "timestep, float32", "bfloat16", "float16"],
 )
-def test_dtypes(norm, dtype, atol):
+def test_lower_precision_is_close_to_the_loop(norm, dtype, atol):
     found = []
     for compiled in (False, True):
         layer = maker(LSTM, norm, dtype=dtype)(compiled=compiled)
@@ -228,8 +228,8 @@ def test_dtypes(norm, dtype, atol):
         assert np.abs(by_hand - loop).max() < atol * (1.0 + np.abs(loop).max())
 
 
-def test_an_ill_conditioned_kernel_keeps_its_digits():
-    """The products W W^T square its condition number, here 1e3: float32 keeps what it would."""
+def test_gradients_of_an_ill_conditioned_kernel_are_as_precise_as_the_loop():
+    """The products W W^T square the condition number of W, which is 1e3 here."""
 
     def gradients(compiled, dtype):
         layer = maker(LSTM, LayerNormalization(epsilon=1e-5), dtype=dtype)(compiled=compiled)
@@ -252,7 +252,7 @@ def test_an_ill_conditioned_kernel_keeps_its_digits():
 
 
 def fitted_weights(compiled, samples, **options):
-    """Of a masked model after an epoch of batches of 4."""
+    """Train a model with a mask for one epoch of batches of 4, and return its weights."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [
@@ -268,13 +268,13 @@ def fitted_weights(compiled, samples, **options):
 
 
 @pytest.mark.parametrize(("samples", "jit_compile"), [(6, False), (4, True)])
-def test_fit(samples, jit_compile):
-    """The last batch may be smaller than the others."""
+def test_fit_matches_the_loop(samples, jit_compile):
+    """With 6 samples the last batch is smaller than the others."""
     found = fitted_weights("auto", samples, jit_compile=jit_compile)
     kinds.assert_close(found, fitted_weights(False, samples, run_eagerly=True), 1e-4)
 
 
-def test_stateful_layers_go_on_from_their_states():
+def test_stateful_layers_match_the_loop():
     x = kinds.inputs()
 
     def run(layer):
@@ -282,13 +282,13 @@ def test_stateful_layers_go_on_from_their_states():
         kinds.randomize(layer)
         return [layer(x, training=True) for _ in range(2)]
 
-    kinds.assert_trains_as_the_loop(
+    kinds.assert_compiled_equals_loop(
         lambda **compiled: GRU.layer(4, LAYER_NORM, stateful=True, dtype="float64", **compiled),
         run=run,
     )
 
 
-def test_stateless_call_gives_the_statistics():
+def test_stateless_call_returns_the_updated_statistics():
     x = tf.constant(kinds.inputs())
     layer, other = (maker(SIMPLE_RNN, timestep())() for _ in range(2))
 

@@ -1,4 +1,4 @@
-"""The two loops as XLA compiles them: a norm of rows and one of the batch for each cell."""
+"""The custom gradient compiled by XLA: each cell with a per-sample norm and a batch norm."""
 
 import pytest
 import tensorflow as tf
@@ -15,9 +15,9 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
 @every_kind
-def test_rows(kind):
-    """Under dropout, a mask, and from states of their own."""
-    kinds.assert_trains_as_the_loop(
+def test_per_sample_norms_match_the_loop(kind):
+    """The layer has dropout, a mask and initial states."""
+    kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(
             kind, LAYER_NORM, dropout=0.3, recurrent_dropout=0.3, seed=3, **compiled
         ),
@@ -28,14 +28,14 @@ def test_rows(kind):
 
 
 @every_kind
-def test_batches(kind):
-    kinds.assert_trains_as_the_loop(
+def test_batch_norms_match_the_loop(kind):
+    kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(kind, TIMESTEP, return_sequences=False, **compiled),
         kinds.cast(kinds.inputs()),
     )
 
 
-def test_a_graph_of_open_sizes():
+def test_a_graph_of_dynamic_sizes_matches_the_loop():
     def run(layer):
         unknown = tf.TensorSpec([None, None, FEATURES], "float64")
         train = tf.function(
@@ -43,22 +43,22 @@ def test_a_graph_of_open_sizes():
         )
         return train(kinds.inputs(5, 7))
 
-    kinds.assert_trains_as_the_loop(
+    kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(SIMPLE_RNN, TIMESTEP, **compiled), run=run
     )
 
 
-def test_half_a_batch_may_be_empty():
-    """9 sequences are rounded up to 16 and 16."""
+def test_one_half_of_the_batch_may_be_empty():
+    """9 sequences are padded to two parts of 16."""
     for batch in (1, 9):
-        kinds.assert_trains_as_the_loop(
+        kinds.assert_compiled_equals_loop(
             lambda **compiled: kinds.build(SIMPLE_RNN, LAYER_NORM, **compiled),
             kinds.cast(kinds.inputs(batch=batch)),
         )
 
 
-def test_compiled_with_all_around_it():
-    """Batch norms are in `test_recurrence.test_fit`."""
+def test_a_layer_in_a_compiled_caller_matches_the_loop():
+    """`test_recurrence` compiles a model with batch norms."""
 
     def run(layer, x):
         train = tf.function(
@@ -66,19 +66,19 @@ def test_compiled_with_all_around_it():
         )
         return train(x)
 
-    kinds.assert_trains_as_the_loop(
+    kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(LSTM, LAYER_NORM, **compiled),
         kinds.cast(kinds.inputs()),
         run=run,
     )
 
 
-def test_layers_of_a_stack_share_their_programs(monkeypatch):
+def test_stacked_layers_share_their_programs(monkeypatch):
     found, compiled = set(), recurrence.compiled
     monkeypatch.setattr(recurrence, "compiled", lambda *of: found.add(of) or compiled(*of))
     x = kinds.cast(kinds.inputs())
     for return_sequences in (True, True, False):
-        norm = LayerNormalization(epsilon=0.3)  # of which no other test has programs
+        norm = LayerNormalization(epsilon=0.3)  # an epsilon that no other test uses
         layer = kinds.build(SIMPLE_RNN, norm, return_sequences=return_sequences)
         kinds.train(layer, x)
     assert len(found) == 2

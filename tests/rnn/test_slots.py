@@ -1,4 +1,4 @@
-"""What may fill a slot of a cell, and how it is filled."""
+"""Norms in the slots of a cell: templates, weights, Keras layers, custom layers, errors."""
 
 import warnings
 
@@ -17,7 +17,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 
 def names(layer, weights):
-    """The slot and name of each weight, such as "kernel_norm/gamma"."""
+    """Return the slot and the name of each weight, such as "kernel_norm/gamma"."""
     known = dict(kinds.variables(layer.cell))
     for slot, norm in layer.cell.slot_layers().items():
         for name in ("moving_mean", "moving_variance", "update_count"):
@@ -31,7 +31,7 @@ def names(layer, weights):
 
 
 @every_kind
-def test_template_fills_every_slot_with_a_copy_of_its_own(kind):
+def test_every_slot_has_its_own_copy_of_the_template(kind):
     template = LayerNormalization(epsilon=0.5)
     layers = kinds.build(kind, template).cell.slot_layers()
     assert {slot: norm.gamma.shape[0] for slot, norm in layers.items()} == {
@@ -44,7 +44,7 @@ def test_template_fills_every_slot_with_a_copy_of_its_own(kind):
 
 
 @every_kind
-def test_dict_fills_the_slots_it_names_in_the_order_of_the_cell(kind):
+def test_a_dict_fills_its_slots_in_the_order_of_the_cell(kind):
     slots = list(kind.slots)
     norm = {slot: LayerNormalization(epsilon=k) for k, slot in enumerate(reversed(slots))}
     cell = kinds.build(kind, norm).cell
@@ -55,15 +55,15 @@ def test_dict_fills_the_slots_it_names_in_the_order_of_the_cell(kind):
 
 
 @every_kind
-def test_empty_dict_has_no_norms_and_the_normed_equation(kind):
-    layer, plain = kinds.build(kind, {}), kinds.build(kind)
+def test_an_empty_dict_creates_no_norms(kind):
+    layer, without_norm = kinds.build(kind, {}), kinds.build(kind)
     assert layer.cell.slot_layers() == {}
-    if kind is not kinds.GRU:  # whose norm=None has two biases
-        kinds.assert_close(layer(kinds.inputs()), plain(kinds.inputs()), 1e-12)
+    if kind is not kinds.GRU:  # a GRU with norm=None has two biases
+        kinds.assert_close(layer(kinds.inputs()), without_norm(kinds.inputs()), 1e-12)
 
 
 @every_kind
-def test_one_template_serves_several_layers(kind):
+def test_layers_of_one_template_share_no_weights(kind):
     template = LayerNormalization()
     first, second = kinds.build(kind, template), kinds.build(kind, template)
     first.cell.kernel_norm.gamma.assign(first.cell.kernel_norm.gamma * 2.0)
@@ -71,14 +71,14 @@ def test_one_template_serves_several_layers(kind):
 
 
 @every_kind
-def test_norms_follow_the_dtype_of_their_cell(kind):
+def test_norms_have_the_dtype_policy_of_their_cell(kind):
     cell = kinds.build(kind, LayerNormalization(dtype="float16"), dtype="mixed_bfloat16").cell
     assert {norm.compute_dtype for norm in cell.slot_layers().values()} == {"bfloat16"}
     assert {weight.dtype for weight in cell.weights} == {"float32"}
 
 
 @every_kind
-def test_options_of_the_template_are_kept(kind):
+def test_norms_keep_the_options_of_the_template(kind):
     template = LayerNormalization(
         center=False, gamma_initializer=keras.initializers.Constant(0.3), gamma_regularizer="l2"
     )
@@ -94,7 +94,7 @@ def test_options_of_the_template_are_kept(kind):
 
 
 @every_kind
-def test_weights_are_ordered_kernels_bias_then_the_norms(kind):
+def test_weights_are_ordered_kernels_bias_norms(kind):
     expected = ["kernel", "recurrent_kernel", "bias"]
     for slot in kind.slots:
         expected += [f"{slot}/gamma", f"{slot}/beta"]
@@ -103,7 +103,7 @@ def test_weights_are_ordered_kernels_bias_then_the_norms(kind):
 
 
 @every_kind
-def test_moving_statistics_are_ordered_as_their_norms(kind):
+def test_moving_statistics_are_ordered_by_slot(kind):
     layer = kinds.build(kind, TimestepBatchNormalization(3))
     assert names(layer, layer.trainable_weights)[3:] == [
         f"{slot}/{name}" for slot in kind.slots for name in ("gamma", "beta")
@@ -123,25 +123,25 @@ def test_weights_of_the_joint_form_are_ordered_by_gate():
     assert names(layer, layer.weights) == expected
 
 
-# Layers of Keras --------------------------------------------------------------------------------
+# Keras layers -----------------------------------------------------------------------------------
 
 
 @every_kind
-def test_keras_layer_normalization_is_ours(kind):
+def test_keras_layer_normalization_in_a_slot_equals_ours(kind):
     ours = kinds.build(kind, LayerNormalization())
     theirs = kinds.build(kind, keras.layers.LayerNormalization())
     kinds.assert_close(theirs(kinds.inputs()), ours(kinds.inputs()), 1e-12)
 
 
 @every_kind
-def test_keras_rms_normalization_is_ours(kind):
+def test_keras_rms_normalization_in_a_slot_equals_ours(kind):
     ours = kinds.build(kind, keras_norm.RMSNormalization())
     theirs = kinds.build(kind, keras.layers.RMSNormalization())
     kinds.assert_close(theirs(kinds.inputs()), ours(kinds.inputs()), 1e-10)
 
 
 @every_kind
-def test_keras_batch_normalization_at_inference_is_ours(kind):
+def test_keras_batch_normalization_in_a_slot_equals_ours_at_inference(kind):
     ours = kinds.build(kind, BatchNormalization())
     theirs = kinds.build(kind, keras.layers.BatchNormalization())
     for layer in (ours, theirs):
@@ -150,8 +150,8 @@ def test_keras_batch_normalization_at_inference_is_ours(kind):
 
 
 @every_kind
-def test_keras_batch_normalization_trains(kind):
-    """Its one average moves at every step."""
+def test_keras_batch_normalization_in_a_slot_updates_its_statistics(kind):
+    """The layer is replaced by keras_norm.BatchNormalization."""
     layer = kinds.build(kind, keras.layers.BatchNormalization(momentum=0.5))
     before = layer.cell.recurrent_norm.moving_variance.numpy()
     outputs, *_ = layer(kinds.inputs(), training=True)
@@ -159,12 +159,12 @@ def test_keras_batch_normalization_trains(kind):
     assert not np.allclose(layer.cell.recurrent_norm.moving_variance, before)
 
 
-# Layers of one's own ----------------------------------------------------------------------------
+# Custom layers ----------------------------------------------------------------------------------
 
 
 @keras.saving.register_keras_serializable("tests")
 class Doubled(keras.layers.Layer):
-    """Has neither `build` nor `compute_output_shape`, and a layer inside."""
+    """A layer with a sublayer and without `build` and `compute_output_shape`."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -175,7 +175,7 @@ class Doubled(keras.layers.Layer):
 
 
 @every_kind
-def test_a_layer_without_compute_output_shape_computes_what_it_says(kind):
+def test_a_custom_norm_without_compute_output_shape_works_in_a_slot(kind):
     own = kinds.build(kind, Doubled())
     ours = kinds.build(kind, LayerNormalization())
     kernels, affine = own.get_weights()[:3], own.get_weights()[3:]
@@ -183,7 +183,7 @@ def test_a_layer_without_compute_output_shape_computes_what_it_says(kind):
     kinds.assert_close(own(kinds.inputs()), ours(kinds.inputs()), 1e-12)
 
 
-def test_a_layer_without_compute_output_shape_trains_in_a_sequential_model():
+def test_a_custom_norm_without_compute_output_shape_trains_in_a_model():
     model = keras.Sequential([kinds.SIMPLE_RNN.layer(UNITS, norm=Doubled()), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     x = np.random.default_rng(0).normal(size=(4, 3, FEATURES))
@@ -195,7 +195,7 @@ def test_a_layer_without_compute_output_shape_trains_in_a_sequential_model():
 
 
 def warnings_of(function):
-    """The messages of `function` that speak of few features, and its result."""
+    """Return the warnings of `function` about few features, and its result."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = function()
@@ -209,7 +209,7 @@ def model_of(layer, features):
 
 @every_kind
 @pytest.mark.parametrize("features", [1, 2, 3, 4])
-def test_a_layer_warns_once_when_it_is_built_for_few_features(kind, features):
+def test_building_for_few_features_warns_once(kind, features):
     layer = kind.preset("LayerNorm")(UNITS)
     messages, _ = warnings_of(lambda: (model_of(layer, features), layer(np.ones((2, 3, features)))))
     assert len(messages) == (features < 4)
@@ -219,8 +219,8 @@ def test_a_layer_warns_once_when_it_is_built_for_few_features(kind, features):
         assert named == [slot for slot in kind.slots if not slot.startswith("kernel")]
 
 
-def test_one_feature_under_a_norm_of_w_x_is_its_sign():
-    """Else the warning is wrong."""
+def test_a_norm_of_w_x_reduces_one_feature_to_its_sign():
+    """The warning about few features says so."""
     layer = kinds.LSTM.preset("LayerNorm")(UNITS, epsilon=1e-12, dtype="float64")
     x = kinds.draw(2, 5, 1)
     kinds.assert_close(layer(x), layer(np.sign(x)), 1e-6)
@@ -239,7 +239,7 @@ def test_one_feature_under_a_norm_of_w_x_is_its_sign():
     ],
     ids=["none", "left out", "batch", "timestep"],
 )
-def test_what_keeps_the_scale_of_a_feature_does_not_warn(kind, norm):
+def test_norms_that_keep_the_scale_of_a_feature_do_not_warn(kind, norm):
     assert warnings_of(lambda: model_of(kind.layer(UNITS, norm=norm), 1))[0] == []
 
 
@@ -249,7 +249,7 @@ def test_the_joint_form_does_not_warn():
 
 
 @every_kind
-def test_cells_in_keras_rnn_warn_of_few_features(kind):
+def test_cells_in_keras_rnn_warn_about_few_features(kind):
     cell = kind.cell(UNITS, norm=keras_norm.RMSNormalization())
     (text,), _ = warnings_of(lambda: model_of(keras.layers.RNN(cell), 2))
     assert "RMSNormalization in kernel_norm" in text
@@ -264,7 +264,7 @@ def test_cells_in_keras_rnn_warn_of_few_features(kind):
     ],
     ids=["layer", "bidirectional", "cell"],
 )
-def test_a_model_that_is_loaded_or_copied_warns_no_more(make, tmp_path):
+def test_loading_or_copying_a_model_does_not_warn_again(make, tmp_path):
     model = model_of(make(), 1)
     model.save(tmp_path / "model.keras")
 
@@ -275,24 +275,24 @@ def test_a_model_that_is_loaded_or_copied_warns_no_more(make, tmp_path):
     assert warnings_of(copies)[0] == []
 
 
-# Refusals ---------------------------------------------------------------------------------------
+# Errors -----------------------------------------------------------------------------------------
 
 
 @every_kind
 @pytest.mark.parametrize("norm", ["layer", 1, LayerNormalization, [LayerNormalization()]], ids=str)
-def test_norm_that_is_no_layer_is_refused(kind, norm):
+def test_a_norm_that_is_not_a_layer_raises(kind, norm):
     assert_refused(lambda: kind.layer(UNITS, norm=norm), "norm must be", repr(norm)[:20])
 
 
 @every_kind
-def test_a_slot_may_be_left_empty_by_name(kind):
+def test_none_in_a_dict_leaves_the_slot_empty(kind):
     norm = {"kernel_norm": None, "recurrent_norm": LayerNormalization()}
     cell = kind.layer(UNITS, norm=norm).cell
     assert list(cell.slots.templates) == ["recurrent_norm"]
 
 
 @every_kind
-def test_a_norm_dict_changed_later_changes_nothing(kind):
+def test_changing_the_norm_dict_later_has_no_effect(kind):
     norm = {"kernel_norm": LayerNormalization()}
     cell = kind.layer(UNITS, norm=norm).cell
     norm["recurrent_norm"] = LayerNormalization()
@@ -300,13 +300,13 @@ def test_a_norm_dict_changed_later_changes_nothing(kind):
 
 
 @every_kind
-def test_a_layer_that_changes_the_shape_is_refused(kind):
+def test_a_norm_that_changes_the_shape_raises(kind):
     layer = kind.layer(UNITS, norm=keras.layers.Dense(UNITS + 1))
     assert_refused(lambda: layer.build((None, 5, 2)), "keep the shape", "Dense")
 
 
 @every_kind
-def test_keras_batch_normalization_becomes_ours(kind):
+def test_keras_batch_normalization_is_replaced_by_ours(kind):
     layer = kind.layer(UNITS, norm=keras.layers.BatchNormalization(momentum=0.5))
     layer.build((None, 5, 2))
     norm = layer.cell.recurrent_norm
@@ -319,7 +319,7 @@ def test_keras_batch_normalization_becomes_ours(kind):
 
 
 @every_kind
-def test_unknown_slot_is_refused_and_the_slots_are_named(kind):
+def test_an_unknown_slot_raises_with_the_names_of_the_slots(kind):
     norm = {"no_slot": LayerNormalization()}
     assert_refused(lambda: kind.layer(UNITS, norm=norm), "no_slot", *kind.slots)
 
@@ -334,8 +334,8 @@ def test_unknown_slot_is_refused_and_the_slots_are_named(kind):
     ],
     ids=lambda norm: type(norm).__name__,
 )
-def test_an_activity_regularizer_of_a_norm_is_refused(kind, norm):
-    """The gradient by hand and the loop would leave its loss out."""
+def test_an_activity_regularizer_of_a_norm_raises(kind, norm):
+    """Both the compiled path and the loop would ignore its loss."""
     assert_refused(
         lambda: kind.layer(UNITS, norm={"recurrent_norm": norm}),
         f"activity_regularizer in {type(norm).__name__} for recurrent_norm",
@@ -344,7 +344,7 @@ def test_an_activity_regularizer_of_a_norm_is_refused(kind, norm):
 
 
 @pytest.mark.parametrize("axis", [0, 1, [1, 2]])
-def test_norm_over_another_axis_is_refused(axis):
+def test_a_norm_over_another_axis_raises(axis):
     assert_refused(
         lambda: kinds.LSTM.layer(UNITS, norm=LayerNormalization(axis=axis)), f"axis={axis}"
     )
@@ -353,12 +353,12 @@ def test_norm_over_another_axis_is_refused(axis):
 @pytest.mark.parametrize(
     "options", [{"virtual_batch_size": 2}, {"renorm": True}, {"synchronized": True}], ids=str
 )
-def test_batch_normalization_that_regroups_the_batch_is_refused(options):
+def test_batch_normalization_options_that_regroup_the_batch_raise(options):
     (name,) = options
     assert_refused(lambda: kinds.LSTM.layer(UNITS, norm=BatchNormalization(**options)), name)
 
 
-def test_a_batch_normalization_with_a_call_of_its_own_is_refused():
+def test_a_batch_normalization_that_overrides_call_raises():
     class Squared(keras_norm.BatchNormalization):
         def call(self, inputs, training=None, mask=None):
             return super().call(inputs, training=training, mask=mask) ** 2
@@ -366,9 +366,9 @@ def test_a_batch_normalization_with_a_call_of_its_own_is_refused():
     assert_refused(lambda: kinds.LSTM.layer(4, norm=Squared()), "Squared overrides the call")
 
 
-@keras.saving.register_keras_serializable("tests.rnn.test_norms")
+@keras.saving.register_keras_serializable("tests.rnn.test_slots")
 class Around(keras.layers.Layer):
-    """Holds another layer."""
+    """A layer with a sublayer in its configuration."""
 
     def __init__(self, inner, **kwargs):
         super().__init__(**kwargs)
@@ -387,7 +387,7 @@ class Around(keras.layers.Layer):
 
 
 def test_slots_of_a_loaded_model_share_no_layer(tmp_path):
-    """Keras gives what it has loaded once back a second time."""
+    """Keras reuses a loaded object of the same `shared_object_id`."""
     layer = kinds.SIMPLE_RNN.layer(4, norm=Around(LayerNormalization()))
     model = keras.Sequential([keras.Input((5, 3)), layer])
     kinds.randomize(model)
@@ -398,7 +398,7 @@ def test_slots_of_a_loaded_model_share_no_layer(tmp_path):
     np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
 
 
-def test_rms_scaling_is_refused_and_the_layer_for_it_named():
+def test_rms_scaling_raises_with_the_name_of_the_equivalent_layer():
     assert_refused(
         lambda: kinds.LSTM.layer(UNITS, norm=LayerNormalization(rms_scaling=True)),
         "rms_scaling",

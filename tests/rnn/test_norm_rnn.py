@@ -1,4 +1,4 @@
-"""What all recurrent layers share: masks, directions, states, wrappers, models."""
+"""Features of all recurrent layers: masks, directions, states, dropout, wrappers, models."""
 
 import pathlib
 
@@ -14,15 +14,15 @@ from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-PER_ROW = {"none": None, "layer": kinds.ROW_NORMS["layer"]}
-ALL = {**PER_ROW, "timestep": kinds.BATCH_NORMS["timestep"]}
+WITHOUT_STATISTICS = {"none": None, "layer": kinds.PER_SAMPLE_NORMS["layer"]}
+ALL = {**WITHOUT_STATISTICS, "timestep": kinds.BATCH_NORMS["timestep"]}
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 every_norm = pytest.mark.parametrize("norm", ALL.values(), ids=ALL)
 
 
 def build(kind, norm, **kwargs):
-    """A layer with random weights and moving statistics."""
+    """Build a layer with random weights and moving statistics."""
     layer = kinds.build(kind, norm, **kwargs)
     kinds.randomize_statistics(layer)
     return layer
@@ -42,14 +42,14 @@ def build(kind, norm, **kwargs):
     ],
     ids=str,
 )
-def test_directions_and_outputs_of_masked_steps(kind, norm, options):
+def test_go_backwards_and_zero_output_for_mask_match_the_equations(kind, norm, options):
     kinds.assert_follows_oracle(build(kind, norm, **options), MASK, **options)
 
 
 @every_kind
 @pytest.mark.parametrize("training", [False, True])
-def test_what_is_masked_changes_nothing(kind, training):
-    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+def test_masked_inputs_do_not_change_the_results(kind, training):
+    layer, x = build(kind, kinds.PER_SAMPLE_NORMS["layer"]), kinds.inputs()
     other = np.where(MASK[..., None], x, 100.0)
     kinds.assert_close(
         layer(other, mask=MASK, training=training), layer(x, mask=MASK, training=training), 0
@@ -60,7 +60,7 @@ def test_what_is_masked_changes_nothing(kind, training):
 @every_norm
 @pytest.mark.parametrize("garbage", [np.nan, np.inf, 1e38], ids=str)
 @pytest.mark.parametrize("training", [False, True])
-def test_garbage_at_masked_timesteps_reaches_no_gradient(kind, norm, garbage, training):
+def test_invalid_numbers_at_masked_timesteps_do_not_change_gradients(kind, norm, garbage, training):
     layer = build(kind, norm, return_state=False, dtype="float32")
     x = kinds.draw(BATCH, TIME, FEATURES).astype("float32")
     given = {"mask": MASK, "training": training}
@@ -75,7 +75,7 @@ def test_garbage_at_masked_timesteps_reaches_no_gradient(kind, norm, garbage, tr
 
 @every_kind
 @every_norm
-def test_sequence_that_is_masked_everywhere_keeps_its_state(kind, norm):
+def test_a_fully_masked_sequence_keeps_its_initial_state(kind, norm):
     layer, states = build(kind, norm), kinds.initial_states(kind)
     outputs, *after = layer(kinds.inputs(), initial_state=kinds.cast(states), mask=MASK)
     np.testing.assert_array_equal(outputs[-1], np.zeros((TIME, UNITS)))
@@ -86,8 +86,8 @@ def test_sequence_that_is_masked_everywhere_keeps_its_state(kind, norm):
 @pytest.mark.parametrize(
     "mask", [MASK.astype("int32"), MASK.astype("float32")], ids=["int", "float"]
 )
-def test_masks_of_numbers(kind, mask):
-    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+def test_integer_and_float_masks_equal_bool_masks(kind, mask):
+    layer, x = build(kind, kinds.PER_SAMPLE_NORMS["layer"]), kinds.inputs()
     kinds.assert_close(layer(x, mask=mask), layer(x, mask=MASK), 0)
 
 
@@ -99,7 +99,7 @@ def test_masks_of_numbers(kind, mask):
     [(kinds.LSTM, "timestep"), (kinds.GRU, "layer"), (kinds.SIMPLE_RNN, "none")],
     ids=str,
 )
-def test_unrolled_it_computes_the_same(kind, norm):
+def test_an_unrolled_layer_equals_the_loop(kind, norm):
     x, states = kinds.cast(kinds.inputs()), kinds.cast(kinds.initial_states(kind))
     found = []
     for unroll in (False, True):
@@ -108,10 +108,10 @@ def test_unrolled_it_computes_the_same(kind, norm):
     kinds.assert_close(*found)
 
 
-def test_unrolling_an_unknown_length_is_refused():
+def test_unrolling_a_dynamic_length_raises():
     layer = kinds.build(kinds.LSTM, unroll=True)
-    unknown = tf.TensorSpec((None, None, FEATURES), "float64")
-    graph = tf.function(layer, input_signature=[unknown], autograph=False)
+    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
+    graph = tf.function(layer, input_signature=[dynamic], autograph=False)
     assert_refused(lambda: graph(kinds.inputs()), "unroll", "time dimension")
 
 
@@ -120,8 +120,8 @@ def test_unrolling_an_unknown_length_is_refused():
 
 @every_kind
 @pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
-def test_return_options_choose_among_the_same_results(kind, mask):
-    norm = kinds.ROW_NORMS["layer"]
+def test_return_sequences_and_return_state_select_the_results(kind, mask):
+    norm = kinds.PER_SAMPLE_NORMS["layer"]
     full = build(kind, norm)
     outputs, *states = full(kinds.inputs(), mask=mask)
     for sequences in (False, True):
@@ -135,7 +135,7 @@ def test_return_options_choose_among_the_same_results(kind, mask):
 
 @every_kind
 @pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
-def test_batch_normalized_layers_return_the_real_states_only(kind, norm):
+def test_layers_with_batch_norms_do_not_return_the_counter(kind, norm):
     layer = build(kind, norm)
     results = layer(kinds.inputs())
     assert [tuple(r.shape) for r in results] == [
@@ -147,23 +147,23 @@ def test_batch_normalized_layers_return_the_real_states_only(kind, norm):
 
 
 @every_kind
-def test_first_state_is_the_last_output(kind):
-    outputs, h, *_ = build(kind, kinds.ROW_NORMS["layer"])(kinds.inputs())
+def test_the_first_state_equals_the_last_output(kind):
+    outputs, h, *_ = build(kind, kinds.PER_SAMPLE_NORMS["layer"])(kinds.inputs())
     kinds.assert_close(h, outputs[:, -1], 0)
 
 
 @every_kind
-def test_initial_state_defaults_to_zeros(kind):
-    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+def test_the_initial_state_defaults_to_zeros(kind):
+    layer, x = build(kind, kinds.PER_SAMPLE_NORMS["layer"]), kinds.inputs()
     zeros = [tf.zeros((BATCH, UNITS), "float64")] * kind.states
     kinds.assert_close(layer(x), layer(x, initial_state=zeros), 0)
 
 
 @every_kind
-@pytest.mark.parametrize("batch", [BATCH, None], ids=["known batch", "open batch"])
+@pytest.mark.parametrize("batch", [BATCH, None], ids=["static batch", "dynamic batch"])
 @pytest.mark.parametrize("training", [False, True])
-def test_one_row_of_states_starts_every_sequence(kind, batch, training):
-    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs()
+def test_one_row_of_initial_states_applies_to_every_sequence(kind, batch, training):
+    layer, x = build(kind, kinds.PER_SAMPLE_NORMS["layer"]), kinds.inputs()
     rows = [state[:1] for state in kinds.initial_states(kind)]
 
     @tf.function(input_signature=[tf.TensorSpec((batch, TIME, FEATURES), "float64")])
@@ -177,7 +177,7 @@ def test_one_row_of_states_starts_every_sequence(kind, batch, training):
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("norm", ["layer", "timestep"])
-def test_states_whose_size_only_the_run_shows(norm, training):
+def test_initial_states_may_have_dynamic_sizes(norm, training):
     layer, x = build(kinds.GRU, ALL[norm]), kinds.inputs(batch=20)
     state = kinds.initial_states(kinds.GRU)[0][:1]
     signature = [
@@ -187,13 +187,13 @@ def test_states_whose_size_only_the_run_shows(norm, training):
     graph = tf.function(
         lambda x, h: layer(x, initial_state=h, training=training), input_signature=signature
     )
-    same = build(kinds.GRU, ALL[norm])
-    expected = same(x, initial_state=state.repeat(20, axis=0), training=training)
+    other = build(kinds.GRU, ALL[norm])
+    expected = other(x, initial_state=state.repeat(20, axis=0), training=training)
     kinds.assert_close(graph(x, state), expected)
 
 
-def test_the_gradient_of_one_row_of_states_is_the_sum_of_all():
-    layer, x = build(kinds.GRU, kinds.ROW_NORMS["layer"]), kinds.inputs()
+def test_the_gradient_of_one_row_of_states_is_the_sum_over_sequences():
+    layer, x = build(kinds.GRU, kinds.PER_SAMPLE_NORMS["layer"]), kinds.inputs()
     one = tf.constant(kinds.initial_states(kinds.GRU)[0][:1])
     found = []
     for state in (one, tf.repeat(one, BATCH, axis=0)):
@@ -205,7 +205,7 @@ def test_the_gradient_of_one_row_of_states_is_the_sum_of_all():
 
 
 @pytest.mark.parametrize("shape", [(BATCH - 1, UNITS), (BATCH, UNITS + 1)], ids=str)
-def test_states_of_another_shape_are_refused(shape):
+def test_initial_states_of_another_shape_raise(shape):
     layer = build(kinds.GRU, None)
     assert_refused(
         lambda: layer(kinds.inputs(), initial_state=tf.zeros(shape, "float64")),
@@ -215,7 +215,7 @@ def test_states_of_another_shape_are_refused(shape):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_rows_that_only_the_run_shows_to_be_too_few_are_refused(training):
+def test_too_few_rows_of_dynamic_states_raise_at_run_time(training):
     layer = build(kinds.GRU, None)
 
     @tf.function(
@@ -233,8 +233,8 @@ def test_rows_that_only_the_run_shows_to_be_too_few_are_refused(training):
 
 
 @every_kind
-@pytest.mark.parametrize("norm", PER_ROW.values(), ids=PER_ROW)
-def test_final_states_continue_a_sequence(kind, norm):
+@pytest.mark.parametrize("norm", WITHOUT_STATISTICS.values(), ids=WITHOUT_STATISTICS)
+def test_passing_final_states_on_continues_a_sequence(kind, norm):
     layer, x = build(kind, norm), kinds.inputs()
     whole, *end = layer(x)
     first, *middle = layer(x[:, :2])
@@ -263,7 +263,7 @@ def test_stateful_layers_need_a_batch_size():
     assert_refused(lambda: layer(keras.Input((TIME, FEATURES))), "stateful", "batch size")
 
 
-def test_stateful_layers_refuse_another_batch_size():
+def test_another_batch_size_raises_in_stateful_layers():
     layer = kinds.LSTM.layer(UNITS, stateful=True)
     layer(kinds.inputs().astype("float32"))
     assert_refused(lambda: layer(kinds.inputs(batch=2).astype("float32")), "batch size")
@@ -273,17 +273,17 @@ def test_stateful_layers_refuse_another_batch_size():
 
 
 @every_kind
-def test_dropout_of_inputs_draws_one_mask_for_all_steps(kind):
-    """With one feature, dropping is all or nothing, so that each sequence has one of two inputs."""
+def test_input_dropout_draws_one_mask_for_all_timesteps(kind):
+    """With one feature, dropout multiplies all inputs of a sequence by 0 or by 2."""
     options = {"dtype": "float64", "return_sequences": True}
-    norm = kinds.ROW_NORMS["rms"]
+    norm = kinds.PER_SAMPLE_NORMS["rms"]
     layer = kind.layer(UNITS, norm=norm, dropout=0.5, seed=3, **options)
-    plain = kind.layer(UNITS, norm=norm, **options)
-    for each in (layer, plain):
+    without_dropout = kind.layer(UNITS, norm=norm, **options)
+    for each in (layer, without_dropout):
         each.build((None, None, 1))
         kinds.randomize(each)
     x = kinds.draw(20, TIME, 1)
-    dropped, kept = plain(0.0 * x), plain(2.0 * x)
+    dropped, kept = without_dropout(0.0 * x), without_dropout(2.0 * x)
     ours = layer(x, training=True)
     is_dropped = np.isclose(ours, dropped).all(axis=(1, 2))
     is_kept = np.isclose(ours, kept).all(axis=(1, 2))
@@ -293,14 +293,17 @@ def test_dropout_of_inputs_draws_one_mask_for_all_steps(kind):
 
 @every_kind
 def test_recurrent_dropout_draws_a_new_mask_for_each_batch(kind):
-    layer, x = build(kind, kinds.ROW_NORMS["layer"], recurrent_dropout=0.5, seed=3), kinds.inputs()
+    layer, x = (
+        build(kind, kinds.PER_SAMPLE_NORMS["layer"], recurrent_dropout=0.5, seed=3),
+        kinds.inputs(),
+    )
     assert not np.allclose(layer(x, training=True)[0], layer(x, training=True)[0])
 
 
 @every_kind
-def test_inference_draws_no_mask(kind):
-    """As keras.layers.RNN does, whose served models so write to the variable of the seed."""
-    layer = build(kind, kinds.ROW_NORMS["layer"], dropout=0.5, recurrent_dropout=0.5)
+def test_inference_draws_no_dropout_mask(kind):
+    """keras.layers.RNN draws masks at inference and so writes to the variable of the seed."""
+    layer = build(kind, kinds.PER_SAMPLE_NORMS["layer"], dropout=0.5, recurrent_dropout=0.5)
     seed = layer.cell.seed_generator.state
     before = keras.ops.convert_to_numpy(seed)
     layer(kinds.inputs())
@@ -319,7 +322,7 @@ def halves(kind, norm, **kwargs):
 
 @every_kind
 @pytest.mark.parametrize("norm", ["layer", "timestep"])
-def test_bidirectional(kind, norm):
+def test_bidirectional_concatenates_both_directions(kind, norm):
     norm, mask = ALL[norm], MASK
     forward, backward = halves(kind, norm, zero_output_for_mask=True)
     layer = keras.layers.Bidirectional(forward, None, backward_layer=backward, dtype="float64")
@@ -333,7 +336,7 @@ def test_bidirectional(kind, norm):
 
 
 @every_kind
-@pytest.mark.parametrize("norm", [None, kinds.ROW_NORMS["layer"]], ids=["none", "layer"])
+@pytest.mark.parametrize("norm", [None, kinds.PER_SAMPLE_NORMS["layer"]], ids=["none", "layer"])
 def test_bidirectional_takes_initial_states(kind, norm):
     forward, backward = halves(kind, norm)
     layer = keras.layers.Bidirectional(forward, backward_layer=backward, dtype="float64")
@@ -348,8 +351,8 @@ def test_bidirectional_takes_initial_states(kind, norm):
 
 
 @every_kind
-def test_time_distributed(kind):
-    layer = build(kind, kinds.ROW_NORMS["layer"], return_state=False)
+def test_time_distributed_applies_the_layer_to_every_sequence(kind):
+    layer = build(kind, kinds.PER_SAMPLE_NORMS["layer"], return_state=False)
     x = kinds.draw(3, 2, TIME, FEATURES)
     actual = keras.layers.TimeDistributed(layer, dtype="float64")(x)
     expected = layer(x.reshape(6, TIME, FEATURES))
@@ -360,8 +363,8 @@ def test_time_distributed(kind):
 
 
 @every_kind
-def test_mask_of_an_embedding_arrives_and_goes_on(kind):
-    layer = build(kind, kinds.ROW_NORMS["layer"], return_state=False)
+def test_the_mask_of_an_embedding_passes_through_the_layer(kind):
+    layer = build(kind, kinds.PER_SAMPLE_NORMS["layer"], return_state=False)
     embedding = keras.layers.Embedding(5, FEATURES, mask_zero=True, dtype="float64")
     pool = keras.layers.GlobalAveragePooling1D(dtype="float64")
     tokens = np.array([[1, 2, 3, 4], [3, 1, 0, 0], [0, 0, 2, 4]])
@@ -371,15 +374,15 @@ def test_mask_of_an_embedding_arrives_and_goes_on(kind):
 
 
 @every_kind
-def test_mask_of_a_masking_layer_arrives(kind):
-    layer = build(kind, kinds.ROW_NORMS["layer"])
+def test_the_mask_of_a_masking_layer_is_used(kind):
+    layer = build(kind, kinds.PER_SAMPLE_NORMS["layer"])
     x = np.where(MASK[..., None], kinds.inputs(), 0.0)
     masked = keras.layers.Masking(dtype="float64")(x)
     kinds.assert_close(layer(masked), layer(x, mask=MASK), 1e-12)
 
 
-def test_functional_model_with_symbolic_states_batch_and_time():
-    kind = kinds.LSTM  # which has two states
+def test_a_functional_model_takes_initial_states_and_dynamic_sizes():
+    kind = kinds.LSTM  # an LSTM has two states
     layer = build(kind, kinds.BATCH_NORMS["timestep"])
     x = keras.Input((None, FEATURES), dtype="float64")
     states = [keras.Input((UNITS,), dtype="float64") for _ in range(kind.states)]
@@ -390,7 +393,7 @@ def test_functional_model_with_symbolic_states_batch_and_time():
         kinds.assert_close(run(values), layer(values[0], initial_state=values[1:]), 1e-12)
 
 
-def test_stack_in_a_sequential_model_learns():
+def test_training_a_stacked_model_reduces_its_loss():
     model = keras.Sequential(
         [
             keras_norm.LayerNormSimpleRNN(8, return_sequences=True),
@@ -405,7 +408,7 @@ def test_stack_in_a_sequential_model_learns():
 
 
 @every_kind
-def test_cloned_model_computes_the_same(kind):
+def test_a_cloned_model_equals_the_original(kind):
     inputs = keras.Input((None, FEATURES), dtype="float64")
     layer = build(kind, kinds.BATCH_NORMS["timestep"])
     model = keras.Model(inputs, layer(inputs))
@@ -418,7 +421,7 @@ def test_cloned_model_computes_the_same(kind):
 
 
 def without_masking(monkeypatch, cls):
-    """Construct a Keras class as Keras 3.16 does."""
+    """Patch a Keras class to set supports_masking to False, as Keras 3.16 does."""
     construct = cls.__init__
 
     def construct_without_masking(self, *args, **kwargs):
@@ -429,7 +432,7 @@ def without_masking(monkeypatch, cls):
 
 
 def assert_padding_is_ignored(run):
-    """Padded sequences give what each gives without its padding."""
+    """Compare padded sequences with their unpadded sequences."""
     x = kinds.inputs(2)
     x[0, 2:] = 0.0
     padded = run(x)
@@ -439,7 +442,7 @@ def assert_padding_is_ignored(run):
 
 @every_kind
 @pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
-def test_stacked_layers_pass_a_mask_on_where_keras_own_do_not(kind, prefix, monkeypatch):
+def test_stacked_layers_pass_a_mask_on_if_keras_rnn_does_not(kind, prefix, monkeypatch):
     without_masking(monkeypatch, keras.layers.RNN)
     options = {"dtype": "float64", **({"max_timesteps": TIME} if prefix == "BatchNorm" else {})}
     first, second = (kind.preset(prefix)(UNITS, return_sequences=r, **options) for r in (1, 0))
@@ -449,7 +452,7 @@ def test_stacked_layers_pass_a_mask_on_where_keras_own_do_not(kind, prefix, monk
 
 @keras.saving.register_keras_serializable("tests")
 class MaskedBidirectional(keras.layers.Bidirectional):
-    """As docs/training.md writes it."""
+    """The class of docs/training.md."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -466,7 +469,7 @@ def time_distributed():
 
 
 @pytest.mark.parametrize("wrap", [bidirectional, time_distributed])
-def test_wrappers_pass_a_mask_on_once_their_flag_is_set(wrap, monkeypatch):
+def test_wrappers_with_supports_masking_pass_a_mask_on(wrap, monkeypatch):
     for cls in (keras.layers.Bidirectional, keras.layers.TimeDistributed):
         without_masking(monkeypatch, cls)
     wrapper, masking = wrap(), keras.layers.Masking(dtype="float64")
@@ -477,7 +480,7 @@ def test_wrappers_pass_a_mask_on_once_their_flag_is_set(wrap, monkeypatch):
     assert_padding_is_ignored(lambda x: last(wrapper(masking(x))))
 
 
-def test_a_wrapper_that_sets_its_flag_passes_a_mask_on_after_loading(monkeypatch, tmp_path):
+def test_a_loaded_wrapper_with_supports_masking_passes_a_mask_on(monkeypatch, tmp_path):
     without_masking(monkeypatch, keras.layers.Bidirectional)
     inputs = keras.Input((None, FEATURES), dtype="float64")
     x = keras.layers.Masking(dtype="float64")(inputs)
@@ -492,7 +495,7 @@ def test_a_wrapper_that_sets_its_flag_passes_a_mask_on_after_loading(monkeypatch
 
 
 @every_kind
-def test_every_argument_of_keras_layer_is_taken_and_kept(kind):
+def test_every_argument_of_the_keras_layer_is_accepted_and_saved(kind):
     theirs = kind.keras_layer(UNITS).get_config()
     changed = {
         "activation": "relu",
@@ -521,36 +524,36 @@ def test_every_argument_of_keras_layer_is_taken_and_kept(kind):
 
 
 @every_kind
-def test_arguments_of_the_cell_are_read_from_the_layer(kind):
-    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"], dropout=0.1, seed=4)
+def test_arguments_of_the_cell_are_attributes_of_the_layer(kind):
+    layer = kind.layer(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"], dropout=0.1, seed=4)
     assert (layer.units, layer.use_bias, layer.dropout, layer.seed) == (UNITS, True, 0.1, 4)
     assert layer.activation is keras.activations.tanh
-    assert layer.norm is kinds.ROW_NORMS["layer"]
+    assert layer.norm is kinds.PER_SAMPLE_NORMS["layer"]
     theirs = kind.keras_layer(UNITS)
     for name in theirs.get_config():
         if hasattr(theirs, name):
             assert hasattr(layer, name), name
 
 
-def test_unknown_attribute_is_named():
+def test_an_unknown_attribute_raises_with_its_name():
     with pytest.raises(AttributeError, match=r"NormLSTM.*no_such_attribute"):
         kinds.LSTM.layer(UNITS).no_such_attribute  # noqa: B018
 
 
 @every_kind
-def test_unknown_argument_is_refused_by_name(kind):
+def test_an_unknown_argument_raises_with_its_name(kind):
     assert_refused(lambda: kind.layer(UNITS, no_such_argument=1), "no_such_argument")
 
 
 @every_kind
 @pytest.mark.parametrize("use_cudnn", ["auto", False])
-def test_use_cudnn_may_be_given_where_it_asks_for_nothing(kind, use_cudnn):
+def test_use_cudnn_may_be_auto_or_false(kind, use_cudnn):
     assert kind.layer(UNITS, use_cudnn=use_cudnn)(kinds.inputs()).shape == (BATCH, UNITS)
 
 
 @every_kind
-@pytest.mark.parametrize("norm", PER_ROW.values(), ids=PER_ROW)
-def test_use_cudnn_is_refused(kind, norm):
+@pytest.mark.parametrize("norm", WITHOUT_STATISTICS.values(), ids=WITHOUT_STATISTICS)
+def test_use_cudnn_true_raises(kind, norm):
     assert_refused(
         lambda: kind.layer(UNITS, norm=norm, use_cudnn=True),
         "with or without a norm",
@@ -562,25 +565,25 @@ def test_use_cudnn_is_refused(kind, norm):
 
 @every_kind
 @pytest.mark.parametrize("units", [0, -1, 2.5, "8", True, None], ids=repr)
-def test_units_that_are_no_whole_number_from_one_on_are_refused(kind, units):
+def test_units_that_are_not_a_positive_integer_raise(kind, units):
     assert_refused(lambda: kind.layer(units), "positive integer", f"units={units!r}")
 
 
 @every_kind
-def test_complex_inputs_are_refused(kind):
-    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"])
+def test_complex_inputs_raise(kind):
+    layer = kind.layer(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"])
     assert_refused(lambda: layer(kinds.inputs().astype("complex64")), "complex64", "features")
 
 
 @every_kind
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4, 5)])
-def test_inputs_of_another_rank_are_refused(kind, shape):
-    layer = kind.layer(UNITS, norm=kinds.ROW_NORMS["layer"])
+def test_inputs_of_another_rank_raise(kind, shape):
+    layer = kind.layer(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"])
     assert_refused(lambda: layer(np.zeros(shape, "float32")), "ndim=3", str(len(shape)))
 
 
 @every_kind
-def test_regularizers_make_losses_as_in_keras(kind):
+def test_regularizers_add_the_losses_of_keras(kind):
     options = {
         "kernel_regularizer": "l2",
         "recurrent_regularizer": "l1",
@@ -595,8 +598,8 @@ def test_regularizers_make_losses_as_in_keras(kind):
 
 
 @every_kind
-def test_activity_regularizer_acts_on_the_outputs_and_is_kept(kind):
-    """keras.layers.SimpleRNN drops it, LSTM and GRU keep it: all of ours keep it."""
+def test_the_activity_regularizer_applies_to_the_outputs_and_is_saved(kind):
+    """keras.layers.SimpleRNN does not save it; keras.layers.LSTM and GRU do."""
     layer = kinds.built(kind.layer(UNITS, activity_regularizer="l2", dtype="float64"))
     outputs = layer(kinds.inputs())
     np.testing.assert_allclose(layer.losses, [0.01 * np.sum(np.square(outputs)) / BATCH])
@@ -604,12 +607,12 @@ def test_activity_regularizer_acts_on_the_outputs_and_is_kept(kind):
     assert copy.activity_regularizer.get_config() == layer.activity_regularizer.get_config()
 
 
-# What is refused --------------------------------------------------------------------------------
+# Masks and states of other shapes ---------------------------------------------------------------
 
 
 @every_kind
 def test_a_mask_may_have_a_last_dimension_of_one(kind):
-    layer = build(kind, kinds.ROW_NORMS["layer"])
+    layer = build(kind, kinds.PER_SAMPLE_NORMS["layer"])
     kinds.assert_close(
         layer(kinds.inputs(), mask=MASK[..., None]), layer(kinds.inputs(), mask=MASK), 1e-12
     )
@@ -617,9 +620,9 @@ def test_a_mask_may_have_a_last_dimension_of_one(kind):
 
 @every_kind
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("rows", [1, None], ids=["one row", "open"])
-def test_one_row_of_a_mask_is_that_of_every_sequence(kind, training, rows):
-    layer, x = build(kind, kinds.ROW_NORMS["layer"]), kinds.inputs(batch=20)
+@pytest.mark.parametrize("rows", [1, None], ids=["one row", "dynamic"])
+def test_one_row_of_a_mask_applies_to_every_sequence(kind, training, rows):
+    layer, x = build(kind, kinds.PER_SAMPLE_NORMS["layer"]), kinds.inputs(batch=20)
     signature = [
         tf.TensorSpec((None, None, FEATURES), "float64"),
         tf.TensorSpec((rows, None, None), "bool"),
@@ -636,13 +639,13 @@ def test_one_row_of_a_mask_is_that_of_every_sequence(kind, training, rows):
 @pytest.mark.parametrize(
     "mask", [MASK[:, 0], MASK.T, np.stack([MASK, MASK], -1)], ids=["1", "t", "3"]
 )
-def test_a_mask_of_another_shape_is_refused(kind, mask):
+def test_a_mask_of_another_shape_raises(kind, mask):
     layer = build(kind, None)
     assert_refused(lambda: layer(kinds.inputs(), mask=mask), "(batch, time)", str(mask.shape))
 
 
 @every_kind
-def test_a_wrong_number_of_states_is_refused(kind):
+def test_a_wrong_number_of_initial_states_raises(kind):
     layer = build(kind, None)
     states = [np.zeros((BATCH, UNITS))] * (kind.states + 1)
     assert_refused(
@@ -653,7 +656,7 @@ def test_a_wrong_number_of_states_is_refused(kind):
 
 
 @every_kind
-def test_the_cells_arguments_cannot_be_set_on_the_layer(kind):
+def test_setting_an_argument_of_the_cell_on_the_layer_raises(kind):
     layer = kind.layer(UNITS)
     assert layer.dropout == 0.0
     with pytest.raises(AttributeError):

@@ -1,4 +1,4 @@
-"""How a normalized recurrence starts, and what sequences that begin with zeros do to it."""
+"""The initializer of the candidate's bias, and training on sequences that begin with zeros."""
 
 import json
 
@@ -12,14 +12,13 @@ from keras_norm import LayerNormalization, RMSNormalization, VarianceNormalizati
 from keras_norm.rnn.candidate_normal import CandidateNormal
 from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, SIMPLE_RNN
 
-FORM = "auto"
 UNITS = 16
 CANDIDATES = {"LSTM": 2, "GRU": 2, "SimpleRNN": 0}
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 
 LAYER_NORM, RMS = LayerNormalization(epsilon=1e-5), RMSNormalization()
-STARTS = [
+LAYERS = [
     *[(kind, {"norm": LAYER_NORM}) for kind in KINDS],
     (LSTM, {"norm": RMS}),
     (GRU, {"norm": LAYER_NORM, "use_bias": False}),
@@ -34,16 +33,16 @@ def built(layer):
 
 
 def bias(layer):
-    """The bias by gates (gates, units)."""
+    """Return the bias as (gates, units)."""
     return np.reshape(built(layer).cell.bias, (-1, layer.units))
 
 
-# Zeros at the start -----------------------------------------------------------------------------
+# Leading zeros ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "options"), STARTS, ids=str)
-def test_gradients_are_moderate_after_zeros(kind, options):
-    """With zero biases they are NaN, with a deviation of 0.3 up to 1e5."""
+@pytest.mark.parametrize(("kind", "options"), LAYERS, ids=str)
+def test_gradients_are_moderate_after_leading_zeros(kind, options):
+    """With zero biases the gradients are NaN, with a deviation of 0.3 they reach 1e5."""
     layer = built(kind.layer(UNITS, compiled=False, **options))
     x = np.random.default_rng(0).normal(size=(4, 310, FEATURES)).astype("float32")
     x[:, :300] = 0.0
@@ -58,10 +57,10 @@ def test_gradients_are_moderate_after_zeros(kind, options):
 
 
 @pytest.mark.parametrize("kind", [LSTM, SIMPLE_RNN], ids=str)
-def test_sequences_padded_in_front_are_learned(kind):
-    """By keras.utils.pad_sequences as it is by default, with no mask.
+def test_training_on_left_padded_sequences_reduces_the_loss(kind):
+    """keras.utils.pad_sequences pads on the left by default; the model has no mask.
 
-    A GRU's gradients grow least.
+    GRU is left out, because its gradients grow least.
     """
     rng = np.random.default_rng(0)
     x = [rng.normal(size=(length, FEATURES)) for length in rng.integers(3, 9, 64)]
@@ -77,25 +76,25 @@ def test_sequences_padded_in_front_are_learned(kind):
     assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
-# The start --------------------------------------------------------------------------------------
+# Initial values ---------------------------------------------------------------------------------
 
 
 @every_kind
-def test_the_candidate_alone_starts_from_normal_numbers(kind):
+def test_only_the_bias_of_the_candidate_is_random(kind):
     layer = kind.preset("LayerNorm")(200)
-    keras_start = bias(kind.keras_layer(200)).reshape(-1, kind.gates, 200)[0]
-    start = bias(layer)
-    assert start.shape == (kind.gates, 200)
-    numbers = start[CANDIDATES[kind.name]]
+    keras_bias = bias(kind.keras_layer(200)).reshape(-1, kind.gates, 200)[0]
+    initial = bias(layer)
+    assert initial.shape == (kind.gates, 200)
+    numbers = initial[CANDIDATES[kind.name]]
     assert 0.8 < numbers.std() < 1.2
     assert np.abs(numbers.mean()) < 0.25
     rest = [gate for gate in range(kind.gates) if gate != CANDIDATES[kind.name]]
-    np.testing.assert_array_equal(start[rest], keras_start[rest])
+    np.testing.assert_array_equal(initial[rest], keras_bias[rest])
 
 
-def test_without_the_ones_of_the_forget_gate_the_others_are_zero():
-    start = bias(keras_norm.LayerNormLSTM(UNITS, unit_forget_bias=False))
-    assert (start != 0).any(axis=1).tolist() == [False, False, True, False]
+def test_other_gate_biases_are_zero_without_unit_forget_bias():
+    initial = bias(keras_norm.LayerNormLSTM(UNITS, unit_forget_bias=False))
+    assert (initial != 0).any(axis=1).tolist() == [False, False, True, False]
 
 
 @every_kind
@@ -105,13 +104,13 @@ def test_without_the_ones_of_the_forget_gate_the_others_are_zero():
     ids=lambda norm: type(norm).__name__,
 )
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_any_norm_of_rows_in_any_slot_has_it(kind, norm, everywhere):
+def test_any_per_sample_norm_selects_the_random_bias(kind, norm, everywhere):
     norm = norm if everywhere else {"recurrent_norm": norm}
     assert bias(kind.layer(UNITS, norm=norm))[CANDIDATES[kind.name]].all()
 
 
 @every_kind
-def test_where_nothing_divides_by_zero_the_start_is_that_of_keras(kind):
+def test_other_layers_have_the_bias_initializer_of_keras(kind):
     expected = np.asarray(built(kind.keras_layer(UNITS)).cell.bias)
     for layer in (
         kind.layer(UNITS),
@@ -134,44 +133,44 @@ def test_where_nothing_divides_by_zero_the_start_is_that_of_keras(kind):
         (SIMPLE_RNN, "kernel_norm", {}),
     ],
 )
-def test_without_bias_the_beta_of_the_candidate_has_it(kind, slot, options):
+def test_without_bias_the_beta_of_the_candidate_is_random(kind, slot, options):
     def betas(**more):
         layer = built(kind.layer(UNITS, use_bias=False, **{"norm": LAYER_NORM}, **options, **more))
         assert layer.cell.bias is None
         return {s: np.asarray(norm.beta) for s, norm in layer.cell.slot_layers().items()}
 
-    started = betas()
-    beta = started.pop(slot).reshape(-1, UNITS)
+    initial = betas()
+    beta = initial.pop(slot).reshape(-1, UNITS)
     gate = CANDIDATES[kind.name] if len(beta) == kind.gates else 0
     assert beta[gate].all()
     assert not np.delete(beta, gate, axis=0).any()
-    assert not any(other.any() for other in started.values())
+    assert not any(other.any() for other in initial.values())
     assert not betas(bias_initializer="zeros")[slot].any()
 
 
-def test_a_beta_initializer_of_the_users_stays():
+def test_a_given_beta_initializer_is_kept():
     norm = LayerNormalization(beta_initializer="ones")
     layer = built(keras_norm.NormGRU(UNITS, norm=norm, use_bias=False))
     np.testing.assert_array_equal(layer.cell.kernel_candidate_norm.beta, np.ones(UNITS))
 
 
-@pytest.mark.parametrize("start", [{}, {"beta_initializer": "zeros"}], ids=["none", "zeros"])
-def test_a_norm_of_the_users_may_say_of_its_beta_what_it_likes(start):
-    class Own(LayerNormalization):
+@pytest.mark.parametrize("saved", [{}, {"beta_initializer": "zeros"}], ids=["none", "zeros"])
+def test_a_norm_without_beta_initializer_in_its_configuration_works(saved):
+    class Custom(LayerNormalization):
         def __init__(self, **kwargs):
             super().__init__(**{"beta_initializer": "zeros", **kwargs})
 
         def get_config(self):
             config = super().get_config()
             del config["beta_initializer"]
-            return config | start
+            return config | saved
 
-    layer = built(keras_norm.NormLSTM(UNITS, norm=Own(), use_bias=False))
-    assert layer.use_bias == (not start)
+    layer = built(keras_norm.NormLSTM(UNITS, norm=Custom(), use_bias=False))
+    assert layer.use_bias == (not saved)
 
 
 @every_kind
-def test_without_a_beta_there_is_a_bias_all_the_same(kind):
+def test_without_a_beta_the_cell_has_a_bias(kind):
     for norm in (RMS, {"recurrent_norm": LAYER_NORM}):
         layer = kind.layer(UNITS, norm=norm, use_bias=False)
         assert layer.use_bias
@@ -184,21 +183,21 @@ def test_without_a_beta_there_is_a_bias_all_the_same(kind):
 
 
 @every_kind
-def test_a_seed_makes_it_reproducible(kind):
-    def start(seed):
+def test_a_global_seed_makes_the_bias_reproducible(kind):
+    def biases(seed):
         keras.utils.set_random_seed(seed)
         return [bias(kind.preset("LayerNorm")(UNITS)) for _ in range(2)]
 
-    first, second = start(3)
-    np.testing.assert_array_equal(start(3), [first, second])
+    first, second = biases(3)
+    np.testing.assert_array_equal(biases(3), [first, second])
     assert np.abs(first - second).max() > 0.1
-    assert np.abs(start(4)[0] - first).max() > 0.1
+    assert np.abs(biases(4)[0] - first).max() > 0.1
 
 
 @every_kind
 @pytest.mark.parametrize("norm", [LAYER_NORM, RMS], ids=["layer", "rms"])
 @pytest.mark.parametrize("use_bias", [True, False])
-def test_configuration_keeps_the_start_for_any_units(kind, norm, use_bias):
+def test_the_configuration_keeps_the_initializer_for_any_units(kind, norm, use_bias):
     layer = kind.layer(UNITS, norm=norm, use_bias=use_bias)
     config = json.loads(json.dumps(layer.get_config()))
     again = kind.layer.from_config(config)
@@ -210,7 +209,7 @@ def test_configuration_keeps_the_start_for_any_units(kind, norm, use_bias):
 
 
 @every_kind
-def test_configurations_from_before_start_as_they_did(kind):
+def test_older_configurations_keep_zero_biases(kind):
     config = kind.preset("LayerNorm")(UNITS, bias_initializer="zeros", use_bias=False).get_config()
     assert config["bias_initializer"]["class_name"] == "Zeros"
     layer = built(kind.preset("LayerNorm").from_config(config))
@@ -218,7 +217,7 @@ def test_configurations_from_before_start_as_they_did(kind):
     assert not any(np.any(norm.beta) for norm in layer.cell.slot_layers().values())
 
 
-def test_another_deviation():
-    start = CandidateNormal(stddev=0.1)
-    numbers = bias(keras_norm.LayerNormLSTM(300, bias_initializer=start))[2]
+def test_stddev_sets_the_deviation():
+    initializer = CandidateNormal(stddev=0.1)
+    numbers = bias(keras_norm.LayerNormLSTM(300, bias_initializer=initializer))[2]
     assert 0.08 < numbers.std() < 0.12
