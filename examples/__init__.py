@@ -1,8 +1,8 @@
-"""Programs to copy, each by itself: `python -m examples.NAME --help`."""
+"""Example programs to copy: `python -m examples.NAME --help`."""
 
 from keras_norm_cli import quiet_native_logs
 
-with quiet_native_logs():  # TensorFlow writes to the terminal when it starts and finds no GPU
+with quiet_native_logs():  # TensorFlow prints native messages when it starts without a GPU
     import tensorflow as tf
 
     import keras_norm.export  # noqa: F401

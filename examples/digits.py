@@ -1,8 +1,8 @@
-"""Train LSTMs on handwritten digits, export them, and prove the files equal to the models.
+"""Train LSTMs on handwritten digits, export them, and compare the files with the models.
 
-The 1,797 digits that scikit-learn carries, each read as 8 rows of 8 pixels, train an LSTM, one with
-LayerNorm and one with BatchNorm of every timestep. The normalized ones are exported as SavedModel
-and as TFLite, and checked on the held-out digits: `make demo`, or `python -m examples.digits`.
+`make demo`, or `python -m examples.digits`, trains an LSTM, an LN-LSTM and a BN-LSTM. The data are
+the 1,797 digits of scikit-learn; each is a sequence of 8 rows of 8 pixels. The normalized models
+are exported as SavedModel and TFLite files, and checked on the test digits.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite
 
-UNITS, ROWS, EVERY = 64, 8, 5  # EVERY: gradient steps between two looks at the test digits
+UNITS, ROWS, EVERY = 64, 8, 5  # EVERY: gradient steps between two evaluations
 
 LAYERS = {
     "LSTM": lambda: keras.layers.LSTM(UNITS),
@@ -28,39 +28,39 @@ EXPORTED = ("LN-LSTM", "BN-LSTM")
 
 
 def load():
-    """Digits as (samples, 8 rows, 8 pixels) in [0, 1] and their classes, split four to one."""
+    """Load digits (samples, 8 rows, 8 pixels) in [0, 1] and their classes, split 4 to 1."""
     digits = load_digits()
     x = (digits.images / 16.0).astype("float32")
     return train_test_split(x, digits.target, test_size=0.2, stratify=digits.target, random_state=0)
 
 
 def build(name):
-    """A classifier of sequences of rows."""
+    """Build a classifier of sequences of rows."""
     inputs = keras.Input((None, ROWS), name="rows")
     outputs = keras.layers.Dense(10, activation="softmax", name="digit")(LAYERS[name]()(inputs))
     return keras.Model(inputs, outputs, name=name.lower().replace("-", "_"))
 
 
 def train(model, data, epochs):
-    """Train a model; pairs of a gradient step and the test accuracy after it."""
+    """Train a model, and return its test accuracy over gradient steps."""
     x_train, x_test, y_train, y_test = data
     curve, step = [], 0
 
-    def look(batch, logs):
+    def evaluate(batch, logs):
         nonlocal step
         step += 1
         if step % EVERY == 0:
-            right = model.predict_on_batch(x_test).argmax(axis=-1) == y_test
-            curve.append((step, right.mean()))
+            is_correct = model.predict_on_batch(x_test).argmax(axis=-1) == y_test
+            curve.append((step, is_correct.mean()))
 
     model.compile("adam", "sparse_categorical_crossentropy")
-    looking = keras.callbacks.LambdaCallback(on_train_batch_end=look)
-    model.fit(x_train, y_train, 32, epochs, verbose=0, callbacks=[looking])
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=evaluate)
+    model.fit(x_train, y_train, 32, epochs, verbose=0, callbacks=[callback])
     return np.array(curve)
 
 
 def export_and_check(model, x_test, folder):
-    """Write both formats, and compare them with the model on all test digits."""
+    """Export both formats, and compare them with the model on all test digits."""
     saved_model = export_saved_model(model, folder / "saved_model", overwrite=True)
     tflite = export_tflite(model, folder / "model.tflite", overwrite=True)
     report = check(model, [saved_model, tflite], {"rows": x_test})
@@ -70,7 +70,7 @@ def export_and_check(model, x_test, folder):
 
 
 def main(argv=None):
-    """Train, draw, export and check; 0 when every check passed."""
+    """Train, export, check and plot; return 0 if every check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/demo"))
     parser.add_argument("--epochs", type=int, default=15)
@@ -82,7 +82,7 @@ def main(argv=None):
         keras.utils.set_random_seed(0)
         model = build(name)
         curve = train(model, data, args.epochs)
-        print(f"{name}: {curve[-1, 1]:.1%} of the test digits after {len(curve) * EVERY} steps")
+        print(f"{name}: test accuracy {curve[-1, 1]:.1%} after {len(curve) * EVERY} steps")
         axes.plot(curve[:, 0], 100 * curve[:, 1], label=name)
         if name in EXPORTED:
             passed &= export_and_check(model, data[1], args.out / model.name)

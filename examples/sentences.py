@@ -1,7 +1,7 @@
-"""Tell what a question asks for: words, an LN-GRU of padded sentences, both files checked.
+"""Classify questions with an LN-GRU over padded sentences, and check its exported files.
 
-The 5,452 questions of TREC, which TFDS downloads (or finds in the folder `tfds` of the one that
-KERAS_NORM_DATA names), train for a minute: `python -m examples.sentences`.
+`python -m examples.sentences` trains for one minute on the 5,452 questions of TREC. TFDS downloads
+the data, or reads them from $KERAS_NORM_DATA/tfds.
 """
 
 import argparse
@@ -20,14 +20,14 @@ WORDS, UNITS = 4000, 64
 
 
 def load(samples=None):
-    """Questions (strings) and the kinds of their answers, to train and to test with."""
+    """Load (questions, classes) for training and for testing; questions are strings."""
     folder = os.environ.get("KERAS_NORM_DATA")
     data_dir = folder and f"{folder}/tfds"
     try:
         parts = tfds.as_numpy(
             tfds.load("trec", split=["train", "test"], batch_size=-1, data_dir=data_dir)
         )
-    except Exception as error:  # TFDS has many, of no common kind
+    except Exception as error:  # TFDS raises many classes of exceptions
         raise SystemExit(f"TFDS could not load trec: {error}") from error
     return [
         (
@@ -39,7 +39,7 @@ def load(samples=None):
 
 
 def build(words):
-    """A classifier of ids (batch, words of the longest), zeros on the right of shorter ones."""
+    """Build a classifier of word ids (batch, time), padded with zeros on the right."""
     inputs = keras.Input((None,), dtype="int32", name="words")
     x = keras.layers.Embedding(words, UNITS, mask_zero=True)(inputs)
     x = keras.layers.SpatialDropout1D(0.3)(x)
@@ -49,16 +49,18 @@ def build(words):
 
 
 def main(argv=None):
-    """Train, export and check; 0 when the check passed."""
+    """Train, export and check; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/sentences"))
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="how many questions of each part; else all")
+    parser.add_argument(
+        "--samples", type=int, help="questions to use from each part (default: all)"
+    )
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     (questions, kinds), (test_questions, test_kinds) = load(args.samples)
     tokenizer = keras.layers.TextVectorization(WORDS, standardize="lower")
-    # A word that is there once is unknown, so that the unknown word is learned too.
+    # A word that occurs once becomes the unknown token, so that its embedding is trained too.
     counts = collections.Counter(" ".join(questions).lower().split())
     tokenizer.set_vocabulary([word for word, n in counts.most_common(WORDS - 2) if n > 1])
     ids, test_ids = (np.array(tokenizer(texts), "int32") for texts in (questions, test_questions))

@@ -1,8 +1,8 @@
-"""Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the live server.
+"""Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the server.
 
-`python -m examples.serving export --to build/served` trains and exports, for some fifteen seconds,
-and says how a server is started; docs/serving.md says more. The same with `check` asks the server.
-Both need `pip install -e ".[examples,serving]"`.
+`python -m examples.serving export --to build/served` takes 15 seconds, and prints how to start
+a server. The command `check` compares the server with the model. Both commands need
+`pip install -e ".[examples,serving]"`; docs/serving.md has more.
 """
 
 import argparse
@@ -19,8 +19,8 @@ import keras_norm
 from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
-TIMEOUT = 60.0  # seconds that an answer may take
-# gRPC's own limit of 4 MB is soon reached by sequences, and the server has none.
+TIMEOUT = 60.0  # seconds for one request
+# gRPC limits messages to 4 MB by default, too few for long sequences. The server has no limit.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:
 docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
@@ -29,28 +29,28 @@ docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
 
 
 def rest(url, model, outputs, signature="serving_default"):
-    """A model on a server's REST port (8501), as a function from arrays by name to arrays by name.
+    """Return a function from named arrays to named arrays that calls a server by REST (port 8501).
 
-    `outputs` are the types by name: REST sends numbers without a type, and an only output without
-    its name. It has no form for float16 and bfloat16.
+    `outputs` has the dtype of each output by name, because REST sends neither dtypes nor the name
+    of a single output. REST does not support float16 and bfloat16.
     """
 
     def run(inputs):
         columns = {name: np.asarray(array).tolist() for name, array in inputs.items()}
         body = {"signature_name": signature, "inputs": columns}
-        answer = requests.post(f"{url}/v1/models/{model}:predict", json=body, timeout=TIMEOUT)
-        if not answer.ok:
-            raise RuntimeError(f"{url}: {answer.text}")
-        found = answer.json()["outputs"]
-        found = dict.fromkeys(outputs, found) if len(outputs) == 1 else found
-        return {name: np.asarray(found[name], dtype) for name, dtype in outputs.items()}
+        response = requests.post(f"{url}/v1/models/{model}:predict", json=body, timeout=TIMEOUT)
+        if not response.ok:
+            raise RuntimeError(f"{url}: {response.text}")
+        values = response.json()["outputs"]
+        values = dict.fromkeys(outputs, values) if len(outputs) == 1 else values
+        return {name: np.asarray(values[name], dtype) for name, dtype in outputs.items()}
 
     run.__name__ = "TensorFlow Serving (REST)"
     return run
 
 
 def rpc(address, model, signature="serving_default"):
-    """The same on its gRPC port (8500), which carries every type as it is."""
+    """Return a function from named arrays to named arrays that calls gRPC port 8500."""
     channel = grpc.insecure_channel(address, UNLIMITED)
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
@@ -59,15 +59,15 @@ def rpc(address, model, signature="serving_default"):
         request.model_spec.name, request.model_spec.signature_name = model, signature
         for name, array in inputs.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
-        answer = stub.Predict(request, timeout=TIMEOUT)
-        return {name: tf.make_ndarray(tensor) for name, tensor in answer.outputs.items()}
+        response = stub.Predict(request, timeout=TIMEOUT)
+        return {name: tf.make_ndarray(tensor) for name, tensor in response.outputs.items()}
 
     run.__name__ = "TensorFlow Serving (gRPC)"
     return run
 
 
 def main(argv=None):
-    """Export, or check what is served; gives the exit status."""
+    """Export, or check the server; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("export", "check"))
     parser.add_argument("--to", required=True, type=pathlib.Path, metavar="DIR", help="folder")
@@ -75,7 +75,7 @@ def main(argv=None):
     parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
     parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
     args = parser.parse_args(argv)
-    import sklearn.datasets  # not at the top: the two functions alone need none
+    import sklearn.datasets  # imported here, because `rest` and `rpc` do not need it
 
     digits = sklearn.datasets.load_digits()
     x = digits.images.astype("float32") / 16.0

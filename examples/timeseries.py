@@ -1,7 +1,7 @@
-"""Recognise gestures by a smartwatch's acceleration: a time series of any length, masked.
+"""Classify gestures from a smartwatch's acceleration, a masked time series of any length.
 
-3,251 gestures of twenty kinds, which TFDS downloads (or finds in the folder `tfds` of the one that
-KERAS_NORM_DATA names), train a bidirectional LN-LSTM for a minute: `python -m examples.timeseries`.
+`python -m examples.timeseries` trains a bidirectional LN-LSTM for one minute on 3,251 gestures of
+20 classes. TFDS downloads the data, or reads them from $KERAS_NORM_DATA/tfds.
 """
 
 import argparse
@@ -15,19 +15,19 @@ import tensorflow_datasets as tfds
 import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite
 
-UNITS, KINDS = 48, 20
+UNITS, CLASSES = 48, 20
 AXES = ("accel_x", "accel_y", "accel_z")
-HELD_OUT = (1, 2)  # the participants whose gestures are the test
+HELD_OUT = (1, 2)  # participants whose gestures are the test data
 
 
 def load(samples=None):
-    """Series (gestures, time, axes), NaN behind their ends; their kinds; who made them."""
+    """Load series (gestures, time, axes) padded with NaN, their classes, and their participants."""
     folder = os.environ.get("KERAS_NORM_DATA")
     data_dir = folder and f"{folder}/tfds"
     try:
         data = tfds.load("smartwatch_gestures", split="train", data_dir=data_dir)
         rows = list(tfds.as_numpy(data.take(samples or -1)))
-    except Exception as error:  # TFDS has many, of no common kind
+    except Exception as error:  # TFDS raises many classes of exceptions
         raise SystemExit(f"TFDS could not load smartwatch_gestures: {error}") from error
     series = [np.stack([row["features"][axis] for axis in AXES], axis=1) for row in rows]
     x = keras.utils.pad_sequences(series, padding="post", dtype="float32", value=np.nan)
@@ -35,39 +35,41 @@ def load(samples=None):
 
 
 def build():
-    """A classifier of series with zeros behind their ends, which it masks."""
+    """Build a classifier that masks the zeros after the end of a series."""
     inputs = keras.Input((None, len(AXES)), name="acceleration")
     x = keras.layers.Masking()(inputs)
     x = keras.layers.Bidirectional(keras_norm.LayerNormLSTM(UNITS, return_sequences=True))(x)
     x = keras.layers.Bidirectional(keras_norm.LayerNormLSTM(UNITS))(x)
-    outputs = keras.layers.Dense(KINDS, "softmax", name="gesture")(keras.layers.Dropout(0.3)(x))
+    outputs = keras.layers.Dense(CLASSES, "softmax", name="gesture")(keras.layers.Dropout(0.3)(x))
     return keras.Model(inputs, outputs, name="gestures")
 
 
 def main(argv=None):
-    """Train, export and check; 0 when the check passed."""
+    """Train, export and check; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/timeseries"))
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--samples", type=int, help="how many gestures; else all")
+    parser.add_argument("--samples", type=int, help="gestures to use (default: all)")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
-    x, kinds, people = load(args.samples)
-    test = np.isin(people, HELD_OUT)
-    # Each axis in units of its deviation: a number that is kept, as a server needs it too.
+    x, classes, participants = load(args.samples)
+    test = np.isin(participants, HELD_OUT)
+    # Scale by the mean and deviation of the training data. A server needs both numbers too.
     mean, deviation = (f(x[~test], axis=(0, 1)) for f in (np.nanmean, np.nanstd))
     x = np.nan_to_num((x - mean) / deviation)
 
     model = build()
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.fit(x[~test], kinds[~test], 32, args.epochs, verbose=2)
-    _, accuracy = model.evaluate(x[test], kinds[test], verbose=0)
-    print(f"{accuracy:.1%} of {test.sum()} gestures of people it never met are recognised")
+    model.fit(x[~test], classes[~test], 32, args.epochs, verbose=2)
+    _, accuracy = model.evaluate(x[test], classes[test], verbose=0)
+    print(
+        f"accuracy {accuracy:.1%} on {test.sum()} gestures of participants not in the training data"
+    )
     files = [
         export_saved_model(model, args.out / "saved_model", overwrite=True),
         export_tflite(model, args.out / "model.tflite", overwrite=True),
     ]
-    report = check(model, files, x[test], labels=kinds[test])
+    report = check(model, files, x[test], labels=classes[test])
     report.print()
     return 0 if report else 1
 

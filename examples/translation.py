@@ -1,7 +1,7 @@
-"""Translate Chinese into English: LN-LSTMs with attention, from characters to words.
+"""Translate Chinese characters into English words with LN-LSTMs and attention.
 
-Takes three minutes, of lines "English<tab>Chinese": cmn.txt of manythings.org/anki, or cmn.txt.gz
-of translation_cmn_eng in KERAS_NORM_DATA. `python -m examples.translation --pairs cmn.txt`.
+`python -m examples.translation --pairs cmn.txt` trains for three minutes. The file has lines
+"English<tab>Chinese", such as that of manythings.org/anki.
 """
 
 import argparse
@@ -18,12 +18,12 @@ import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
 UNITS, LONGEST, WORDS = 128, 8, 4000
-UNKNOWN, START, END = 1, 2, 3  # ids that are no token, as 0, which is padding
+UNKNOWN, START, END = 1, 2, 3  # special ids; 0 is padding
 FILE = pathlib.Path(os.environ.get("KERAS_NORM_DATA", "."), "translation_cmn_eng", "cmn.txt.gz")
 
 
 def load(path, samples=None):
-    """Pairs of a Chinese sentence in characters and an English one in words; some to test with."""
+    """Load (Chinese characters, English words) pairs; the second list is for testing."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         pairs = [line.split("\t")[:2] for line in lines]
     split = ((list(zh), re.findall(r"[\w']+|[.?!,]", en.lower())) for en, zh in pairs)
@@ -33,19 +33,19 @@ def load(path, samples=None):
 
 
 def vocabulary(sentences):
-    """Ids from 4 on for the tokens that are there twice or more."""
+    """Assign ids from 4 on to the tokens that occur at least twice."""
     counts = collections.Counter(token for sentence in sentences for token in sentence)
     return {t: i for i, (t, n) in enumerate(counts.most_common(WORDS), 4) if n > 1}
 
 
-def encode(sentences, ids, frame=()):
-    """Ids (sentences, tokens), zeros on the right; with a frame, between its two."""
-    rows = [[*frame[:1], *(ids.get(t, UNKNOWN) for t in s), *frame[1:]] for s in sentences]
+def encode(sentences, ids, first=(), last=()):
+    """Convert sentences to ids (sentences, tokens), padded with zeros on the right."""
+    rows = [[*first, *(ids.get(t, UNKNOWN) for t in s), *last] for s in sentences]
     return keras.utils.pad_sequences(rows, padding="post")
 
 
 def build(characters, words):
-    """From a Chinese sentence, and the English one so far, to each next English word."""
+    """Build a model that predicts the next English word from the Chinese and English sentence."""
     chinese, english = (keras.Input((None,), dtype="int32", name=n) for n in ("chinese", "english"))
     read = keras_norm.LayerNormLSTM(UNITS, return_sequences=True, return_state=True)
     encoded, *states = read(keras.layers.Embedding(characters, UNITS, mask_zero=True)(chinese))
@@ -57,7 +57,7 @@ def build(characters, words):
 
 
 def translate(file, chinese, words):
-    """The most likely word after word, by an exported file."""
+    """Translate with an exported file; each call appends the most likely word."""
     english = np.full((len(chinese), 1), START, "int32")
     with open_runner(file) as run:
         for _ in range(LONGEST + 1):
@@ -67,21 +67,23 @@ def translate(file, chinese, words):
 
 
 def main(argv=None):
-    """Train, export, check and translate; 0 when the check passed."""
+    """Train, export, check and translate; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
     parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="how many pairs, above 200; else all")
+    parser.add_argument("--samples", type=int, help="pairs to use, more than 200 (default: all)")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     try:
         train, test = load(args.pairs, args.samples)
         zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
-    except Exception as error:  # whatever may be wrong with a file
-        parser.error(f"{args.pairs} is no file of pairs ({error}): see manythings.org/anki")
+    except Exception as error:  # a damaged file raises many classes of exceptions
+        parser.error(
+            f"{args.pairs} is not a file of sentence pairs ({error}). See manythings.org/anki"
+        )
     x, x_test = (encode([zh for zh, _ in pairs], zh_ids) for pairs in (train, test))
-    y, y_test = (encode([en for _, en in pairs], en_ids, (START, END)) for pairs in (train, test))
+    y, y_test = (encode([en for _, en in pairs], en_ids, [START], [END]) for pairs in (train, test))
     model = build(len(zh_ids) + 4, len(en_ids) + 4)
     model.compile("adam", "sparse_categorical_crossentropy")
     model.fit([x, y[:, :-1]], y[:, 1:], 64, args.epochs, verbose=2)

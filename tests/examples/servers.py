@@ -1,7 +1,7 @@
-"""A stand-in for a TensorFlow server, which answers as it does.
+"""A fake TensorFlow Serving with REST and gRPC ports, for tests without the real server.
 
-It is written from Serving's documentation and protocol buffers, not from our clients: it reads any
-request that the REST and gRPC APIs allow, and computes through the C API.
+It follows the documentation and the protocol buffers of TensorFlow Serving, and not the code of our
+clients. It reads any request that the REST and gRPC APIs allow, and runs models through the C API.
 """
 
 import concurrent.futures
@@ -23,8 +23,8 @@ from tensorflow_serving.apis import prediction_service_pb2_grpc as service
 
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 
-# gRPC's codes as the HTTP server of Serving translates them.
-HTTP = {
+# HTTP status for each gRPC status code, as in TensorFlow Serving.
+HTTP_STATUS = {
     StatusCode.INVALID_ARGUMENT: 400,
     StatusCode.FAILED_PRECONDITION: 400,
     StatusCode.NOT_FOUND: 404,
@@ -32,33 +32,35 @@ HTTP = {
 }
 
 
-class RefusedError(Exception):
+class ServingError(Exception):
+    """An error response with a gRPC status code."""
+
     def __init__(self, code, text):
         super().__init__(text)
         self.code = code
 
 
 class Store:
-    """Folders of SavedModels: name -> version -> folder, and labels: name -> label -> version."""
+    """Served models: folders by name and version, and versions by name and label."""
 
     def __init__(self, folders, labels):
         self.folders, self.labels = folders, labels
         self._runners = {}
-        self._lock = threading.Lock()  # a worker answers one request at a time
+        self._lock = threading.Lock()  # a runner takes one request at a time
 
     def find(self, name, version=None, label=None):
         versions = self.folders.get(name, {})
         if label:
             if label not in self.labels.get(name, {}):
-                raise RefusedError(
+                raise ServingError(
                     StatusCode.INVALID_ARGUMENT,
                     f"Unrecognized servable version label: {label}",
                 )
             version = self.labels[name][label]
-        wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+        requested = f"Latest({name})" if version is None else f"Specific({name}, {version})"
         version = max(versions, default=None) if version is None else version
         if version not in versions:
-            raise RefusedError(StatusCode.NOT_FOUND, f"Servable not found for request: {wanted}")
+            raise ServingError(StatusCode.NOT_FOUND, f"Servable not found for request: {requested}")
         return version, versions[version]
 
     def signatures(self, folder):
@@ -69,13 +71,13 @@ class Store:
         signatures = self.signatures(folder)
         if name not in signatures:
             text = f'Serving signature name: "{name}" not found in signature def'
-            raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
+            raise ServingError(StatusCode.INVALID_ARGUMENT, text)
         return signatures[name]
 
     def predict(self, folder, name, arrays):
         signature = self.signature(folder, name)
         if set(arrays) != set(signature.inputs):
-            raise RefusedError(
+            raise ServingError(
                 StatusCode.INVALID_ARGUMENT,
                 f"input size does not match signature: {len(arrays)}!={len(signature.inputs)}",
             )
@@ -85,7 +87,7 @@ class Store:
             try:
                 return self._runners[folder, name](arrays)
             except Exception as error:
-                raise RefusedError(StatusCode.INVALID_ARGUMENT, str(error)) from error
+                raise ServingError(StatusCode.INVALID_ARGUMENT, str(error)) from error
 
     def close(self):
         for runner in self._runners.values():
@@ -96,49 +98,49 @@ class Store:
         found = metadata_pb2.SignatureDefMap()
         for signature, definition in self.signatures(folder).items():
             found.signature_def[signature].CopyFrom(definition)
-        answer = metadata_pb2.GetModelMetadataResponse()
-        answer.model_spec.name = name
-        answer.model_spec.version.value = version
-        answer.metadata["signature_def"].Pack(found)
-        return answer, found
+        response = metadata_pb2.GetModelMetadataResponse()
+        response.model_spec.name = name
+        response.model_spec.version.value = version
+        response.metadata["signature_def"].Pack(found)
+        return response, found
 
 
 class Service(service.PredictionServiceServicer):
     def __init__(self, store):
         self.store = store
 
-    def Predict(self, request, context):  # noqa: N802  # gRPC's name
+    def Predict(self, request, context):  # noqa: N802  # name given by gRPC
         spec = request.model_spec
         try:
-            version, folder = self.store.find(*_asked(spec))
+            version, folder = self.store.find(*_model_spec(spec))
             name = spec.signature_name or "serving_default"
             arrays = {n: tf.make_ndarray(tensor) for n, tensor in request.inputs.items()}
             outputs = self.store.predict(folder, name, arrays)
             types = self.store.signature(folder, name).outputs
-        except RefusedError as refusal:
-            context.abort(refusal.code, str(refusal))
-        answer = predict_pb2.PredictResponse()
-        answer.model_spec.name = spec.name
-        answer.model_spec.version.value = version
+        except ServingError as error:
+            context.abort(error.code, str(error))
+        response = predict_pb2.PredictResponse()
+        response.model_spec.name = spec.name
+        response.model_spec.version.value = version
         for output, array in outputs.items():
             tensor = tf.make_tensor_proto(array, types[output].dtype, array.shape)
             if array.dtype == np.float32 and tensor.dtype == tf.float32.as_datatype_enum:
-                tensor.ClearField("tensor_content")  # the server fills the typed field
+                tensor.ClearField("tensor_content")  # TensorFlow Serving fills the typed field
                 tensor.ClearField("float_val")
                 tensor.float_val.extend(array.ravel())
-            answer.outputs[output].CopyFrom(tensor)
-        return answer
+            response.outputs[output].CopyFrom(tensor)
+        return response
 
     def GetModelMetadata(self, request, context):  # noqa: N802
         if list(request.metadata_field) != ["signature_def"]:
             context.abort(StatusCode.INVALID_ARGUMENT, "Metadata field is not supported")
         try:
-            return self.store.metadata(*_asked(request.model_spec))[0]
-        except RefusedError as refusal:
-            context.abort(refusal.code, str(refusal))
+            return self.store.metadata(*_model_spec(request.model_spec))[0]
+        except ServingError as error:
+            context.abort(error.code, str(error))
 
 
-def _asked(spec):
+def _model_spec(spec):
     version = spec.version.value if spec.HasField("version") else None
     return spec.name, version, spec.version_label
 
@@ -151,17 +153,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        self._answer(self._get)
+        self._respond(self._get)
 
     def do_POST(self):
-        self._answer(self._post)
+        self._respond(self._post)
 
-    def _answer(self, method):
+    def _respond(self, method):
         status = 200
         try:
             text = method()
-        except RefusedError as refusal:
-            status, text = HTTP[refusal.code], json.dumps({"error": str(refusal)}, indent=4)
+        except ServingError as error:
+            status, text = HTTP_STATUS[error.code], json.dumps({"error": str(error)}, indent=4)
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -169,42 +171,42 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _asked(self, ending):
+    def _model_spec(self, ending):
         path = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?" + ending
         found = re.fullmatch(path, self.path)
         if not found:
             text = f"Malformed request: {self.command} {self.path}"
-            raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
+            raise ServingError(StatusCode.INVALID_ARGUMENT, text)
         name, version, label = found.groups()
         return name, version and int(version), label
 
     def _get(self):
         if not self.path.endswith("/metadata"):
-            version, _ = self.store.find(*self._asked(""))
+            version, _ = self.store.find(*self._model_spec(""))
             status = {"error_code": "OK", "error_message": ""}
             status = {"version": str(version), "state": "AVAILABLE", "status": status}
             return json.dumps({"model_version_status": [status]}, indent=1)
-        answer, signatures = self.store.metadata(*self._asked("/metadata"))
+        response, signatures = self.store.metadata(*self._model_spec("/metadata"))
         options = {
             "preserving_proto_field_name": True,
             "always_print_fields_with_no_presence": True,
         }
-        spec = json_format.MessageToJson(answer.model_spec, **options)
+        spec = json_format.MessageToJson(response.model_spec, **options)
         definitions = json_format.MessageToJson(signatures, **options)
         return f'{{\n"model_spec":{spec},\n"metadata": {{"signature_def": {definitions}}}\n}}\n'
 
     def _post(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        _, folder = self.store.find(*self._asked(":predict"))
+        _, folder = self.store.find(*self._model_spec(":predict"))
         try:
             request = json.loads(body)
         except ValueError:
-            raise RefusedError(StatusCode.INVALID_ARGUMENT, "JSON Parse error: ") from None
+            raise ServingError(StatusCode.INVALID_ARGUMENT, "JSON Parse error: ") from None
         name = request.get("signature_name", "serving_default")
         signature = self.store.signature(folder, name)
         rows = "instances" in request
         if rows == ("inputs" in request):
-            raise RefusedError(StatusCode.INVALID_ARGUMENT, "Missing 'inputs' or 'instances' key")
+            raise ServingError(StatusCode.INVALID_ARGUMENT, "Missing 'inputs' or 'instances' key")
         columns = _columns(request["instances"]) if rows else request["inputs"]
         if not isinstance(columns, dict):
             columns = {next(iter(signature.inputs)): columns}
@@ -232,25 +234,25 @@ def _columns(instances):
 
 
 def _tensor(value, dtype):
-    """A JSON value as a tensor, of the types that the server reads."""
+    """Convert a JSON value to an array; some dtypes are not supported."""
     dtype = tf.dtypes.as_dtype(dtype)
     if dtype in (tf.float16, tf.bfloat16, tf.uint16):
-        raise RefusedError(
+        raise ServingError(
             StatusCode.UNIMPLEMENTED, f"Conversion of JSON Value to type: {dtype.name}"
         )
     try:
         array = np.array(value)
     except ValueError as error:
-        raise RefusedError(StatusCode.INVALID_ARGUMENT, str(error)) from error
+        raise ServingError(StatusCode.INVALID_ARGUMENT, str(error)) from error
     kinds = "b" if dtype.is_bool else "iu" if dtype.is_integer else "iuf"
     if array.dtype.kind not in kinds:
         text = f"JSON Value: {value} is not of expected type: {dtype.name}"
-        raise RefusedError(StatusCode.INVALID_ARGUMENT, text)
+        raise ServingError(StatusCode.INVALID_ARGUMENT, text)
     return array.astype(dtype.as_numpy_dtype)
 
 
 def _text(array, dtype):
-    """An array as the server prints it."""
+    """Format an array as TensorFlow Serving does."""
     if array.ndim:
         return "[" + ", ".join(_text(item, dtype) for item in array) + "]"
     if array.dtype.kind != "f":
@@ -265,7 +267,7 @@ def _text(array, dtype):
 
 
 def _only(texts):
-    """The values by name, or the value alone where there is one."""
+    """Format values by name; a single value has no name."""
     if len(texts) == 1:
         return next(iter(texts.values()))
     inner = ",\n".join(f'        "{name}": {text}' for name, text in texts.items())
@@ -277,8 +279,8 @@ def _object(key, text):
 
 
 @contextlib.contextmanager
-def stand_in(folders, labels):
-    """The stand-in: yields its REST and its gRPC port."""
+def fake_server(folders, labels):
+    """Run the fake server, and yield its REST port and its gRPC port."""
     store = Store(folders, labels)
     rest = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), type("Bound", (Handler,), {"store": store})

@@ -1,4 +1,4 @@
-"""The demo, shortened to one epoch: it trains, exports, checks and leaves its files."""
+"""The digits example with one epoch: it trains, exports, checks and plots."""
 
 import keras
 import numpy as np
@@ -8,8 +8,8 @@ import keras_norm
 from examples import digits
 
 
-def test_the_demo_passes_its_checks_and_leaves_its_files(tmp_path, capsys, monkeypatch):
-    # Recurrences of the same kinds that are quick to trace; one of them exported.
+def test_the_demo_passes_its_checks_and_writes_its_files(tmp_path, capsys, monkeypatch):
+    # SimpleRNN layers are faster to trace, and one exported model is enough here.
     layers = {
         "LSTM": lambda: keras.layers.SimpleRNN(8),
         "LN-LSTM": lambda: keras_norm.LayerNormSimpleRNN(8),
@@ -25,12 +25,12 @@ def test_the_demo_passes_its_checks_and_leaves_its_files(tmp_path, capsys, monke
     assert "PASS" in (folder / "report.html").read_text()
     assert (tmp_path / "demo" / "learning_curves.png").is_file()
     printed = capsys.readouterr().out
-    for words in ("LN-LSTM: ", "BN-LSTM: ", "of the test digits after 45 steps"):
+    for words in ("LN-LSTM: ", "BN-LSTM: ", "after 45 steps"):
         assert words in printed
 
 
 @pytest.mark.parametrize("name", digits.LAYERS)
-def test_a_model_of_the_demo_gives_probabilities_of_ten_digits(name):
+def test_the_models_of_the_demo_return_probabilities_of_ten_digits(name):
     probabilities = digits.build(name)(digits.load()[0][:3])
     assert probabilities.shape == (3, 10)
     np.testing.assert_allclose(np.sum(probabilities, axis=1), np.ones(3), rtol=1e-5)
