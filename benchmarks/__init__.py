@@ -1,4 +1,4 @@
-"""Measure the layers against Keras' own, and against their matrix products alone, on the CPU.
+"""Compare the speed of the layers with Keras' layers and with bare matrix products, on the CPU.
 
 python -m benchmarks run      # measure, print tables, write benchmarks/results.json
 python -m benchmarks table    # tables for the README and docs/speed.md from that file

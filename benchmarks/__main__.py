@@ -1,4 +1,4 @@
-"""The command line: measure, print tables, draw."""
+"""Command line of the benchmark: run, table, plot."""
 
 import argparse
 import dataclasses
@@ -15,11 +15,11 @@ from keras_norm_cli import quiet_native_logs
 
 JSON = pathlib.Path("benchmarks/results.json")
 QUICK_JSON = pathlib.Path("build/benchmark/quick.json")
-PICTURE = pathlib.Path("docs/benchmark.png")
+FIGURE = pathlib.Path("docs/benchmark.png")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; 0 when it was done."""
+    """Run one command, and return the exit status."""
     args = _arguments(argv)
     if args.command == "run":
         console = rich.console.Console()
@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(args: argparse.Namespace, console: rich.console.Console) -> Results:
-    """Measure suite after suite; the file is written after each."""
+    """Measure every suite, and write the file after each."""
     config = settings.QUICK if args.quick else settings.FULL
     if args.rounds:
         config = dataclasses.replace(config, rounds=args.rounds)
@@ -43,11 +43,13 @@ def run(args: argparse.Namespace, console: rich.console.Console) -> Results:
     if args.only and path.exists():
         earlier = Results.load(path)
         if not earlier.continues(found):
-            sys.exit(f"{path} is of another machine or other settings: give another file as --json")
+            sys.exit(
+                f"{path} has results of another machine or other settings. Use another --json."
+            )
         found = dataclasses.replace(found, measurements=earlier.measurements)
     if (load := os.getloadavg()[0]) > 0.5:
         console.print(
-            f"Something else uses this machine: its load is {load:.1f}.",
+            f"Other processes use this machine (load {load:.1f}), which slows the benchmark.",
             style="yellow",
             highlight=False,
         )
@@ -55,55 +57,58 @@ def run(args: argparse.Namespace, console: rich.console.Console) -> Results:
         for suite in args.only or config.suites:
             found = found.with_suite(suite, measure(suite, config, console))
             found.save(path)
-    console.print(f"Every round's times are in {path}.", highlight=False)
+    console.print(f"{path} has the times of every round.", highlight=False)
     return found
 
 
 def measure(
     suite: str, config: settings.Settings, console: rich.console.Console
 ) -> list[Measurement]:
-    """The measurements of one suite, each told of when it is done.
+    """Run one suite, and print a line after each measurement.
 
-    No progress bar moves meanwhile: its thread would run in the timed rounds.
+    There is no progress bar, because its thread would disturb the timed rounds.
     """
     console.print(f"measuring {suite}", highlight=False)
-    from benchmarks.suites import RUN  # it loads TensorFlow, which the other commands do not need
+    from benchmarks.suites import RUN  # imports TensorFlow, which `table` and `plot` do not need
 
     measured = []
     start = time.perf_counter()
     for measurement in RUN[suite](config):
         measured.append(measurement)
         seconds = time.perf_counter() - start
-        what = f"  {measurement.mode:<18} {measurement.shape!s:<20}"
-        console.print(f"{what} {seconds:6.1f} s", highlight=False)
+        line = f"  {measurement.mode:<18} {measurement.shape!s:<20} {seconds:6.1f} s"
+        console.print(line, highlight=False)
         start = time.perf_counter()
     return measured
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure the layers, and show what was measured."
+        prog="python -m benchmarks",
+        description="Measure the speed of the layers, and show the results.",
     )
     commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
 
     run = commands.add_parser("run", help="measure, and print tables")
-    run.add_argument("--quick", action="store_true", help="few shapes: under two minutes")
+    run.add_argument(
+        "--quick", action="store_true", help="measure few shapes, in under two minutes"
+    )
     run.add_argument(
         "--only",
         type=_suites,
         metavar="SUITE,...",
-        help=f"some of {', '.join(settings.SUITES)}; the file keeps its other suites",
+        help=f"suites to run, of {', '.join(settings.SUITES)}; results of others are kept",
     )
-    run.add_argument("--rounds", type=int, help="times that each variant is timed warm")
+    run.add_argument("--rounds", type=int, help="number of warm rounds")
     run.add_argument(
         "--json", type=pathlib.Path, metavar="FILE", help=f"default {JSON}; quick: {QUICK_JSON}"
     )
 
     table = commands.add_parser("table", help="print the tables of the README and docs/speed.md")
-    plot = commands.add_parser("plot", help="draw the picture")
+    plot = commands.add_parser("plot", help="draw the figure")
     for command in (table, plot):
         command.add_argument("--json", type=pathlib.Path, metavar="FILE", default=JSON)
-    plot.add_argument("--to", type=pathlib.Path, metavar="FILE.png", default=PICTURE)
+    plot.add_argument("--to", type=pathlib.Path, metavar="FILE.png", default=FIGURE)
     return parser.parse_args(argv)
 
 
@@ -112,7 +117,7 @@ def _suites(text: str) -> tuple[str, ...]:
     unknown = [suite for suite in suites if suite not in settings.SUITES]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"no such suite: {', '.join(unknown)}; there are {', '.join(settings.SUITES)}"
+            f"unknown suite: {', '.join(unknown)}. Choose from {', '.join(settings.SUITES)}"
         )
     return suites
 

@@ -1,4 +1,4 @@
-"""The figures that were to be reached, beside those that were measured."""
+"""Goals of the benchmark, and whether the results reach them."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -12,26 +12,26 @@ REACHED, UNREACHED = "reached", "not reached"
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
-    """A figure and its upper bound."""
+    """A measured ratio and its upper bound."""
 
-    what: str
+    name: str
     measured: float
     at_most: float
 
     @property
     def reached(self) -> bool:
-        """Whether the figure, as it is printed, is within its bound."""
+        """Whether the ratio, rounded as it is printed, is within its bound."""
         return round(self.measured, 2) <= self.at_most
 
 
 def goals(results: Results) -> Iterator[Goal]:
-    """The goals of the suites that were run."""
+    """Yield the goals of the suites in the results."""
     for target in TARGETS:
         reference = REFERENCES[target.reference]
         ratios = results.ratios(target.suite, target.mode, target.name, reference)
         if not ratios:
             continue
-        what = f"{target.what}: {target.name} / {target.reference}"
-        yield Goal(what, geometric_mean(ratios), target.mean)
+        name = f"{target.use}: {target.name} / {target.reference}"
+        yield Goal(name, geometric_mean(ratios), target.mean)
         if target.worst is not None:
-            yield Goal(f"{what}, worst", max(ratios), target.worst)
+            yield Goal(f"{name}, worst", max(ratios), target.worst)

@@ -1,4 +1,4 @@
-"""Peak memory of one training step, each variant in a process of its own; it reads Linux' /proc."""
+"""Peak memory of a training step, measured in a fresh process per variant (Linux only)."""
 
 import contextlib
 import ctypes
@@ -6,7 +6,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterator
 
-from benchmarks import fresh, models, settings, timing
+from benchmarks import fresh_process, models, settings, timing
 from benchmarks.results import Measurement
 from benchmarks.settings import TRAINING, Settings, Shape
 
@@ -14,13 +14,13 @@ VARIANTS = (settings.LN_LSTM, settings.KERAS_LSTM, settings.RNN_CELL)
 
 
 def peaks(config: Settings) -> Iterator[Measurement]:
-    """Bytes that a warm training step holds at its peak beyond the built layer and its data."""
-    found = fresh.rounds(training_peak, VARIANTS, 1, config.memory)
-    yield Measurement("memory", TRAINING, tuple(config.memory), found, unit="bytes")
+    """Measure the peak memory of a warm training step, without the built layer and its data."""
+    values = fresh_process.rounds(training_peak, VARIANTS, 1, config.memory)
+    yield Measurement("memory", TRAINING, tuple(config.memory), values, unit="bytes")
 
 
 def training_peak(name: str, shape: Shape) -> float:
-    """Peak resident memory of the last of enough training steps, less that before the first."""
+    """Return the peak resident memory of a warm step minus the memory before the first step."""
     step = models.recurrent_step(name, shape, TRAINING)
     built = _resident("VmRSS")
     timing.warm(step)
@@ -28,10 +28,10 @@ def training_peak(name: str, shape: Shape) -> float:
 
 
 def peak_during(run: Callable[[], object]) -> int:
-    """The most bytes that the process holds while it runs this.
+    """Return the peak resident memory of the process, in bytes, while a function runs.
 
-    Where the kernel may not measure the peak anew, that of the process so far. What was freed
-    before is first given back, where the C library (glibc) can: it is not what the run needs.
+    Freed memory is first returned to the system, if the C library (glibc) supports it. If the
+    kernel cannot reset the peak, the result is the peak since the start of the process.
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -42,7 +42,7 @@ def peak_during(run: Callable[[], object]) -> int:
 
 
 def _resident(field: str) -> int:
-    """Bytes of memory that the process holds (VmRSS) or held at its peak (VmHWM)."""
+    """Return the resident memory of the process (VmRSS) or its peak (VmHWM), in bytes."""
     status = pathlib.Path("/proc/self/status").read_text()
     (kilobytes,) = re.findall(rf"{field}:\s+(\d+) kB", status)
     return int(kilobytes) * 1024

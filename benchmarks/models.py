@@ -1,4 +1,4 @@
-"""The layers that are measured, and one step of training or inference of any of them."""
+"""The measured layers, and their steps of training and inference."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from benchmarks.timing import Variant
 
 @keras.saving.register_keras_serializable(package="benchmarks")
 class LayerNormCell(keras.layers.Layer):
-    """An LSTM cell around three of Keras' own norms, as one writes it without this package.
+    """An LSTM cell with three Keras norms, as a user writes it without this package.
 
     ::
 
@@ -40,7 +40,7 @@ class LayerNormCell(keras.layers.Layer):
         self.state_norm = keras.layers.LayerNormalization(epsilon=1e-5)
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
-        """Make the weights of the cell and of its norms."""
+        """Create the weights of the cell and of its norms."""
         gates = 4 * self.units
         self.W = self.add_weight(shape=(input_shape[-1], gates), name="W")
         self.U = self.add_weight(shape=(self.units, gates), name="U", initializer="orthogonal")
@@ -50,7 +50,7 @@ class LayerNormCell(keras.layers.Layer):
         self.state_norm.build((None, self.units))
 
     def call(self, x: Any, states: list[Any], training: bool = False) -> tuple[Any, list[Any]]:
-        """One timestep."""
+        """Compute one timestep."""
         h, c = states
         z = self.kernel_norm(keras.ops.matmul(x, self.W))
         z = z + self.recurrent_norm(keras.ops.matmul(h, self.U)) + self.b
@@ -78,12 +78,12 @@ RECURRENT: dict[str, Callable[..., keras.layers.Layer]] = {
 
 
 def recurrent_layer(name: str, shape: Shape, return_sequences: bool = True) -> keras.layers.Layer:
-    """The recurrent layer of that name."""
+    """Create the recurrent layer of a name."""
     return RECURRENT[name](shape, return_sequences=return_sequences)
 
 
 def compiled(inputs: keras.KerasTensor, *layers: keras.layers.Layer) -> keras.Model:
-    """Layers one upon the other, compiled with Keras' defaults."""
+    """Stack layers into a model, compiled with Keras' defaults."""
     x = inputs
     for layer in layers:
         x = layer(x)
@@ -93,7 +93,7 @@ def compiled(inputs: keras.KerasTensor, *layers: keras.layers.Layer) -> keras.Mo
 
 
 def recurrent_step(name: str, shape: Shape, mode: str, eager: bool = False) -> Variant:
-    """One step of the recurrent layer of that name, all outputs returned."""
+    """Create a variant that runs one step of the recurrent layer of a name."""
     layer = recurrent_layer(name, shape)
     x = normal(shape.batch, shape.time, shape.inputs)
     return Variant(layer_step(layer, x, mode, jit=name == settings.KERAS_JIT, eager=eager))
@@ -102,15 +102,15 @@ def recurrent_step(name: str, shape: Shape, mode: str, eager: bool = False) -> V
 def layer_step(
     layer: keras.layers.Layer, x: tf.Tensor, mode: str, jit: bool = False, eager: bool = False
 ) -> Callable[[], float]:
-    """A call that runs one step of a layer and fetches one number of the result.
+    """Return a function that runs one step of a layer and fetches one number of the result.
 
     Args:
-        layer: any layer of one input.
-        x: its input.
-        mode: "inference" is the forward pass; "training" adds the gradients of all trainable
+        layer: any layer with one input.
+        x: input of the layer.
+        mode: "inference" runs the forward pass. "training" adds the gradients of all trainable
             weights and of `x`, for random gradients of the outputs.
-        jit: whether all of it is one XLA program.
-        eager: whether there is no graph around it.
+        jit: whether to compile the step with XLA.
+        eager: whether to run the step without a graph.
     """
     layer.build(x.shape)
     weights = [weight.value for weight in layer.trainable_variables]
@@ -134,5 +134,5 @@ def layer_step(
 
 
 def normal(*shape: int) -> tf.Tensor:
-    """Standard normal numbers."""
+    """Draw standard normal numbers."""
     return tf.constant(np.random.default_rng(0).normal(size=shape).astype("float32"))

@@ -1,4 +1,4 @@
-"""The picture of the results: what a user does beside Keras' layers, and growth with the length."""
+"""Figure of the results: time relative to Keras' layers, and growth with the length."""
 
 import pathlib
 
@@ -8,11 +8,10 @@ import matplotlib.ticker
 
 from benchmarks import settings
 from benchmarks.results import Results, describe
-from benchmarks.settings import BESIDE, INFERENCE, LN_LSTM, TRAINING
+from benchmarks.settings import COMPARED, INFERENCE, LN_LSTM, TRAINING
 from benchmarks.timing import growth_exponent
-from benchmarks.uses import share, uses
+from benchmarks.use_cases import relative_time, use_cases
 
-# Color and marker of each layer.
 STYLES = {
     LN_LSTM: ("#1f5fa8", "o"),
     settings.LN_GRU: ("#7fb2e0", "s"),
@@ -24,16 +23,19 @@ MODES = {TRAINING: "-", INFERENCE: "--"}
 
 
 def plot(results: Results, path: pathlib.Path) -> None:
-    """Draw a row of layers for everything a user does, and the growth with T.
+    """Draw the time of each use case relative to Keras, and the growth with T.
 
     Raises:
-        ValueError: the results hold nothing of the kind.
+        ValueError: the results have no use case.
     """
-    if not any(uses(results)):
-        raise ValueError("the results hold nothing that a user does: run those suites")
+    if not any(use_cases(results)):
+        raise ValueError(
+            "The results have none of the suites that the figure shows. Run "
+            "`python -m benchmarks run` without --only."
+        )
     figure = matplotlib.figure.Figure(figsize=(11, 6.2), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[2.1, 1])
-    _uses(left, results)
+    _use_cases(left, results)
     _growth(right, results)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
@@ -44,26 +46,34 @@ def plot(results: Results, path: pathlib.Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _uses(axes: matplotlib.axes.Axes, results: Results) -> None:
-    """A row for every use, a mark for every layer's geometric mean."""
-    rows = list(uses(results))
-    for name in BESIDE:
+def _use_cases(axes: matplotlib.axes.Axes, results: Results) -> None:
+    """Draw a row per use case, with a marker at each layer's geometric mean."""
+    rows = list(use_cases(results))
+    for name in COMPARED:
         color, marker = STYLES[name]
-        shares = {at: found for at, use in enumerate(rows) if (found := share(results, use, name))}
-        means = [found.mean for found in shares.values()]
-        axes.scatter(means, list(shares), s=45, color=color, marker=marker, label=name, zorder=3)
+        times = {y: relative_time(results, use, name) for y, use in enumerate(rows)}
+        means = {y: time.mean for y, time in times.items() if time is not None}
+        axes.scatter(
+            list(means.values()),
+            list(means),
+            s=45,
+            color=color,
+            marker=marker,
+            label=name,
+            zorder=3,
+        )
     axes.axvline(1, color="black", linewidth=1, label="keras.layers.LSTM, GRU")
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_yticks(range(len(rows)), [f"{use.when}: {use.what}" for use in rows], fontsize=9)
+    axes.set_yticks(range(len(rows)), [f"{use.stage}: {use.call}" for use in rows], fontsize=9)
     axes.invert_yaxis()
     axes.grid(color="gainsboro", linewidth=0.6)
-    axes.set_xlabel("time / Keras' layer: left is faster")
-    axes.set_title("What a user does", loc="left", fontsize=11)
+    axes.set_xlabel("time relative to the Keras layer (left is faster)")
+    axes.set_title("Common uses", loc="left", fontsize=11)
 
 
 def _growth(axes: matplotlib.axes.Axes, results: Results) -> None:
-    """Times over lengths on logarithmic axes, where time ~ T is a straight line of slope 1."""
+    """Draw times over lengths on logarithmic axes; time ~ T is a line of slope 1."""
     axes.set_title("Growth with the length", loc="left", fontsize=11)
     if not results.of("growth"):
         axes.text(0.5, 0.5, "not measured", ha="center", color="dimgray")
@@ -85,5 +95,5 @@ def _growth(axes: matplotlib.axes.Axes, results: Results) -> None:
     batch, _, inputs, units = measured[0].shape
     axes.set(xlabel=f"T at (B, D, H) = ({batch}, {inputs}, {units})", ylabel="milliseconds")
     axes.grid(color="gainsboro", linewidth=0.6)
-    axes.set_ylim(top=3 * axes.get_ylim()[1])  # above the lines, the legend
+    axes.set_ylim(top=3 * axes.get_ylim()[1])  # space for the legend
     axes.legend(frameon=False, fontsize=8, loc="upper left", handlelength=3)

@@ -1,4 +1,4 @@
-"""Tables on a terminal, and in Markdown."""
+"""Print the tables in a terminal or as Markdown."""
 
 import rich.box
 import rich.console
@@ -13,8 +13,8 @@ STYLES = {REACHED: "green", UNREACHED: "red"}
 
 
 def print_tables(results: Results, console: rich.console.Console) -> None:
-    """Show every table that has rows."""
-    console.print(f"\n{_made(results)}", highlight=False)
+    """Print every table that has rows."""
+    console.print(f"\n{_describe(results)}", highlight=False)
     for warning in _warnings(results):
         console.print(warning, style="yellow", highlight=False)
     for table in terminal_tables(results):
@@ -26,8 +26,8 @@ def print_tables(results: Results, console: rich.console.Console) -> None:
 
 
 def markdown(results: Results) -> str:
-    """The README's table and those of docs/speed.md, the machine named above them."""
-    parts = [_made(results), *_warnings(results)]
+    """Return the tables of the README and docs/speed.md as Markdown, after the machine."""
+    parts = [_describe(results), *_warnings(results)]
     for table in markdown_tables(results):
         if not table.rows:
             continue
@@ -37,17 +37,17 @@ def markdown(results: Results) -> str:
     return "\n\n".join(parts)
 
 
-def _made(results: Results) -> str:
-    made = results.settings
+def _describe(results: Results) -> str:
+    run = results.settings
     return (
-        f"{describe(results.machine)}; at least {made['rounds']} rounds, "
-        f"{made['cold_rounds']} of fresh processes; {made['date']}"
+        f"{describe(results.machine)}; at least {run['rounds']} rounds, "
+        f"{run['cold_rounds']} of fresh processes; {run['date']}"
     )
 
 
 def _warnings(results: Results) -> list[str]:
     return [
-        f"A program was compiled in every try at {m.suite}, {m.mode}, {m.shape}: its times are off."
+        f"XLA compiled in every attempt at {m.suite}, {m.mode}, {m.shape}: its times are too long."
         for m in results.measurements
         if m.compiled
     ]
@@ -64,8 +64,8 @@ def _rich(table: Table) -> rich.table.Table:
         if len(row) == 1:
             shown.add_row(rich.text.Text(row[0], style="bold"))
         else:
-            first, *others = row
-            cells = [indent + first, *others]
+            first, *rest = row
+            cells = [indent + first, *rest]
             shown.add_row(*(rich.text.Text(cell, style=STYLES.get(cell, "")) for cell in cells))
     return shown
 

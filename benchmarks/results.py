@@ -1,4 +1,4 @@
-"""What was measured, and its JSON file."""
+"""Results of the benchmark, and their JSON file."""
 
 import dataclasses
 import datetime
@@ -20,16 +20,16 @@ PACKAGES = ("tensorflow", "keras", "numpy", "ai-edge-litert")
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Variants measured in turn on one shape.
+    """Values of several variants on one shape, measured in turn.
 
     Attributes:
-        suite: the part of the benchmark it belongs to.
-        mode: "training", "inference", or what else the suite tells apart.
-        shape: sizes, in the suite's order.
-        values: every round's value of every variant.
-        unit: of the values; "s" or "bytes".
-        first: seconds of the first call, which traces and may compile.
-        compiled: whether a program was compiled in the timed rounds, so that they are off.
+        suite: name of the suite.
+        mode: "training", "inference", or another mode of the suite.
+        shape: sizes, in the order of the suite.
+        values: values of every round, by variant.
+        unit: unit of the values, "s" or "bytes".
+        first: seconds of the first call, which traces and may compile, by variant.
+        compiled: whether XLA compiled in the timed rounds, which makes the times too long.
     """
 
     suite: str
@@ -44,7 +44,7 @@ class Measurement:
     def of(
         cls, suite: str, mode: str, shape: tuple[int, ...], timings: Timings[str]
     ) -> "Measurement":
-        """The measurement that timings make."""
+        """Create a measurement from timings."""
         return cls(
             suite,
             mode,
@@ -55,15 +55,15 @@ class Measurement:
         )
 
     def median(self, name: str) -> float:
-        """The median of a variant's rounds."""
+        """Return the median of a variant's rounds."""
         return float(np.median(self.values[name]))
 
     def fastest(self, names: tuple[str, ...]) -> str | None:
-        """The variant with the lowest median among those of these names that were measured."""
+        """Return the measured variant with the lowest median, of these names."""
         return min((name for name in names if name in self.values), key=self.median, default=None)
 
     def ratio(self, name: str, reference: tuple[str, ...]) -> Spread | None:
-        """A variant against the fastest of a reference's; None where either was not measured."""
+        """Divide a variant by the fastest variant of a reference; None if one is not measured."""
         fastest = self.fastest(reference)
         if fastest is None or name not in self.values:
             return None
@@ -72,35 +72,35 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """All measurements of one machine, and what they were made with."""
+    """All measurements of one machine, with their settings."""
 
     machine: dict[str, Any]
     settings: dict[str, Any]
     measurements: tuple[Measurement, ...]
 
     def of(self, suite: str, mode: str | None = None) -> list[Measurement]:
-        """The measurements of a suite, in one mode or in all."""
+        """Return the measurements of a suite, in one mode or in all modes."""
         return [m for m in self.measurements if m.suite == suite and mode in (None, m.mode)]
 
     def ratios(
         self, suite: str, mode: str | None, name: str, reference: tuple[str, ...]
     ) -> list[float]:
-        """A variant's share of a reference's time in each measurement that has both."""
-        found = [m.ratio(name, reference) for m in self.of(suite, mode)]
-        return [spread.median for spread in found if spread is not None]
+        """Return the median ratio of a variant to a reference for each measurement with both."""
+        spreads = [m.ratio(name, reference) for m in self.of(suite, mode)]
+        return [spread.median for spread in spreads if spread is not None]
 
     def with_suite(self, suite: str, measurements: Iterable[Measurement]) -> "Results":
-        """These with the measurements of one suite in place of those it had."""
-        kept = tuple(m for m in self.measurements if m.suite != suite)
-        return dataclasses.replace(self, measurements=(*kept, *measurements))
+        """Return a copy with new measurements of one suite."""
+        others = tuple(m for m in self.measurements if m.suite != suite)
+        return dataclasses.replace(self, measurements=(*others, *measurements))
 
     def continues(self, other: "Results") -> bool:
-        """Whether both were made on one machine and with the same settings, on whatever day."""
+        """Return whether both results have equal machines and settings, apart from the date."""
         mine, theirs = ({**r.settings, "date": None} for r in (self, other))
         return self.machine == other.machine and mine == theirs
 
     def save(self, path: pathlib.Path) -> None:
-        """Write JSON; missing folders are made."""
+        """Write the JSON file, and create missing folders."""
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(dataclasses.asdict(self), indent=1)
         numbers = re.compile(r"\[[^\[\]{}]*\]")  # a list of numbers on one line
@@ -108,7 +108,7 @@ class Results:
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "Results":
-        """Read what `save` wrote."""
+        """Read a JSON file of `save`."""
         data = json.loads(path.read_text())
         measurements = tuple(
             Measurement(**{**m, "shape": tuple(m["shape"])}) for m in data["measurements"]
@@ -117,7 +117,7 @@ class Results:
 
 
 def this_machine() -> dict[str, Any]:
-    """Processor, cores, memory, and the versions that matter."""
+    """Describe this machine: processor, cores, memory, and versions of packages."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),
@@ -130,13 +130,13 @@ def this_machine() -> dict[str, Any]:
 
 
 def begin(settings: dict[str, Any]) -> Results:
-    """No measurements yet, on this machine and this day."""
-    plain = json.loads(json.dumps({"date": datetime.date.today().isoformat(), **settings}))
-    return Results(this_machine(), plain, ())
+    """Create results without measurements, with this machine and today's date."""
+    as_json = json.loads(json.dumps({"date": datetime.date.today().isoformat(), **settings}))
+    return Results(this_machine(), as_json, ())
 
 
 def describe(machine: dict[str, Any]) -> str:
-    """The machine in one line."""
+    """Format the machine in one line."""
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
         f"no GPU, {machine['system']}; Python {machine['python']}, "
@@ -146,7 +146,7 @@ def describe(machine: dict[str, Any]) -> str:
 
 
 def _processor() -> str:
-    """The processor's own name, with what tells models of one name apart."""
+    """Return the name of the processor with its family and model number."""
     try:
         text = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -1,11 +1,11 @@
-"""What is measured: suites, shapes, the names of the variants, and the figures to reach."""
+"""Settings of the benchmark: suites, shapes, names of the variants, and goals."""
 
 import dataclasses
 from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """Sizes of a recurrent layer's inputs, (batch, time, inputs), and of its state."""
+    """Sizes of a recurrent layer: inputs (batch, time, inputs) and units."""
 
     batch: int
     time: int
@@ -14,15 +14,15 @@ class Shape(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Data to fit, and the model: sequences of `inputs` features, or sentences.
+    """Data and model of a fit: sequences of `inputs` features, or sentences.
 
     Attributes:
-        samples: how many sequences; no multiple of the batch, so that the last one is smaller.
-        time: their length; of sentences, the longest.
-        inputs: features of a timestep; of sentences, the size of a word's embedding.
-        units: of the recurrent layer.
-        epochs: such that `keras.layers.LSTM` takes 4 to 9 s on two cores.
-        shortest: words of the shortest sentence; None where the data are no sentences.
+        samples: number of sequences, not a multiple of the batch size: the last batch is smaller.
+        time: length of the sequences; for sentences, the longest length.
+        inputs: features per timestep; for sentences, the size of the embedding.
+        units: units of the recurrent layer.
+        epochs: number of epochs, for which `keras.layers.LSTM` takes 4 to 9 s on two cores.
+        shortest: length of the shortest sentence; None if the data are not sentences.
     """
 
     samples: int
@@ -34,13 +34,13 @@ class Task(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The data in a few words."""
+        """Short name of the data, such as "2,000 x (200, 16)"."""
         if self.shortest is not None:
             return f"{self.samples:,} sentences"
         return f"{self.samples:,} x ({self.time}, {self.inputs})"
 
 
-BATCH = 32  # of the tasks: Keras' default
+BATCH = 32  # batch size of the tasks, Keras' default
 
 TRAINING, INFERENCE = "training", "inference"
 FIRST_STEP, FIRST_PREDICT = "training step", "predict"
@@ -55,28 +55,28 @@ KERAS_STATIC = "keras LSTM, static"
 RNN_CELL = "RNN(cell)"
 OWN_CELL = "RNN(LayerNormLSTMCell)"
 
-# The state as (batch, units) or (units, batch); the batch in one XLA program or two at a time.
-FLOORS = {
+# State as (batch, units) or (units, batch); batch in one XLA program or in two parallel ones.
+PRODUCT_VARIANTS = {
     f"GEMMs, {layout} x{parts}": (layout, parts)
     for layout in ("rows", "columns")
     for parts in (1, 2)
 }
 
-# Each reference is the fastest of these.
-LSTM, GRU, CELL, FLOOR = "LSTM", "GRU", "RNN(cell)", "GEMMs"
+# The time of a reference is that of its fastest variant.
+LSTM, GRU, CELL, PRODUCTS = "LSTM", "GRU", "RNN(cell)", "GEMMs"
 REFERENCES = {
     LSTM: (KERAS_LSTM, KERAS_JIT),
     GRU: (KERAS_GRU,),
     CELL: (RNN_CELL,),
-    FLOOR: tuple(FLOORS),
+    PRODUCTS: tuple(PRODUCT_VARIANTS),
 }
 
-# What a user has the choice of, and Keras' layer that each is held against.
-BESIDE = {LN_LSTM: LSTM, LN_GRU: GRU, BN_LSTM: LSTM, NO_NORM: LSTM, RNN_CELL: LSTM}
-CHOICES = (*BESIDE, KERAS_LSTM, KERAS_GRU)
+# Layers in the tables, each with the Keras layer that it is compared with.
+COMPARED = {LN_LSTM: LSTM, LN_GRU: GRU, BN_LSTM: LSTM, NO_NORM: LSTM, RNN_CELL: LSTM}
+CHOICES = (*COMPARED, KERAS_LSTM, KERAS_GRU)
 
-# Normalization layer -> the one of Keras' that it is measured against.
-PEERS = {
+# Normalization layers, each with the Keras layer that it is compared with.
+KERAS_LAYERS = {
     "LayerNormalization": "LayerNormalization",
     "RMSNormalization": "RMSNormalization",
     "BatchNormalization": "BatchNormalization",
@@ -85,19 +85,19 @@ PEERS = {
 
 
 class Target(NamedTuple):
-    """Upper bounds of a layer's time over a reference's, in a suite.
+    """Upper bounds on the time of a layer divided by that of a reference.
 
     Attributes:
-        what: a user does.
-        suite: that measures it.
-        mode: of the suite; None where all of them count.
-        name: of the layer.
-        reference: that it is held against.
-        mean: bound of the geometric mean over what the suite measured.
-        worst: bound of the largest.
+        use: name of the use case.
+        suite: suite that measures it.
+        mode: mode of the suite; None for all modes.
+        name: name of the layer.
+        reference: name of the reference.
+        mean: bound on the geometric mean over the shapes or tasks of the suite.
+        worst: bound on the largest ratio; None for no bound.
     """
 
-    what: str
+    use: str
     suite: str
     mode: str | None
     name: str
@@ -108,7 +108,7 @@ class Target(NamedTuple):
 
 TARGETS = (
     Target("warm training step", "recurrent", TRAINING, LN_LSTM, LSTM, 0.60, 0.95),
-    Target("warm training step", "recurrent", TRAINING, LN_LSTM, FLOOR, 1.80),
+    Target("warm training step", "recurrent", TRAINING, LN_LSTM, PRODUCTS, 1.80),
     Target("cold fit", "cold", None, LN_LSTM, LSTM, 0.95, 1.15),
     Target("cold fit", "cold", None, LN_GRU, GRU, 0.95, 1.15),
     Target("cold fit", "cold", None, BN_LSTM, LSTM, 1.50),
@@ -116,8 +116,8 @@ TARGETS = (
     Target("warm predict", "served", PREDICT, NO_NORM, LSTM, 0.85),
     Target("SavedModel", "served", SERVED, LN_LSTM, LSTM, 1.00, 1.20),
     Target("SavedModel", "served", SERVED, NO_NORM, LSTM, 0.85),
-    Target("first, Bidirectional x 2", "first", BIDIRECTIONAL, LN_LSTM, LSTM, 2.00),
-    Target("the same, CPU seconds", "first", BIDIRECTIONAL_CPU, LN_LSTM, LSTM, 2.00),
+    Target("first Bidirectional step", "first", BIDIRECTIONAL, LN_LSTM, LSTM, 2.00),
+    Target("first Bidirectional, CPU time", "first", BIDIRECTIONAL_CPU, LN_LSTM, LSTM, 2.00),
     Target("eager training step", "eager", TRAINING, LN_LSTM, LSTM, 1.50),
     Target("eager call", "eager", INFERENCE, LN_LSTM, LSTM, 1.50),
 )
@@ -138,11 +138,11 @@ SUITES = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The shapes of one run, and how often each variant is timed.
+    """Shapes and numbers of rounds of one run.
 
     Attributes:
-        rounds: of what is measured warm, in one process.
-        cold_rounds: of what is measured in a fresh process each time.
+        rounds: rounds of warm calls, in one process.
+        cold_rounds: rounds of first calls and cold starts, each in a fresh process.
     """
 
     rounds: int
@@ -183,7 +183,7 @@ FULL = Settings(
         Shape(16, 256, 256, 512),
     ),
     inference_only=(Shape(1, 128, 128, 256),),
-    variants=(*OURS, KERAS_LSTM, KERAS_JIT, KERAS_GRU, RNN_CELL, *FLOORS),
+    variants=(*OURS, KERAS_LSTM, KERAS_JIT, KERAS_GRU, RNN_CELL, *PRODUCT_VARIANTS),
     served=(
         Shape(1, 90, 40, 160),
         Shape(24, 70, 40, 192),

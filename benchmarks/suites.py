@@ -1,17 +1,17 @@
-"""The suites: each measures variants on every shape of its settings, one shape after another."""
+"""Suites of the benchmark; each measures its variants on every shape."""
 
 from collections.abc import Callable, Iterator
 
 import keras
 
-from benchmarks import cold, floor, memory, models, served, settings, tflite
+from benchmarks import cold_start, matrix_products, memory, models, serving, settings, tflite
 from benchmarks.results import Measurement
 from benchmarks.settings import INFERENCE, TRAINING, Settings, Shape
 from benchmarks.timing import Variant, measure, of_group
 
 
 def recurrent(config: Settings) -> Iterator[Measurement]:
-    """Steps of the recurrent layers, of the references, and of the products alone."""
+    """Measure steps of recurrent layers, references and bare matrix products."""
     shapes = {TRAINING: config.shapes, INFERENCE: (*config.shapes, *config.inference_only)}
     for mode, chosen in shapes.items():
         for shape in chosen:
@@ -25,17 +25,20 @@ def recurrent(config: Settings) -> Iterator[Measurement]:
 
 
 def _recurrent_variant(name: str, shape: Shape, mode: str) -> Variant:
-    if name in settings.FLOORS:
-        return floor.gemm_step(shape, mode, *settings.FLOORS[name])
+    if name in settings.PRODUCT_VARIANTS:
+        return matrix_products.gemm_step(shape, mode, *settings.PRODUCT_VARIANTS[name])
     return models.recurrent_step(name, shape, mode)
 
 
 def _feasible(name: str, shape: Shape) -> bool:
-    return name not in settings.FLOORS or shape.batch % settings.FLOORS[name][1] == 0
+    return (
+        name not in settings.PRODUCT_VARIANTS
+        or shape.batch % settings.PRODUCT_VARIANTS[name][1] == 0
+    )
 
 
 def growth(config: Settings) -> Iterator[Measurement]:
-    """LN-LSTM and Keras' LSTM at growing lengths, all lengths in turn."""
+    """Measure LN-LSTM and Keras' LSTM at growing lengths, all lengths in turn."""
     for mode in (TRAINING, INFERENCE):
         variants = {
             (shape, name): models.recurrent_step(name, shape, mode)
@@ -49,7 +52,7 @@ def growth(config: Settings) -> Iterator[Measurement]:
 
 
 def eager(config: Settings) -> Iterator[Measurement]:
-    """Steps without a graph."""
+    """Measure steps without a graph."""
     for mode in (TRAINING, INFERENCE):
         for shape in config.eager:
             variants = {
@@ -60,15 +63,15 @@ def eager(config: Settings) -> Iterator[Measurement]:
 
 
 def layers(config: Settings) -> Iterator[Measurement]:
-    """The normalization layers by themselves, against Keras' own."""
+    """Measure the normalization layers and the corresponding Keras layers."""
     import keras_norm
 
     for mode in (TRAINING, INFERENCE):
         for shape in config.layers:
             x = models.normal(*shape)
             built = {}
-            for name, peer in settings.PEERS.items():
-                built[f"keras {peer}"] = getattr(keras.layers, peer)()
+            for name, keras_name in settings.KERAS_LAYERS.items():
+                built[f"keras {keras_name}"] = getattr(keras.layers, keras_name)()
                 if name != "TimestepBatchNormalization":
                     built[name] = getattr(keras_norm, name)()
                 elif len(shape) == 3:
@@ -81,11 +84,11 @@ def layers(config: Settings) -> Iterator[Measurement]:
 
 
 RUN: dict[str, Callable[[Settings], Iterator[Measurement]]] = {
-    "first": cold.first,
-    "cold": cold.cold,
-    "predict": cold.predict,
+    "first": cold_start.first,
+    "cold": cold_start.cold,
+    "predict": cold_start.predict,
     "recurrent": recurrent,
-    "served": served.latency,
+    "served": serving.latency,
     "eager": eager,
     "growth": growth,
     "layers": layers,

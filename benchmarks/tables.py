@@ -1,4 +1,4 @@
-"""The tables that results make, as text that `report` shows on terminals and in Markdown."""
+"""Tables of the results, as text for `report`."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -7,42 +7,41 @@ from benchmarks import settings
 from benchmarks.goals import REACHED, UNREACHED, goals
 from benchmarks.results import Measurement, Results
 from benchmarks.settings import (
-    BESIDE,
     CELL,
-    FLOOR,
+    COMPARED,
     INFERENCE,
     LN_LSTM,
     LSTM,
+    PRODUCTS,
     REFERENCES,
     TRAINING,
 )
 from benchmarks.timing import Spread, growth_exponent, linear_fit
-from benchmarks.uses import share, uses
+from benchmarks.use_cases import relative_time, use_cases
 
 Row = tuple[str, ...]
 
-RATIOS = {reference: f"/ {reference}" for reference in (LSTM, CELL, FLOOR)}
+RATIOS = {reference: f"/ {reference}" for reference in (LSTM, CELL, PRODUCTS)}
 NOTE = (
-    "Medians of the rounds; ratios of the same round, ± half the distance of their quartiles. "
-    "LSTM: keras.layers.LSTM, plain or with jit_compile, whichever is faster. RNN(cell): "
-    "keras.layers.RNN of a cell with three LayerNormalization. GEMMs: the matrix products of the "
-    "LSTM alone, as fast as we can run them."
+    "Times are medians of the rounds. Ratios are taken within each round, ± half the interquartile "
+    "range. LSTM: keras.layers.LSTM, with or without jit_compile, whichever is faster. RNN(cell): "
+    "keras.layers.RNN with an LSTM cell of three LayerNormalization. GEMMs: only the matrix "
+    "products of the LSTM, as fast as we can run them."
 )
-EVERYDAY_NOTE = (
-    "Time over that of keras.layers.LSTM (LN-GRU: of keras.layers.GRU): the median of the rounds, "
-    "each with all layers in turn; of several shapes the geometric mean (and the worst). A warm "
-    "step is held against the LSTM with jit_compile where that is faster, as it is at inference; "
-    "predict and the SavedModel are not compiled, on either side. RNN(cell): keras.layers.RNN of "
-    "an LSTM cell with three LayerNormalization. First calls and cold starts are in fresh "
-    "processes; imports, and the collection of what they left, are not counted. No GPU was "
-    "measured."
+COMMON_USES_NOTE = (
+    "Time divided by the time of keras.layers.LSTM (LN-GRU: of keras.layers.GRU), as the median of "
+    "rounds that run all layers in turn. For several shapes: the geometric mean, and the worst in "
+    "parentheses. A warm step is compared with the LSTM with jit_compile if that is faster, as it "
+    "is at inference. predict and the SavedModel are not compiled, for all layers. RNN(cell): "
+    "keras.layers.RNN with an LSTM cell of three LayerNormalization. First calls and cold starts "
+    "run in fresh processes; their imports are not counted. No GPU was measured."
 )
-BESIDE_COLUMNS = ("", "LSTM", *BESIDE)
+COMPARED_COLUMNS = ("", "LSTM", *COMPARED)
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A title, columns and rows of text; a row of one cell heads those below it."""
+    """Title, columns and rows of text; a row of one cell is a heading."""
 
     title: str
     columns: Row
@@ -51,21 +50,21 @@ class Table:
 
 
 def terminal_tables(results: Results) -> Iterator[Table]:
-    """All that was measured, variant by variant, and the goals."""
-    yield everyday(results)
+    """Yield the tables for the terminal, which show every variant."""
+    yield common_uses(results)
     yield recurrent(results, TRAINING)
     yield recurrent(results, INFERENCE)
-    yield from _others(results)
+    yield from _common_tables(results)
 
 
 def markdown_tables(results: Results) -> Iterator[Table]:
-    """The README's table, and those of docs/speed.md."""
-    yield everyday(results)
+    """Yield the table of the README, and those of docs/speed.md."""
+    yield common_uses(results)
     yield by_shape(results)
-    yield from _others(results)
+    yield from _common_tables(results)
 
 
-def _others(results: Results) -> Iterator[Table]:
+def _common_tables(results: Results) -> Iterator[Table]:
     yield first(results)
     yield fits(results)
     yield predicts(results)
@@ -78,40 +77,40 @@ def _others(results: Results) -> Iterator[Table]:
     yield goal_table(results)
 
 
-def everyday(results: Results) -> Table:
-    """What a user does, and each layer's time beside Keras' own."""
+def common_uses(results: Results) -> Table:
+    """Create the table of use cases, with each layer's time relative to Keras."""
     rows: list[Row] = []
-    when = None
-    for use in uses(results):
-        if use.when != when:
-            when = use.when
-            rows.append((when,))
-        shares = (share(results, use, name) for name in BESIDE)
-        rows.append((use.what, *("" if s is None else str(s) for s in shares)))
-    return Table("Time / keras.layers.LSTM", ("", *BESIDE), tuple(rows), EVERYDAY_NOTE)
+    stage = None
+    for use in use_cases(results):
+        if use.stage != stage:
+            stage = use.stage
+            rows.append((stage,))
+        times = (relative_time(results, use, name) for name in COMPARED)
+        rows.append((use.call, *("" if time is None else str(time) for time in times)))
+    return Table("Time / keras.layers.LSTM", ("", *COMPARED), tuple(rows), COMMON_USES_NOTE)
 
 
 def recurrent(results: Results, mode: str) -> Table:
-    """Every variant on every shape, in one mode; of the products alone, the fastest."""
+    """Create the table of every recurrent variant in one mode, with the fastest products."""
     rows: list[Row] = []
     for measurement in results.of("recurrent", mode):
         rows.append((_shape(measurement),))
-        floor = measurement.fastest(REFERENCES[FLOOR])
+        products = measurement.fastest(REFERENCES[PRODUCTS])
         for name in measurement.values:
-            if name in REFERENCES[FLOOR] and name != floor:
+            if name in REFERENCES[PRODUCTS] and name != products:
                 continue
             ratios = [_ratio(measurement, name, REFERENCES[r]) for r in RATIOS]
             time = duration(measurement.median(name))
             rows.append((name, time, duration(measurement.first[name]), *ratios))
     columns = ("(B, T, D, H)", "median", "first", *RATIOS.values())
     note = ""
-    if mode == INFERENCE:  # it serves both modes
-        note = f"{NOTE} First: the first call, which traces and compiles."
+    if mode == INFERENCE:  # one note below both tables
+        note = f"{NOTE} first: the first call, which traces and compiles."
     return Table(f"Recurrent layers, {mode}", columns, tuple(rows), note)
 
 
 def by_shape(results: Results) -> Table:
-    """LN-LSTM against the references, a row for every shape, and geometric means."""
+    """Create the table of LN-LSTM relative to the references, with a row per shape."""
     rows: list[Row] = []
     for mode in (TRAINING, INFERENCE):
         measured = results.of("recurrent", mode)
@@ -125,48 +124,48 @@ def by_shape(results: Results) -> Table:
 
 
 def first(results: Results) -> Table:
-    """First calls."""
-    note = "Of a model that was just made, at (B, T, D, H): the call traces, and may compile."
-    return Table("First calls", BESIDE_COLUMNS, _by_mode(results, "first"), note)
+    """Create the table of first calls."""
+    note = "First call of a new model, at (B, T, D, H); it traces, and may compile."
+    return Table("First calls", COMPARED_COLUMNS, _by_mode(results, "first"), note)
 
 
 def fits(results: Results) -> Table:
-    """Whole fits from a cold start."""
+    """Create the table of whole fits from a cold start."""
     tasks = [settings.Task(*m.shape) for m in results.of("cold")]
     sizes = "; ".join(f"{t.name}: {t.units} units, {t.epochs} epochs" for t in tasks)
     note = (
-        f"From the making of the model on. {sizes}. Batches of {settings.BATCH}, the last one "
-        "smaller. Sentences: an Embedding with mask_zero, every batch padded to its longest "
-        "sentence by tf.data."
+        f"Including the construction of the model. {sizes}. The batch size is {settings.BATCH}; "
+        "the last batch is smaller. Sentences: an Embedding with mask_zero; tf.data pads every "
+        "batch to its longest sentence."
     )
-    return Table("Whole fits from a cold start", BESIDE_COLUMNS, _by_task(results, "cold"), note)
+    return Table("Whole fits from a cold start", COMPARED_COLUMNS, _by_task(results, "cold"), note)
 
 
 def predicts(results: Results) -> Table:
-    """Whole predicts from a cold start."""
-    note = "From the making of the model on; the models and data of the fits."
+    """Create the table of whole predicts from a cold start."""
+    note = "Including the construction of the model; with the models and data of the fits."
     rows = _by_task(results, "predict")
-    return Table("Whole predicts from a cold start", BESIDE_COLUMNS, rows, note)
+    return Table("Whole predicts from a cold start", COMPARED_COLUMNS, rows, note)
 
 
 def served(results: Results) -> Table:
-    """Warm predicts, and files."""
+    """Create the table of warm predicts and SavedModels."""
     note = (
-        "One batch of shape (B, T, D, H), all outputs returned: by predict_on_batch, and by the "
-        "signature of a SavedModel of any batch and length, ours written by keras_norm.export, "
-        "Keras' layers' by model.export."
+        "One batch of shape (B, T, D, H), returning sequences: by predict_on_batch, and by the "
+        "signature of a SavedModel with dynamic batch and time. keras_norm.export writes the files "
+        "of our layers, and model.export those of Keras' layers."
     )
     rows = _by_mode(results, "served")
-    return Table("Warm predict and served files", BESIDE_COLUMNS, rows, note)
+    return Table("Warm predict and served files", COMPARED_COLUMNS, rows, note)
 
 
 def eager(results: Results) -> Table:
-    """Steps without a graph."""
-    return Table("Eager steps", BESIDE_COLUMNS, _by_mode(results, "eager"))
+    """Create the table of eager steps."""
+    return Table("Eager steps", COMPARED_COLUMNS, _by_mode(results, "eager"))
 
 
 def growth(results: Results) -> Table:
-    """Times over length."""
+    """Create the table of times over lengths."""
     names = (LN_LSTM, settings.KERAS_LSTM)
     rows: list[Row] = []
     notes = []
@@ -179,7 +178,7 @@ def growth(results: Results) -> Table:
         start, step = linear_fit(lengths, times)
         notes.append(
             f"{mode}: LN-LSTM grows as T^{growth_exponent(lengths, times):.2f}, "
-            f"{duration(start)} + {duration(step)} a timestep."
+            f"{duration(start)} + {duration(step)} per timestep."
         )
         rows.append((mode,))
         for m in measured:
@@ -191,26 +190,29 @@ def growth(results: Results) -> Table:
 
 
 def layers(results: Results) -> Table:
-    """Normalization layers against Keras' own."""
+    """Create the table of normalization layers relative to Keras."""
     rows: list[Row] = []
     measured = {mode: results.of("layers", mode) for mode in (TRAINING, INFERENCE)}
     for both in zip(*measured.values(), strict=True):
         rows.append((_shape(both[0]),))
-        for name, peer in settings.PEERS.items():
+        for name, keras_name in settings.KERAS_LAYERS.items():
             if name in both[0].values:
                 cells = [
                     cell
                     for m in both
-                    for cell in (duration(m.median(name)), _ratio(m, name, (f"keras {peer}",)))
+                    for cell in (
+                        duration(m.median(name)),
+                        _ratio(m, name, (f"keras {keras_name}",)),
+                    )
                 ]
                 rows.append((name, *cells))
     columns = ("", "training", "/ Keras", "inference", "/ Keras")
-    note = "TimestepBatchNormalization is held against Keras' BatchNormalization."
+    note = "TimestepBatchNormalization is compared with Keras' BatchNormalization."
     return Table("Normalization layers", columns, tuple(rows), note)
 
 
 def tflite(results: Results) -> Table:
-    """Latency and size of TFLite files."""
+    """Create the table of latencies and sizes of TFLite files."""
     rows: list[Row] = []
     measured = [results.of("tflite", mode) for mode in ("1 thread", "2 threads", "file")]
     for one, two, size in zip(*measured, strict=True):
@@ -223,35 +225,35 @@ def tflite(results: Results) -> Table:
             ]
             rows.append((name, *cells, f"{size.median(name) / 1e3:.0f} kB"))
     columns = ("(B, T, D, H)", "1 thread", "/ keras", "2 threads", "/ keras", "file")
-    note = "Our files take any batch and length; Keras' and RNN(cell)'s have theirs fixed."
+    note = "Our files have dynamic batch and time; those of Keras and RNN have static sizes."
     return Table("TFLite, inference", columns, tuple(rows), note)
 
 
 def memory(results: Results) -> Table:
-    """Peak memory of a training step."""
+    """Create the table of the peak memory of a training step."""
     rows: list[Row] = []
     for m in results.of("memory"):
         rows.append((_shape(m),))
         for name in m.values:
             ratio = m.ratio(name, (settings.KERAS_LSTM,))
-            share = "" if ratio is None else f"{ratio.median:.2f}"
-            rows.append((name, f"{m.median(name) / 2**20:.0f} MiB", share))
-    note = "Resident memory at its peak, beyond that of the built layer and its data."
+            relative = "" if ratio is None else f"{ratio.median:.2f}"
+            rows.append((name, f"{m.median(name) / 2**20:.0f} MiB", relative))
+    note = "Peak resident memory, minus that of the built layer and its data."
     return Table("Memory of a training step", ("", "peak", "/ keras LSTM"), tuple(rows), note)
 
 
 def goal_table(results: Results) -> Table:
-    """What was to be reached, and what was."""
+    """Create the table of goals."""
     rows = tuple(
-        (g.what, f"{g.measured:.2f}", f"{g.at_most:.2f}", REACHED if g.reached else UNREACHED)
+        (g.name, f"{g.measured:.2f}", f"{g.at_most:.2f}", REACHED if g.reached else UNREACHED)
         for g in goals(results)
     )
-    note = "Geometric means over the shapes or tasks, and the worst of them, where it is said."
-    return Table("Goals", ("time / time", "is", "at most", ""), rows, note)
+    note = 'Geometric means over the shapes or tasks; rows with "worst" have the largest ratio.'
+    return Table("Goals", ("ratio of times", "measured", "at most", ""), rows, note)
 
 
 def duration(seconds: float) -> str:
-    """Three digits, in seconds, milliseconds or microseconds."""
+    """Format seconds with three digits, as s, ms or µs."""
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         value = seconds * scale
         if abs(value) >= 0.9995 or unit == "µs":
@@ -272,22 +274,22 @@ def _ratio(measurement: Measurement, name: str, reference: Row) -> str:
 
 
 def _by_mode(results: Results, suite: str) -> tuple[Row, ...]:
-    """Rows by shape, those of one mode below its name."""
+    """Create a row per shape, below a heading per mode."""
     rows: list[Row] = []
     for mode in dict.fromkeys(m.mode for m in results.of(suite)):
         rows.append((mode,))
-        rows += [(_shape(m), *_beside(m)) for m in results.of(suite, mode)]
+        rows += [(_shape(m), *_compare(m)) for m in results.of(suite, mode)]
     return tuple(rows)
 
 
 def _by_task(results: Results, suite: str) -> tuple[Row, ...]:
-    """A row for every task."""
-    return tuple((m.mode, *_beside(m)) for m in results.of(suite))
+    """Create a row per task."""
+    return tuple((m.mode, *_compare(m)) for m in results.of(suite))
 
 
-def _beside(measurement: Measurement) -> Row:
-    """The LSTM's time, and every layer's share of that of Keras' layer."""
+def _compare(measurement: Measurement) -> Row:
+    """Return the time of Keras' LSTM, and each layer's time relative to Keras."""
     lstm = settings.KERAS_LSTM
     time = duration(measurement.median(lstm)) if lstm in measurement.values else ""
-    ratios = (measurement.ratio(name, REFERENCES[BESIDE[name]]) for name in BESIDE)
+    ratios = (measurement.ratio(name, REFERENCES[COMPARED[name]]) for name in COMPARED)
     return time, *("" if ratio is None else f"{ratio.median:.2f}" for ratio in ratios)

@@ -20,7 +20,7 @@ THREADS = (1, 2)
 
 
 def latency(config: Settings) -> Iterator[Measurement]:
-    """Files of our layers, of any batch and length, against static ones of Keras' layers."""
+    """Measure files of our layers with dynamic sizes, and static files of Keras' layers."""
     with tempfile.TemporaryDirectory() as folder:
         for shape in config.tflite:
             files = {
@@ -40,10 +40,10 @@ def latency(config: Settings) -> Iterator[Measurement]:
 
 
 def convert(name: str, shape: Shape, folder: pathlib.Path) -> pathlib.Path:
-    """Write a file of the recurrent layer of that name.
+    """Convert the recurrent layer of a name to a TFLite file.
 
-    Ours go through `keras_norm.export`. Keras' own export writes files of its recurrent layers that
-    need TensorFlow's operations, so they are converted with every size fixed.
+    `keras_norm.export` converts our layers. Keras' layers are converted with static sizes, because
+    their files with dynamic sizes need TensorFlow operations.
     """
     path = folder / f"{name}-{'x'.join(map(str, shape))}.tflite"
     layer = models.recurrent_layer(name, shape)
@@ -63,7 +63,7 @@ def convert(name: str, shape: Shape, folder: pathlib.Path) -> pathlib.Path:
 
 
 def invocation(file: pathlib.Path, shape: Shape, threads: int) -> Variant:
-    """One call of a file: the input set, the graph run, the output read."""
+    """Create a variant that sets the input, invokes the file, and reads the output."""
     interpreter = Interpreter(model_path=str(file), num_threads=threads)
     x = models.normal(shape.batch, shape.time, shape.inputs).numpy()
     source = interpreter.get_input_details()[0]["index"]

@@ -1,4 +1,4 @@
-"""Time variants in turn, so that whatever slows the machine slows all of them."""
+"""Time variants in turn, so that a slow phase of the machine affects all variants."""
 
 import dataclasses
 import gc
@@ -11,18 +11,18 @@ import numpy as np
 Key = TypeVar("Key", bound=Hashable)
 Group = TypeVar("Group", bound=Hashable)
 
-WINDOW = 3  # calls, of which the best is compared with the best of as many before
-PATIENCE = 26  # calls, if the time still falls
+WINDOW = 3  # calls; their best time is compared with the best of the WINDOW calls before
+MAX_WARM_UP = 26  # calls
 ATTEMPTS = 3
-MORE, ENOUGH = 5, 2.0  # times as many rounds, seconds
+MAX_FACTOR, MIN_SECONDS = 5, 2.0  # short variants get more rounds
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Something to time.
+    """A function to time.
 
     Attributes:
-        run: does the work once, and returns when it is done.
+        run: function that does the work once, and returns when it is done.
     """
 
     run: Callable[[], object]
@@ -30,12 +30,12 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Timings(Generic[Key]):
-    """Seconds of every variant.
+    """Times of every variant, in seconds.
 
     Attributes:
-        rounds: one time a round.
-        first: of the first call, which traces and may compile.
-        compiled: whether a program was compiled in the timed rounds.
+        rounds: one time per round.
+        first: time of the first call, which traces and may compile.
+        compiled: whether XLA compiled in the timed rounds.
     """
 
     rounds: dict[Key, list[float]]
@@ -45,7 +45,7 @@ class Timings(Generic[Key]):
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """A median between its quartiles."""
+    """Median and quartiles of values."""
 
     median: float
     low: float
@@ -53,7 +53,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float] | np.ndarray) -> "Spread":
-        """The quartiles of values."""
+        """Compute the quartiles of values."""
         low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
         return cls(float(median), float(low), float(high))
 
@@ -62,18 +62,18 @@ class Spread:
 
 
 def measure(variants: Mapping[Key, Variant], rounds: int) -> Timings[Key]:
-    """Warm every variant, then time all of them in turn.
+    """Warm up every variant, then time all variants in turn.
 
-    Rounds in which a program was compiled are thrown away and run again, `ATTEMPTS` times in all.
+    If XLA compiles in the rounds, they are discarded and run again, up to `ATTEMPTS` times in all.
 
     Args:
-        variants: what to time, by name.
-        rounds: how often each is timed, at least: short ones are timed up to `MORE` times as
-            often, until that takes `ENOUGH` seconds.
+        variants: functions to time, by name.
+        rounds: minimum number of rounds. Short variants get up to `MAX_FACTOR` times as many, until
+            the rounds take `MIN_SECONDS`.
     """
     first = {name: warm(variant) for name, variant in variants.items()}
     one = sum(times[0] for times in run_rounds(variants, 1).values())
-    rounds = max(rounds, min(MORE * rounds, int(ENOUGH / one)))
+    rounds = max(rounds, min(MAX_FACTOR * rounds, int(MIN_SECONDS / one)))
     for _ in range(ATTEMPTS):
         before = machine_code()
         seconds = run_rounds(variants, rounds)
@@ -84,7 +84,7 @@ def measure(variants: Mapping[Key, Variant], rounds: int) -> Timings[Key]:
 
 
 def of_group(timings: Timings[tuple[Group, str]], group: Group) -> Timings[str]:
-    """The timings of the variants (group, name), by name."""
+    """Select the timings of the variants (group, name) of one group, by name."""
     names = {key: key[1] for key in timings.rounds if key[0] == group}
     return Timings(
         {name: timings.rounds[key] for key, name in names.items()},
@@ -94,12 +94,12 @@ def of_group(timings: Timings[tuple[Group, str]], group: Group) -> Timings[str]:
 
 
 def warm(variant: Variant) -> float:
-    """Call a variant until nothing compiles and its time falls no more; the first call's seconds.
+    """Call a variant until nothing compiles and its time is stable; return the first call's time.
 
-    Its time still falls while the best of the last calls beats the best of those before by 5%.
+    The time is stable if the last `WINDOW` calls are not 5 % faster than the `WINDOW` calls before.
     """
     times: list[float] = []
-    while len(times) < PATIENCE:
+    while len(times) < MAX_WARM_UP:
         before = machine_code()
         times.append(_seconds(variant.run))
         if len(times) < 2 * WINDOW or machine_code() > before:
@@ -110,7 +110,7 @@ def warm(variant: Variant) -> float:
 
 
 def run_rounds(variants: Mapping[Key, Variant], rounds: int) -> dict[Key, list[float]]:
-    """Seconds of every variant in every round."""
+    """Time every variant in every round, in seconds."""
     seconds: dict[Key, list[float]] = {name: [] for name in variants}
     gc.collect()
     gc.disable()
@@ -123,46 +123,45 @@ def run_rounds(variants: Mapping[Key, Variant], rounds: int) -> dict[Key, list[f
 
 
 def in_turn(names: list[Key], rounds: int) -> Iterator[Key]:
-    """Every name once a round; each round starts at another."""
+    """Yield every name once per round; each round starts with another name."""
     for start in range(rounds):
         start %= len(names)
         yield from names[start:] + names[:start]
 
 
 def ratio(times: Sequence[float], reference: Sequence[float]) -> Spread:
-    """The spread of each round's time over the reference's time in the same round."""
+    """Return the spread of the ratios of time to reference time, round by round."""
     return Spread.of(np.divide(times, reference))
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """exp(mean(log(values)))."""
+    """Return exp(mean(log(values)))."""
     return float(np.exp(np.mean(np.log(values))))
 
 
 def growth_exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """P of the least-squares fit of time = a size^p, on logarithms."""
+    """Fit time = a size^p by least squares on logarithms, and return p."""
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
 def linear_fit(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
-    """A and b of the least-squares fit of time = a + b size."""
+    """Fit time = a + b size by least squares, and return (a, b)."""
     b, a = np.polyfit(sizes, times, 1)
     return float(a), float(b)
 
 
 def machine_code() -> int:
-    """Bytes of machine code that this process has made: it grows whenever XLA compiles.
+    """Return the bytes of machine code that this process has generated; a compilation adds some.
 
-    Such code lies in executable pages that come from no file. Where the system does not list them
-    (it does on Linux), 0.
+    Generated code is in executable pages without a file. Returns 0 on systems without /proc.
     """
     try:
         with open("/proc/self/maps") as pages:
             fields = [line.split() for line in pages]
     except OSError:
         return 0
-    made = [f[0].split("-") for f in fields if "x" in f[1] and not f[5:]]
-    return sum(int(end, 16) - int(start, 16) for start, end in made)
+    generated = [f[0].split("-") for f in fields if "x" in f[1] and not f[5:]]
+    return sum(int(end, 16) - int(start, 16) for start, end in generated)
 
 
 def _seconds(run: Callable[[], object]) -> float:

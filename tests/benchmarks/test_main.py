@@ -1,18 +1,18 @@
-"""The command line, with suites that measure nothing."""
+"""The command line of the benchmark, with invented measurements."""
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import settings, suites
 from benchmarks.results import Results
-from tests.benchmarks import made
+from tests.benchmarks import sample_results
 
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch):
-    """Suites that give what is known at once."""
+    """Replace the suites by invented measurements, because real ones take minutes."""
     for suite in settings.SUITES:
-        found = made.results().of(suite)
+        found = sample_results.results().of(suite)
         monkeypatch.setitem(suites.RUN, suite, lambda config, found=found: iter(found))
 
 
@@ -21,34 +21,34 @@ def run(path, *options):
     return Results.load(path)
 
 
-def test_a_run_prints_tables_and_writes_every_round(tmp_path, capsys):
+def test_run_prints_tables_and_writes_every_round(tmp_path, capsys):
     results = run(tmp_path / "results.json")
     for suite in settings.SUITES:
-        assert results.of(suite) == made.results().of(suite)
+        assert results.of(suite) == sample_results.results().of(suite)
     assert results.settings["rounds"] == settings.FULL.rounds
     assert "Goals" in capsys.readouterr().out
 
 
-def test_a_quick_run_measures_less(tmp_path):
+def test_a_quick_run_measures_fewer_suites(tmp_path):
     results = run(tmp_path / "results.json", "--quick", "--rounds", "3")
     assert {m.suite for m in results.measurements} == set(settings.QUICK.suites)
     assert results.settings["rounds"] == 3
 
 
-def test_a_quick_run_leaves_the_full_runs_file_alone(tmp_path, monkeypatch):
+def test_a_quick_run_does_not_write_the_file_of_a_full_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert command.main(["run", "--quick"]) == 0
     assert [str(path) for path in tmp_path.iterdir()] == [str(tmp_path / "build")]
 
 
-def test_a_run_of_some_suites_keeps_the_others(tmp_path):
+def test_a_run_of_some_suites_keeps_the_other_suites(tmp_path):
     path = tmp_path / "results.json"
     assert not run(path, "--only", "layers").of("eager")
     both = run(path, "--only", "eager,growth")
     assert {m.suite for m in both.measurements} == {"layers", "eager", "growth"}
 
 
-def test_a_file_of_other_settings_is_not_gone_on_with(tmp_path):
+def test_a_file_with_other_settings_raises(tmp_path):
     path = tmp_path / "results.json"
     run(path, "--only", "layers")
     with pytest.raises(SystemExit, match="other settings"):
@@ -65,7 +65,7 @@ def test_table_and_plot_read_the_file(tmp_path, capsys):
     assert (tmp_path / "a.png").is_file()
 
 
-def test_an_unknown_suite_is_refused(capsys):
+def test_an_unknown_suite_raises(capsys):
     with pytest.raises(SystemExit, match="2"):
         command.main(["run", "--only", "speed"])
-    assert "no such suite: speed" in capsys.readouterr().err
+    assert "unknown suite: speed" in capsys.readouterr().err

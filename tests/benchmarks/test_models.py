@@ -1,18 +1,18 @@
-"""The layers that are measured, their steps, and the products alone."""
+"""The measured layers, their steps, and the bare matrix products."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import floor, models, settings
+from benchmarks import matrix_products, models, settings
 from benchmarks.settings import INFERENCE, TRAINING, Shape
 from tests import oracles
 
 SHAPE = Shape(4, 5, 3, 6)
 
 
-def test_the_reference_cell_computes_the_papers_equations():
+def test_the_reference_cell_matches_the_equations():
     cell = models.LayerNormCell(SHAPE.units)
     layer = keras.layers.RNN(cell, return_sequences=True)
     x = models.normal(4, 5, 3)
@@ -28,7 +28,7 @@ def test_the_reference_cell_computes_the_papers_equations():
 
     norms = {n: norm(getattr(cell, n)) for n in ("kernel_norm", "recurrent_norm", "state_norm")}
     expected, _ = oracles.run_sequence(
-        lambda x, states, t, alive: oracles.lstm_step(x, states, W, U, b, **norms),
+        lambda x, states, t, unmasked: oracles.lstm_step(x, states, W, U, b, **norms),
         x.numpy().astype("float64"),
         [np.zeros((4, 6)), np.zeros((4, 6))],
     )
@@ -37,19 +37,23 @@ def test_the_reference_cell_computes_the_papers_equations():
 
 @pytest.mark.parametrize("mode", [TRAINING, INFERENCE])
 @pytest.mark.parametrize("name", [settings.LN_LSTM, settings.KERAS_JIT, settings.RNN_CELL])
-def test_a_step_fetches_a_finite_number(name, mode):
+def test_a_step_returns_a_finite_number(name, mode):
     assert np.isfinite(models.recurrent_step(name, SHAPE, mode).run())
 
 
 @pytest.mark.parametrize("mode", [TRAINING, INFERENCE])
-@pytest.mark.parametrize(("layout", "parts"), settings.FLOORS.values(), ids=settings.FLOORS)
-def test_the_products_alone_run(layout, parts, mode):
-    assert np.isfinite(floor.gemm_step(SHAPE, mode, layout, parts).run())
+@pytest.mark.parametrize(
+    ("layout", "parts"), settings.PRODUCT_VARIANTS.values(), ids=settings.PRODUCT_VARIANTS
+)
+def test_matrix_products_run(layout, parts, mode):
+    assert np.isfinite(matrix_products.gemm_step(SHAPE, mode, layout, parts).run())
 
 
 def test_xla_computes_whole_products():
-    """No entry of a product is unused, so that none may be left out."""
-    chain = floor.product_chain(lambda z: tf.add_n(tf.split(z, 4, axis=1)), "rows", SHAPE.time)
+    """XLA must not skip entries of a product that are unused."""
+    chain = matrix_products.product_chain(
+        lambda z: tf.add_n(tf.split(z, 4, axis=1)), "rows", SHAPE.time
+    )
     h, U = models.normal(4, 6), models.normal(6, 24)
     program = chain.experimental_get_compiler_ir(h, U)(stage="hlo")
     (product,) = [line for line in program.splitlines() if " dot(" in line]
@@ -57,5 +61,5 @@ def test_xla_computes_whole_products():
     z, expected = None, h.numpy()
     for _ in range(SHAPE.time):
         z = expected @ U.numpy()
-        expected = floor.SHRINK * sum(np.split(z, 4, axis=1))
+        expected = matrix_products.SHRINK * sum(np.split(z, 4, axis=1))
     np.testing.assert_allclose(chain(h, U), expected, rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Tables and the picture, from results whose ratios are known."""
+"""Tables and figure of invented results with known ratios."""
 
 import dataclasses
 import io
@@ -9,7 +9,7 @@ import rich.console
 
 from benchmarks import plot, report, tables
 from benchmarks.goals import goals
-from tests.benchmarks import made
+from tests.benchmarks import sample_results
 
 
 def printed(results, width=80):
@@ -19,29 +19,29 @@ def printed(results, width=80):
 
 
 def test_goals_are_geometric_means_and_the_worst():
-    found = {goal.what: goal for goal in goals(made.results())}
+    found = {goal.name: goal for goal in goals(sample_results.results())}
     assert found["warm training step: LN-LSTM / LSTM"].measured == pytest.approx(0.6)
     assert found["warm training step: LN-LSTM / LSTM"].reached
     assert found["warm training step: LN-LSTM / GEMMs"].measured == pytest.approx(1.25)
-    assert found["cold fit: LN-LSTM / LSTM"].measured == pytest.approx(0.6)  # of 1.2 and 0.3
+    assert found["cold fit: LN-LSTM / LSTM"].measured == pytest.approx(0.6)  # mean of 1.2 and 0.3
     assert found["cold fit: LN-LSTM / LSTM, worst"].measured == pytest.approx(1.2)
     assert not found["cold fit: LN-LSTM / LSTM, worst"].reached
     assert found["cold fit: LN-GRU / GRU"].measured == pytest.approx(1)
     assert found["SavedModel: norm=None / LSTM"].measured == pytest.approx(0.8)
 
 
-def test_one_table_has_all_that_a_user_does():
-    table = tables.everyday(made.results())
+def test_the_table_of_common_uses_has_every_use_case():
+    table = tables.common_uses(sample_results.results())
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["whole fit"] == ("0.60 (1.20)", "1.00", "1.50", "0.80", "2.00")
     assert rows["1,000 x (28, 28)"][0] == "1.20"
     assert rows["999 sentences"][0] == "0.30"
     uses = [row for row in table.rows if len(row) > 1]
-    assert len(uses) == 12 + len(made.TASKS)
+    assert len(uses) == 12 + len(sample_results.TASKS)
 
 
 def test_the_terminal_shows_every_suite_in_80_columns():
-    text = printed(made.results())
+    text = printed(sample_results.results())
     assert max(map(len, text.splitlines())) <= 80
     for title in (
         "training",
@@ -61,23 +61,23 @@ def test_the_terminal_shows_every_suite_in_80_columns():
     assert "0.60 ±0.00" in text
 
 
-def test_only_the_fastest_form_of_the_products_is_shown():
-    text = printed(made.results())
+def test_only_the_fastest_matrix_products_are_shown():
+    text = printed(sample_results.results())
     assert "GEMMs, columns x2" in text
     assert "GEMMs, rows x1" not in text
 
 
-def test_a_compilation_in_the_rounds_is_told():
-    clean = made.results()
+def test_a_compilation_in_the_rounds_prints_a_warning():
+    clean = sample_results.results()
     compiled = dataclasses.replace(clean.measurements[0], compiled=True)
     dirty = dataclasses.replace(clean, measurements=(compiled, *clean.measurements[1:]))
-    assert "compiled in every try at recurrent, training, (32, 64" in printed(dirty, width=100)
-    assert "compiled in every try" in report.markdown(dirty)
-    assert "compiled in every try" not in printed(clean)
+    assert "compiled in every attempt at recurrent, training, (32, 64" in printed(dirty, width=100)
+    assert "compiled in every attempt" in report.markdown(dirty)
+    assert "compiled in every attempt" not in printed(clean)
 
 
-def test_suites_that_were_not_run_have_no_tables():
-    clean = made.results()
+def test_suites_without_results_have_no_tables():
+    clean = sample_results.results()
     text = printed(dataclasses.replace(clean, measurements=tuple(clean.of("layers"))))
     assert "Normalization layers" in text
     for title in ("Time /", "Growth", "TFLite", "Memory", "Goals"):
@@ -85,7 +85,7 @@ def test_suites_that_were_not_run_have_no_tables():
 
 
 def test_markdown_names_the_machine_and_every_row_has_all_columns():
-    text = report.markdown(made.results())
+    text = report.markdown(sample_results.results())
     assert text.startswith("Abacus, 2 cores, 24 GB")
     assert "| (1, 128, 128, 256) | 30.0 ms | 0.60 ±0.00 | 0.30 ±0.00 | 1.25 ±0.00 |" in text
     rows = itertools.groupby(text.splitlines(), lambda line: line.startswith("|"))
@@ -110,19 +110,19 @@ def test_durations_have_three_digits(seconds, text):
     assert tables.duration(seconds) == text
 
 
-def test_the_picture_is_written(tmp_path):
-    plot.plot(made.results(), tmp_path / "docs" / "benchmark.png")
+def test_plot_writes_the_figure(tmp_path):
+    plot.plot(sample_results.results(), tmp_path / "docs" / "benchmark.png")
     assert (tmp_path / "docs" / "benchmark.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_picture_needs_no_growth(tmp_path):
-    results = made.results()
+def test_the_figure_does_not_need_the_growth_suite(tmp_path):
+    results = sample_results.results()
     plot.plot(results.with_suite("growth", []), tmp_path / "benchmark.png")
     assert (tmp_path / "benchmark.png").is_file()
 
 
-def test_the_picture_of_nothing_that_a_user_does_is_refused(tmp_path):
-    results = made.results()
+def test_plot_raises_without_use_cases(tmp_path):
+    results = sample_results.results()
     only = dataclasses.replace(results, measurements=tuple(results.of("layers")))
-    with pytest.raises(ValueError, match="run those suites"):
+    with pytest.raises(ValueError, match="without --only"):
         plot.plot(only, tmp_path / "benchmark.png")

@@ -1,4 +1,4 @@
-"""The suites on tiny shapes."""
+"""Every suite on tiny shapes."""
 
 import dataclasses
 import os
@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import cold, fresh, memory, settings, suites, tflite
+from benchmarks import cold_start, fresh_process, memory, settings, suites, tflite
 from benchmarks.settings import Shape, Task
 
 SHAPE = Shape(2, 3, 4, 5)
@@ -36,11 +36,14 @@ TINY = dataclasses.replace(
         ("recurrent", TINY.variants),
         ("growth", OURS_AND_KERAS),
         ("eager", KERAS),
-        ("layers", (*settings.PEERS, *(f"keras {peer}" for peer in settings.PEERS.values()))),
+        (
+            "layers",
+            (*settings.KERAS_LAYERS, *(f"keras {name}" for name in settings.KERAS_LAYERS.values())),
+        ),
     ],
 )
 def test_a_suite_times_every_variant_in_every_round(suite, variants, monkeypatch):
-    monkeypatch.setattr("benchmarks.timing.ENOUGH", 0.0)
+    monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
     monkeypatch.setattr("benchmarks.timing.WINDOW", 1)
     measured = next(suites.RUN[suite](TINY))
     assert measured.suite == suite
@@ -53,13 +56,13 @@ FIRST += [settings.BIDIRECTIONAL, settings.BIDIRECTIONAL_CPU]
 TASKS = [task.name for task in TINY.tasks]
 
 
-# Of one variant where each is compiled for several modes.
+# Suites that compile several modes run with one variant, to save time.
 @pytest.mark.parametrize(
     ("suite", "modes", "variants"),
     [("first", FIRST, KERAS[:1]), ("cold", TASKS, KERAS[:1]), ("predict", TASKS, KERAS)],
 )
 def test_a_cold_suite_has_every_variant_in_every_round(suite, modes, variants, monkeypatch):
-    monkeypatch.setattr(fresh, "run", lambda function, *arguments: function(*arguments))
+    monkeypatch.setattr(fresh_process, "run", lambda function, *arguments: function(*arguments))
     measured = list(suites.RUN[suite](dataclasses.replace(TINY, choices=variants)))
     assert [m.mode for m in measured] == modes
     for m in measured:
@@ -67,9 +70,9 @@ def test_a_cold_suite_has_every_variant_in_every_round(suite, modes, variants, m
         assert all(len(times) == 1 and times[0] > 0 for times in m.values.values())
 
 
-def test_a_fresh_process_is_another_one_each_time(monkeypatch):
-    monkeypatch.setattr(fresh, "PRELOADED", [])
-    assert len({os.getpid(), fresh.run(os.getpid), fresh.run(os.getpid)}) == 3
+def test_every_call_has_a_new_process(monkeypatch):
+    monkeypatch.setattr(fresh_process, "PRELOADED", [])
+    assert len({os.getpid(), fresh_process.run(os.getpid), fresh_process.run(os.getpid)}) == 3
 
 
 def test_the_last_batch_of_every_task_is_smaller():
@@ -77,8 +80,8 @@ def test_the_last_batch_of_every_task_is_smaller():
         assert task.samples % settings.BATCH
 
 
-def test_sentences_are_padded_to_the_longest_of_their_batch():
-    (batches,) = cold.data(Task(70, 50, 4, 5, epochs=1, shortest=5))
+def test_sentences_are_padded_to_the_longest_sentence_of_their_batch():
+    (batches,) = cold_start.data(Task(70, 50, 4, 5, epochs=1, shortest=5))
     words = [words.numpy() for words, _ in batches]
     assert [len(batch) for batch in words] == [32, 32, 6]
     lengths = np.concatenate([(batch != 0).sum(axis=1) for batch in words])
@@ -86,25 +89,25 @@ def test_sentences_are_padded_to_the_longest_of_their_batch():
     assert all(batch.shape[1] == (batch != 0).sum(axis=1).max() for batch in words)
 
 
-def test_every_suite_has_its_function():
+def test_every_suite_has_a_function():
     assert set(suites.RUN) == set(settings.SUITES)
 
 
-def test_our_files_and_keras_are_served(monkeypatch):
-    monkeypatch.setattr("benchmarks.timing.ENOUGH", 0.0)
+def test_the_served_suite_runs_our_files_and_those_of_keras(monkeypatch):
+    monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
     config = dataclasses.replace(TINY, choices=OURS_AND_KERAS, rounds=1)
     predict, files = suites.RUN["served"](config)
     assert (predict.mode, files.mode) == (settings.PREDICT, settings.SERVED)
     assert set(predict.values) == set(files.values) == set(OURS_AND_KERAS)
 
 
-def test_a_static_file_runs(tmp_path):
+def test_a_static_tflite_file_runs(tmp_path):
     pytest.importorskip("ai_edge_litert")
     file = tflite.convert(settings.KERAS_STATIC, SHAPE, tmp_path)
     assert np.isfinite(tflite.invocation(file, SHAPE, threads=1).run())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-def test_the_peak_holds_what_was_freed_again():
+def test_the_peak_includes_freed_memory():
     idle = memory.peak_during(lambda: None)
     assert memory.peak_during(lambda: np.ones(2**24)) > idle + 100 * 2**20  # 128 MiB, freed at once

@@ -11,7 +11,7 @@ from benchmarks import timing
 from benchmarks.timing import Spread, Variant
 
 
-def test_every_round_runs_every_variant_once_and_starts_at_another():
+def test_every_round_runs_every_variant_and_starts_with_another():
     calls = []
     variants = {name: Variant(lambda name=name: calls.append(name)) for name in "abc"}
     seconds = timing.run_rounds(variants, 4)
@@ -20,22 +20,22 @@ def test_every_round_runs_every_variant_once_and_starts_at_another():
 
 
 def clock(monkeypatch, durations):
-    """Let the variants take these seconds."""
+    """Replace the measured times by given seconds."""
     monkeypatch.setattr(timing, "_seconds", lambda run: (run(), next(durations))[1])
 
 
-def test_warm_up_lasts_until_the_time_falls_no_more(monkeypatch):
+def test_warm_up_ends_when_the_time_is_stable(monkeypatch):
     calls = []
     clock(monkeypatch, itertools.chain([9.0, 8, 7, 6, 5, 4, 3, 2], itertools.repeat(1.0)))
     assert timing.warm(Variant(lambda: calls.append(1))) == 9.0
-    assert len(calls) == 12  # the best of the last three is that of the three before
+    assert len(calls) == 12  # the best of the last three equals the best of the three before
 
 
-def test_warm_up_ends_though_the_time_still_falls(monkeypatch):
+def test_warm_up_ends_after_the_maximum_number_of_calls(monkeypatch):
     clock(monkeypatch, (0.5**n for n in itertools.count()))
     calls = []
     timing.warm(Variant(lambda: calls.append(1)))
-    assert len(calls) == timing.PATIENCE
+    assert len(calls) == timing.MAX_WARM_UP
 
 
 def test_rounds_with_a_compilation_are_run_again(monkeypatch):
@@ -49,7 +49,7 @@ def test_rounds_with_a_compilation_are_run_again(monkeypatch):
     assert len(calls) == 6 + 1 + 2 * 5
 
 
-def test_rounds_that_always_compile_are_told(monkeypatch):
+def test_rounds_that_always_compile_are_marked(monkeypatch):
     clock(monkeypatch, itertools.repeat(1.0))
     monkeypatch.setattr(timing, "warm", lambda variant: 0.0)
     code = itertools.count()
@@ -63,8 +63,8 @@ def test_short_variants_are_timed_more_often(monkeypatch):
     assert len(timings.rounds["a"]) == 8  # two seconds
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system does not list its pages")
-def test_a_compilation_grows_the_machine_code():
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/self/maps")
+def test_a_compilation_increases_the_machine_code():
     double = tf.function(lambda x: 2 * x + 1, jit_compile=True)
     before = timing.machine_code()
     double(tf.ones(7))
@@ -83,7 +83,7 @@ def test_geometric_mean_of_a_ratio_and_its_inverse_is_one():
     assert timing.geometric_mean([4.0, 0.25]) == pytest.approx(1)
 
 
-def test_fits_find_the_line_and_the_power_that_made_the_times():
+def test_fits_recover_the_line_and_the_exponent():
     sizes = np.array([32, 128, 512, 1024])
     assert timing.linear_fit(sizes, 3 + 0.5 * sizes) == pytest.approx((3, 0.5))
     assert timing.growth_exponent(sizes, 7 * sizes**1.5) == pytest.approx(1.5)

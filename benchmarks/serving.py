@@ -1,4 +1,4 @@
-"""Warm inference as a user has it: `predict`, and the SavedModel that a server runs."""
+"""Latency of warm inference, by `predict` and by the SavedModel that a server runs."""
 
 import pathlib
 import tempfile
@@ -15,7 +15,7 @@ from keras_norm.export import export_saved_model
 
 
 def latency(config: Settings) -> Iterator[Measurement]:
-    """One batch of every shape, by models and files of any batch and length."""
+    """Measure one batch of every shape; models and files have dynamic batch and time."""
     for shape in config.served:
         with tempfile.TemporaryDirectory() as folder:
             variants = {}
@@ -32,7 +32,7 @@ def latency(config: Settings) -> Iterator[Measurement]:
 
 
 def export(model: keras.Model, name: str, path: pathlib.Path) -> pathlib.Path:
-    """Write a SavedModel: ours by `keras_norm.export`, Keras' layers by Keras."""
+    """Export a SavedModel: our layers by `keras_norm.export`, Keras' layers by Keras."""
     if name in settings.OURS:
         return export_saved_model(model, path)
     model.export(str(path), verbose=False)
@@ -40,13 +40,13 @@ def export(model: keras.Model, name: str, path: pathlib.Path) -> pathlib.Path:
 
 
 def prediction(model: keras.Model, shape: Shape) -> Variant:
-    """The model's predict function on one batch."""
+    """Create a variant that predicts one batch."""
     x = models.normal(shape.batch, shape.time, shape.inputs).numpy()
     return Variant(lambda: model.predict_on_batch(x))
 
 
 def request(file: pathlib.Path, shape: Shape) -> Variant:
-    """The signature that a server calls, its output read."""
+    """Create a variant that calls the signature of a SavedModel and reads its outputs."""
     loaded = tf.saved_model.load(str(file))
     signature = loaded.signatures["serving_default"]
     (argument,) = signature.structured_input_signature[1]

@@ -1,11 +1,12 @@
-"""The floor: the matrix products of an LSTM's step and nothing else, as fast as we can run them.
+"""The matrix products of an LSTM's step alone, a lower bound on its time.
 
     inference     X W for all timesteps at once, then h U at each timestep
-    training      the same; dz U' at each timestep back; then dU = H' dZ, dW = X' dZ, dX = dZ W'
+    training      the products of inference; dz U' at each timestep, in reverse order; then
+                  dU = H' dZ, dW = X' dZ, dX = dZ W'
 
-Each product in a loop depends on the one before it, and none starts before what it would wait for
-in an LSTM. The loops run under XLA: on the state as (batch, units) or as (units, batch), and with
-the batch as one program or as two at a time. The single products are TensorFlow's own.
+As in an LSTM, each product in a loop depends on the product before it. The loops run under XLA,
+with the state as (batch, units) or as (units, batch), and with the batch in one program or in two.
+The products outside the loops are TensorFlow operations.
 """
 
 from collections.abc import Callable
@@ -20,13 +21,14 @@ SHRINK = 1e-3  # keeps the numbers finite
 
 
 def gemm_step(shape: Shape, mode: str, layout: str, parts: int) -> Variant:
-    """One step's products.
+    """Create a variant that runs the products of one step.
 
     Args:
-        shape: of the LSTM.
+        shape: shape of the LSTM.
         mode: "training" or "inference".
-        layout: "rows" multiplies h, (batch, units), by U; "columns" U' by h, (units, batch).
-        parts: programs that share the batch.
+        layout: "rows" computes h U with h (batch, units); "columns" computes U' h with h
+            (units, batch).
+        parts: number of programs that share the batch.
     """
     B, T, D, H = shape
     axis = 1 if layout == "rows" else 0
@@ -39,7 +41,7 @@ def gemm_step(shape: Shape, mode: str, layout: str, parts: int) -> Variant:
         h, dz = tf.transpose(h), tf.transpose(dz)
     state = tf.split(h, parts, axis=1 - axis)
     gradient = tf.split(dz, parts, axis=1 - axis)
-    # Every entry of a product goes into the next one, so that XLA cannot compute less of it.
+    # Each product uses every entry of the product before it, so XLA cannot skip any.
     forward = product_chain(lambda z: tf.add_n(tf.split(z, 4, axis=axis)), layout, T)
     backward = product_chain(lambda dh: tf.concat([dh] * 4, axis=axis), layout, T)
 
@@ -67,7 +69,7 @@ def gemm_step(shape: Shape, mode: str, layout: str, parts: int) -> Variant:
 def product_chain(
     refill: Callable[[tf.Tensor], tf.Tensor], layout: str, steps: int
 ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
-    """State <- refill(state matrix), or refill(matrix state) in columns, as one XLA program."""
+    """Compile a loop of state = refill(state @ matrix); "columns" multiplies matrix @ state."""
 
     def chain(state: tf.Tensor, matrix: tf.Tensor) -> tf.Tensor:
         def body(t: tf.Tensor, state: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,6 +1,6 @@
-"""What a user waits for at first: calls that trace and compile, whole fits and whole predicts.
+"""First calls, which trace and compile, and whole fits and predicts from a cold start.
 
-Every one is run in a fresh process, and gives its seconds by mode. Imports are not timed.
+Every function runs in a fresh process and returns seconds by mode. Imports are not timed.
 """
 
 import gc
@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import fresh, models, settings
+from benchmarks import fresh_process, models, settings
 from benchmarks.results import Measurement
 from benchmarks.settings import Settings, Shape, Task
 
@@ -21,7 +21,7 @@ CLASSES, WORDS = 10, 5000
 
 
 def first(config: Settings) -> Iterator[Measurement]:
-    """First calls of models that are made: a training step, and a predict."""
+    """Measure the first training step and the first predict of new models."""
     for shape in config.first:
         yield from _measure("first", first_step, shape, config)
         yield from _measure("first", first_predict, shape, config)
@@ -30,26 +30,26 @@ def first(config: Settings) -> Iterator[Measurement]:
 
 
 def cold(config: Settings) -> Iterator[Measurement]:
-    """Whole fits, the making of the model included."""
+    """Measure whole fits, including the construction of the model."""
     for task in config.tasks:
         yield from _measure("cold", fit, task, config)
 
 
 def predict(config: Settings) -> Iterator[Measurement]:
-    """Whole predicts of the same data, the making of the model included."""
+    """Measure whole predicts, including the construction of the model."""
     for task in config.tasks:
         yield from _measure("predict", whole_predict, task, config)
 
 
 def first_step(name: str, shape: Shape) -> dict[str, float]:
-    """A training step of a classifier."""
+    """Time the first training step of a classifier."""
     model = _classifier(shape, models.recurrent_layer(name, shape, return_sequences=False))
     wall, _ = _seconds(lambda: model.train_on_batch(*_batch(shape)))
     return {settings.FIRST_STEP: wall}
 
 
 def first_bidirectional_step(name: str, shape: Shape) -> dict[str, float]:
-    """A training step of two Bidirectional, one upon the other."""
+    """Time the first training step of two stacked Bidirectional layers."""
     layers = (
         keras.layers.Bidirectional(models.recurrent_layer(name, shape, return_sequences))
         for return_sequences in (True, False)
@@ -60,14 +60,14 @@ def first_bidirectional_step(name: str, shape: Shape) -> dict[str, float]:
 
 
 def first_predict(name: str, shape: Shape) -> dict[str, float]:
-    """A predict of one batch."""
+    """Time the first predict of one batch."""
     model = _classifier(shape, models.recurrent_layer(name, shape, return_sequences=False))
     wall, _ = _seconds(lambda: model.predict(_batch(shape)[0], shape.batch, verbose=0))
     return {settings.FIRST_PREDICT: wall}
 
 
 def fit(name: str, task: Task) -> dict[str, float]:
-    """All epochs of a fit, with Keras' defaults."""
+    """Time all epochs of a fit with Keras' defaults."""
     samples = data(task)
     wall, _ = _seconds(
         lambda: _task_model(name, task).fit(
@@ -78,14 +78,17 @@ def fit(name: str, task: Task) -> dict[str, float]:
 
 
 def whole_predict(name: str, task: Task) -> dict[str, float]:
-    """A predict of all the samples, with Keras' defaults."""
+    """Time a predict of all samples with Keras' defaults."""
     samples = data(task)
     wall, _ = _seconds(lambda: _task_model(name, task).predict(samples[0], verbose=0))
     return {task.name: wall}
 
 
 def data(task: Task) -> tuple[Any, ...]:
-    """Random samples and labels: arrays, or for sentences batches, each padded to its longest."""
+    """Draw random samples and labels.
+
+    Sentences are a dataset of batches, each padded to its longest sentence. Other data are arrays.
+    """
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, task.samples)
     if task.shortest is None:
@@ -121,8 +124,8 @@ def _batch(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _seconds(run: Callable[[], object]) -> tuple[float, float]:
-    """On the clock, and of all cores together."""
-    gc.collect()  # else a collection of what imports left falls into one run, and not the next
+    """Return the wall time and the CPU time of a call."""
+    gc.collect()  # collect the garbage of imports before the timed call
     before, start = os.times(), time.perf_counter()
     run()
     wall, after = time.perf_counter() - start, os.times()
@@ -135,7 +138,7 @@ def _measure(
     sizes: tuple[Any, ...],
     config: Settings,
 ) -> Iterator[Measurement]:
-    found = fresh.rounds(function, config.choices, config.cold_rounds, sizes)
-    for mode in next(iter(found.values()))[0]:
-        values = {name: [seconds[mode] for seconds in rounds] for name, rounds in found.items()}
+    times = fresh_process.rounds(function, config.choices, config.cold_rounds, sizes)
+    for mode in next(iter(times.values()))[0]:
+        values = {name: [seconds[mode] for seconds in rounds] for name, rounds in times.items()}
         yield Measurement(suite, mode, tuple(sizes), values)

@@ -1,4 +1,4 @@
-"""Results of no machine, of which every ratio is known."""
+"""Invented results with known ratios."""
 
 from benchmarks import settings
 from benchmarks.results import Measurement, Results
@@ -44,7 +44,7 @@ CHOICES = {
 
 
 def rounds(seconds, factor=1.0):
-    """Three rounds, of which the first is slow for every variant."""
+    """Return three rounds; the first round is slow for every variant."""
     return {name: [2 * factor * s, factor * s, factor * s] for name, s in seconds.items()}
 
 
