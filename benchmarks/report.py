@@ -47,7 +47,7 @@ def _describe(results: Results) -> str:
 
 def _warnings(results: Results) -> list[str]:
     return [
-        f"XLA compiled in every attempt at {m.suite}, {m.mode}, {m.shape}: its times are too long."
+        f"XLA compiled in every attempt at {m.suite}, {m.mode}, {m.shape}; the times include it."
         for m in results.measurements
         if m.compiled
     ]

@@ -103,7 +103,7 @@ class Results:
         """Write the JSON file, and create missing folders."""
         path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(dataclasses.asdict(self), indent=1)
-        numbers = re.compile(r"\[[^\[\]{}]*\]")  # a list of numbers on one line
+        numbers = re.compile(r"\[[^\[\]{}]*\]")  # writes each list of numbers on one line
         path.write_text(numbers.sub(lambda m: " ".join(m[0].split()), text) + "\n")
 
     @classmethod

@@ -104,7 +104,7 @@ def recurrent(results: Results, mode: str) -> Table:
             rows.append((name, time, duration(measurement.first[name]), *ratios))
     columns = ("(B, T, D, H)", "median", "first", *RATIOS.values())
     note = ""
-    if mode == INFERENCE:  # one note below both tables
+    if mode == INFERENCE:  # print the note once, below the second table
         note = f"{NOTE} first: the first call, which traces and compiles."
     return Table(f"Recurrent layers, {mode}", columns, tuple(rows), note)
 

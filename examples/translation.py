@@ -79,9 +79,7 @@ def main(argv=None):
         train, test = load(args.pairs, args.samples)
         zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
     except Exception as error:  # a damaged file raises many classes of exceptions
-        parser.error(
-            f"{args.pairs} is not a file of sentence pairs ({error}). See manythings.org/anki"
-        )
+        parser.error(f"{args.pairs} has no sentence pairs ({error}). See manythings.org/anki")
     x, x_test = (encode([zh for zh, _ in pairs], zh_ids) for pairs in (train, test))
     y, y_test = (encode([en for _, en in pairs], en_ids, [START], [END]) for pairs in (train, test))
     model = build(len(zh_ids) + 4, len(en_ids) + 4)

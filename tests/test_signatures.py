@@ -244,7 +244,7 @@ def test_refusals_of_a_value_name_no_internal_class(cls):
 
 def test_a_layer_norm_gru_that_refuses_reset_after_names_the_class_that_takes_it():
     for cls in (keras_norm.LayerNormGRU, keras_norm.LayerNormGRUCell):
-        assert_refused(lambda cls=cls: cls(3, reset_after=False), "take NormGRU without a norm")
+        assert_refused(lambda cls=cls: cls(3, reset_after=False), "use NormGRU with norm=None")
 
 
 # Undeclared arguments, and subclasses of users --------------------------------------------------

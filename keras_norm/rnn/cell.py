@@ -155,10 +155,10 @@ class NormCell(DeclaredArguments):
         """
         given = keras.tree.flatten(states)
         if len(given) != len(keras.tree.flatten(self.state_size)):
-            counter = f" and a timestep counter of shape (batch, {step_counter.DIGITS})"
+            and_counter = f" and a timestep counter of shape (batch, {step_counter.DIGITS})"
             raise ValueError(
                 f"{type(self).__name__} takes {len(self.recurrent_state_sizes)} states"
-                f"{counter if self.slots.count_steps else ''}. Received {len(given)} tensors. "
+                f"{and_counter if self.slots.count_steps else ''}. Received {len(given)} tensors. "
                 "Pass the states that get_initial_state returns."
             )
         counter = given.pop() if self.slots.count_steps else None

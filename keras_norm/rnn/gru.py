@@ -61,8 +61,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         if self.norm is not None and not self.reset_after:
             raise ValueError(
                 "Received reset_after=False with a norm. The reset gate of a normalized GRU acts "
-                "after the norm (Ba et al. 2016, supplement). Leave reset_after at True, or set "
-                "norm=None."
+                "after the norm (Ba et al. 2016, supplement). Leave reset_after at True, or use "
+                "NormGRU with norm=None."
             )
 
     def build(self, input_shape: Any) -> None:
@@ -110,7 +110,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
     def gradient_cell(self) -> str | None:
-        """Return None for `reset_after=False`; see `NormCell.gradient_cell`."""
+        """Return "gru"; None for other activations or `reset_after=False`."""
         is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
         return "gru" if is_default and self.reset_after else None
 

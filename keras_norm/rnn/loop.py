@@ -27,7 +27,8 @@ from keras_norm.rnn.slots import call_layer
 # which normalize x W + h U.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
-# Slots whose output is added to the bias. (The reset gate multiplies recurrent_candidate_norm.)
+# Slots whose output is added to the bias. recurrent_candidate_norm is not in this list, because the
+# reset gate multiplies its output first.
 ADDED_SLOTS = (*KERNEL_SLOTS, "recurrent_norm")
 
 

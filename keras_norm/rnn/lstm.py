@@ -113,7 +113,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [s(o) * self.activation(normalized), normalized if self.normalize_carry else c]
 
     def gradient_cell(self) -> str | None:
-        """Return None for a joint form or a normalized carry; see `NormCell.gradient_cell`."""
+        """Return "lstm"; None for other activations, the joint form or a normalized carry."""
         is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
         is_supported = is_default and self.norm_form == "separate" and not self.normalize_carry
         return "lstm" if is_supported else None

@@ -61,7 +61,8 @@ class NormRNN(keras.layers.RNN):
                 "'auto'."
             )
         super().__init__(cell, **kwargs)
-        self.supports_masking = True  # keras.layers.RNN sets it to False from Keras 3.16 on
+        # keras.layers.RNN sets supports_masking to False from Keras 3.16 on.
+        self.supports_masking = True
         self.compiled = compiled
         # The timestep counter of a cell is not a state of the layer.
         self.state_size = self.cell.recurrent_state_sizes
@@ -99,7 +100,7 @@ class NormRNN(keras.layers.RNN):
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
         if mask is not None and not loops_are_exported():
-            # Without this, NaN at a masked timestep makes the kernel's gradient NaN: 0 * NaN.
+            # Zero the masked inputs: NaN among them would make the kernel's gradient NaN (0 * NaN).
             sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
         outputs, states, statistics = self._run(sequences, initial_state, mask, training)
         for slot, batch in statistics.items():

@@ -55,7 +55,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         return [self.activation(x + norm("recurrent_norm", u))]
 
     def gradient_cell(self) -> str | None:
-        """Return None for an activation other than tanh; see `NormCell.gradient_cell`."""
+        """Return "simple_rnn"; None for an activation other than tanh."""
         return "simple_rnn" if self.activation is tanh else None
 
 

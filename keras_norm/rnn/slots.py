@@ -1,4 +1,4 @@
-"""The slots of a cell, which hold its norms: validate, create and call these norms."""
+"""Slots of a cell: validate, create and call the norms in them."""
 
 import inspect
 import warnings
@@ -56,7 +56,7 @@ class Slots:
         if unknown:
             raise ValueError(
                 f"norm names slots that this cell does not have: {', '.join(unknown)}. "
-                f"The slots of this cell are {', '.join(widths)}."
+                f"Use the slots of this cell: {', '.join(widths)}."
             )
         self.norm = norm
         self.widths = dict(widths)

@@ -125,7 +125,7 @@ class Service(service.PredictionServiceServicer):
         for output, array in outputs.items():
             tensor = tf.make_tensor_proto(array, types[output].dtype, array.shape)
             if array.dtype == np.float32 and tensor.dtype == tf.float32.as_datatype_enum:
-                tensor.ClearField("tensor_content")  # TensorFlow Serving fills the typed field
+                tensor.ClearField("tensor_content")  # TensorFlow Serving fills float_val
                 tensor.ClearField("float_val")
                 tensor.float_val.extend(array.ravel())
             response.outputs[output].CopyFrom(tensor)

@@ -96,6 +96,4 @@ def test_pairs_that_cannot_be_read_exit_with_one_line(name, content, message, tm
         translation.main(["--pairs", str(tmp_path / name)])
     assert ended.value.code == 2
     *_, line = capsys.readouterr().err.splitlines()
-    assert re.search(
-        rf"{name} is not a file of sentence pairs .*{message}.*manythings.org/anki", line
-    )
+    assert re.search(rf"{name} has no sentence pairs .*{message}.*manythings.org/anki", line)

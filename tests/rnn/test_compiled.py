@@ -186,7 +186,7 @@ def test_unsupported_layers_run_the_loop(ran, layer, expected):
 )
 def test_compiled_true_raises_for_unsupported_layers(layer, training):
     assert_refused(
-        lambda: layer(draw(), training=training), "compiled=True", "'mine'", "leave compiled at"
+        lambda: layer(draw(), training=training), "compiled=True", "'mine'", "Leave compiled at"
     )
 
 

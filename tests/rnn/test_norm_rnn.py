@@ -432,7 +432,7 @@ def without_masking(monkeypatch, cls):
 
 
 def assert_padding_is_ignored(run):
-    """Compare padded sequences with their unpadded sequences."""
+    """Check that padding does not change the outputs."""
     x = kinds.inputs(2)
     x[0, 2:] = 0.0
     padded = run(x)
@@ -452,7 +452,7 @@ def test_stacked_layers_pass_a_mask_on_if_keras_rnn_does_not(kind, prefix, monke
 
 @keras.saving.register_keras_serializable("tests")
 class MaskedBidirectional(keras.layers.Bidirectional):
-    """The class of docs/training.md."""
+    """The wrapper of docs/training.md, which sets supports_masking."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -572,7 +572,7 @@ def test_units_that_are_not_a_positive_integer_raise(kind, units):
 @every_kind
 def test_complex_inputs_raise(kind):
     layer = kind.layer(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"])
-    assert_refused(lambda: layer(kinds.inputs().astype("complex64")), "complex64", "features")
+    assert_refused(lambda: layer(kinds.inputs().astype("complex64")), "complex64", "feature axis")
 
 
 @every_kind
