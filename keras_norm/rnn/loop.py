@@ -106,7 +106,9 @@ class BatchNormTraining(NamedTuple):
         """Normalize x (..., batch, width), and return the statistics of the batch."""
         rank = len(x.shape)
         # One sequence has no variance, so at least two are needed, whatever the layer's own limit.
-        y, batch = self.layer.normalize_batch(x, rank - 1, [rank - 2], moving, unmasked, min_count=2)
+        y, batch = self.layer.normalize_batch(
+            x, rank - 1, [rank - 2], moving, unmasked, min_count=2
+        )
         return y, tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 
 
