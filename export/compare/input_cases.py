@@ -1,4 +1,4 @@
-"""The inputs that a check runs: real samples, at several batch sizes and lengths."""
+"""Make test inputs for a check from real samples, at several batch sizes and lengths."""
 
 import contextlib
 import dataclasses
@@ -13,26 +13,27 @@ import numpy as np
 from keras_norm.export.compare.element_differences import in_range
 
 BATCH_SIZES = (1, 2, 7)
-LARGE_BATCH = 32  # where there are as many samples
+LARGE_BATCH = 32  # added to BATCH_SIZES if the data have at least 32 samples
 MASKED_BATCH = 7
-# Larger ones are typing errors, and would fill the memory.
+# Larger numbers of rows or timesteps are typing errors, and would fill the memory.
 MOST_ROWS, MOST_TIMESTEPS = 2**20, 2**24
 ROWS_ALONE = 3
-# Timesteps that padding adds, and rows that are padded.
+# Number of timesteps that padding adds, and number of padded rows.
 PADDING, ROWS_PADDED = 3, 7
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Inputs of one call.
+    """Hold the test inputs of one call.
 
     Attributes:
         name: "batch 7, length 12", or "batch 7, length 12, padded left".
         rows: (batch,), index of each row's sample in the user's data.
-        length: number of timesteps where time is dynamic, of the longest input; else None, and for
-            data whose inputs differ in length, as they are.
+        length: number of timesteps of the longest input with a dynamic time dimension. None if no
+            time dimension is dynamic, or if the data have inputs of different lengths and keep
+            them.
         inputs: arrays by input name.
-        masked: whether timesteps are masked that the data have.
+        masked: whether timesteps of the data are masked.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Companion:
-    """One row of a batch beside other rows, or beside none.
+    """Hold test inputs in which one row of a batch has other neighbor rows, or no neighbor rows.
 
     Attributes:
-        row: its place in the batch.
-        how: "among other rows" or "alone"; "" for the batch itself.
-        case: the call; the row keeps its place in it, unless it is alone.
+        row: index of the row in the original batch.
+        how: "among other rows" or "alone"; "" for the original batch itself.
+        case: the test inputs. The row has the index `row` in them, or 0 if it is alone.
     """
 
     row: int
@@ -59,11 +60,11 @@ class Companion:
 
 @dataclasses.dataclass(frozen=True)
 class Samples:
-    """Real data that fits a model, validated.
+    """Hold validated real data for a model's inputs.
 
     Attributes:
         specs: input specs by input name, each with `shape` (None where dynamic) and `dtype`.
-        arrays: arrays by input name, in the dtype of their spec, each with as many samples.
+        arrays: arrays by input name, in the dtype of their spec, all with equally many samples.
         first: number of the first sample in the user's data.
     """
 
@@ -73,35 +74,42 @@ class Samples:
 
     @property
     def count(self) -> int:
-        """Number of samples."""
+        """Return the number of samples."""
         return len(next(iter(self.arrays.values())))
 
     @property
     def batch(self) -> int | None:
-        """The one batch size that the model takes, or None when it takes any."""
+        """Return the static batch size of the model, or None if the batch dimension is dynamic."""
         return next(filter(None, (spec.shape[0] for spec in self.specs.values())), None)
 
     @property
     def timed(self) -> tuple[str, ...]:
-        """Names of the inputs whose time dimension (axis 1) is dynamic."""
+        """Return the names of the inputs with a dynamic time dimension (axis 1)."""
         return tuple(n for n, spec in self.specs.items() if spec.shape[1:2] == (None,))
 
     @property
     def length(self) -> int | None:
-        """Number of timesteps that they share; None without such inputs, or where they differ."""
+        """Return the common number of timesteps of the inputs in `timed`.
+
+        None if `timed` is empty, or if its inputs differ in their numbers of timesteps.
+        """
         lengths = {self.arrays[name].shape[1] for name in self.timed}
         return lengths.pop() if len(lengths) == 1 else None
 
     @property
     def longest(self) -> int:
-        """Largest number of timesteps of any input of `timed`; 0 without one."""
+        """Return the largest number of timesteps of the inputs in `timed`; 0 if it is empty."""
         return max((self.arrays[name].shape[1] for name in self.timed), default=0)
 
     def take(self, rows: Sequence[int], length: int | None = None) -> dict[str, np.ndarray]:
-        """Inputs of these samples, cut to `length` or repeated in time until they reach it.
+        """Return the inputs of some samples, cut or repeated in time to `length` timesteps.
 
-        Numbers beyond the last sample start over. Where the inputs differ in length, the longest
-        reaches it, the others in proportion.
+        If the inputs differ in length, the longest input gets `length` timesteps. Every shorter
+        input is cut or repeated in proportion.
+
+        Args:
+            rows: sample numbers; numbers beyond the last sample start over.
+            length: number of timesteps; None for the length of the data.
         """
         inputs = {n: np.take(a, rows, axis=0, mode="wrap") for n, a in self.arrays.items()}
         if length is not None:
@@ -112,7 +120,7 @@ class Samples:
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
-        """A named case of these samples; row numbers beyond the last sample start over."""
+        """Make named test inputs of some samples; arguments as for `take`."""
         rows = [int(row) % self.count for row in rows]
         length = self.length if length is None else length
         name = f"batch {len(rows)}" + ("" if length is None else f", length {length}")
@@ -120,9 +128,10 @@ class Samples:
         return Case(name, numbers, length, self.take(rows, length))
 
     def batches(self, size: int) -> Iterator[tuple[slice, Case]]:
-        """All samples in batches of at most this size, each with where its rows stand.
+        """Yield all samples in batches of at most `size` rows, each with the slice of its rows.
 
-        A batch of the one size that a model takes is filled by the first samples.
+        If the model has a static batch size, that size replaces `size`, and the first samples fill
+        up the last batch.
         """
         size = self.batch or size
         for start in range(0, self.count, size):
@@ -135,8 +144,8 @@ def read_samples(specs: Mapping[str, Any], data: Any, first: int = 0) -> Samples
 
     Args:
         specs: input specs by input name.
-        data: arrays (samples, ...) by input name, a list or tuple of them in the inputs' order, or
-            one array for a model with one input.
+        data: arrays (samples, ...) by input name; or a list or tuple of arrays in the inputs'
+            order; or one array for a model with one input.
         first: number of the first sample.
 
     Raises:
@@ -161,22 +170,23 @@ def read_samples(specs: Mapping[str, Any], data: Any, first: int = 0) -> Samples
 def make_cases(
     samples: Samples, batch_sizes: Sequence[int] | None, lengths: Sequence[int] | None
 ) -> tuple[Case, ...]:
-    """Every batch size at every length.
+    """Make test inputs for every batch size at every length.
 
     Args:
         samples: the validated data.
-        batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
-            7, and for 32 where there are as many samples.
-        lengths: numbers of timesteps to run; None for 1, half the data's, the data's, and half as
-            many again. Where the inputs differ, the longest has so many, the others in proportion.
+        batch_sizes: batch sizes; samples are repeated if the data have fewer. None for 1, 2 and 7,
+            and also 32 if the data have at least 32 samples.
+        lengths: numbers of timesteps. None for 1, and for 0.5, 1 and 1.5 times the data's length.
+            If the inputs differ in length, the longest input gets this number of timesteps, and
+            each shorter input is cut or repeated in proportion.
 
     Raises:
-        ValueError: a size or length below 1, or one that the model's static shape forbids.
+        ValueError: a size or length is below 1, or the model's static shape forbids it.
     """
     cases, start = [], 0
     steps = _lengths(samples, lengths)
     for size, length in itertools.product(_batch_sizes(samples, batch_sizes), steps):
-        # Each case goes on where the last one ended, so that they see different samples.
+        # Each batch starts after the previous batch's last sample, so that the samples differ.
         cases.append(samples.case(range(start, start + size), length))
         start += size
     return tuple(cases)
@@ -185,15 +195,15 @@ def make_cases(
 def masked_cases(
     samples: Samples, fills: Mapping[str, float], batch: int = MASKED_BATCH
 ) -> tuple[Case, ...]:
-    """The data's first rows as real batches are masked: padded, with gaps, and an empty row.
+    """Make test inputs with masked timesteps: padded, with gaps, and with a fully masked row.
 
     Args:
         samples: the validated data.
-        fills: the value that masks a timestep, by input name; inputs without one stay whole.
-        batch: rows of a case, unless the model takes one batch size only.
+        fills: the value that masks a timestep, by input name; any other input is not masked.
+        batch: number of rows; a model's static batch size replaces it.
 
     Returns:
-        One case for each way in which a step is masked; none for data with nothing to mask.
+        Test inputs for each entry of `MASKS` that masks a timestep; empty if `fills` is empty.
     """
     plain = samples.case(range(samples.batch or batch))
     cases = []
@@ -208,15 +218,16 @@ def masked_cases(
 
 
 def edge_cases(samples: Samples) -> tuple[Case, ...]:
-    """The first two samples, the first one replaced by a row as sensors and padding bring it.
+    """Make test inputs of two samples, with the first sample replaced by an edge case.
 
-    Whole numbers are those of the data, as a model may know no others.
+    Edge cases are rows that sensors and padding produce: see `EDGES`. Integers come from the data,
+    because the model may not accept any other integer.
 
     Args:
         samples: the validated data.
 
     Returns:
-        A case for each of `EDGES` that is none of the data's rows already.
+        Test inputs for each entry of `EDGES`, without repeated inputs.
     """
     plain = samples.case(range(samples.batch or 2))
     cases: list[Case] = []
@@ -231,22 +242,26 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
 
 
 def is_edge(name: str) -> bool:
-    """Whether a case of this name is one of `edge_cases`."""
+    """Return whether `edge_cases` made the test inputs of this name."""
     return any(name.endswith(f", row 0 {edge}") for edge in EDGES)
 
 
 def companions(samples: Samples, batch: int) -> tuple[Companion, ...]:
-    """A batch, and some of its rows among other rows and, where the model takes one, alone.
+    """Make test inputs that show whether a row's output depends on the other rows of its batch.
 
     Args:
         samples: the validated data.
-        batch: size of the batch; one row has no others.
+        batch: number of rows of the original batch.
+
+    Returns:
+        The original batch; then up to `ROWS_ALONE` of its rows among other neighbor rows and, if
+        the batch dimension is dynamic, alone. Only the original batch if it has a single row.
     """
     asked = [Companion(0, "", samples.case(range(batch)))]
     if batch == 1:
         return tuple(asked)
     for row in sorted({*np.linspace(0, batch - 1, min(batch, ROWS_ALONE)).astype(int).tolist()}):
-        # Shifting the others by one gives the row another set of companions, not another order.
+        # Shifting every other row by one sample changes the neighbor rows, not only their order.
         others = samples.case([r if r == row else r + 1 for r in range(batch)])
         asked.append(Companion(row, "among other rows", others))
         if samples.batch is None:
@@ -255,11 +270,14 @@ def companions(samples: Samples, batch: int) -> tuple[Companion, ...]:
 
 
 def padded(samples: Samples, fills: Mapping[str, float]) -> dict[str, dict[str, np.ndarray]]:
-    """Some samples as they are, "", and with masked timesteps on the "right" and on the "left".
+    """Return the inputs of some samples without padding and with masked timesteps added.
 
     Args:
         samples: the validated data.
         fills: the value that masks a timestep, by input name.
+
+    Returns:
+        Arrays by input name for each side: "" (no padding), "right" and "left".
     """
     whole = samples.case(range(samples.batch or ROWS_PADDED)).inputs
     found = {"": whole}
@@ -272,11 +290,11 @@ def padded(samples: Samples, fills: Mapping[str, float]) -> dict[str, dict[str, 
 
 
 def _ends(rows: int, steps: int) -> np.ndarray:
-    """(rows, 1), a number of steps for each row that grows from row to row and is never all."""
+    """Return a number of masked steps for each row, (rows, 1): increasing, and below `steps`."""
     return ((np.arange(rows) + 1) * steps // (rows + 1))[:, None]
 
 
-# Which steps of (rows, steps) are masked.
+# Functions from (rows, steps) to a boolean array of that shape: True where a step is masked.
 MASKS: dict[str, Callable[[int, int], np.ndarray]] = {
     "padded right": lambda rows, steps: np.arange(steps)[::-1] < _ends(rows, steps),
     "padded left": lambda rows, steps: np.arange(steps) < _ends(rows, steps),
@@ -286,19 +304,20 @@ MASKS: dict[str, Callable[[int, int], np.ndarray]] = {
 
 
 def _zeros(array: np.ndarray) -> Any:
-    """Zeros, or of whole numbers without a zero the first sample."""
+    """Return 0, or the first sample if the array holds integers without a 0."""
     return 0 if array.dtype.kind == "f" or (array == 0).any() else array[0]
 
 
 def _constant(array: np.ndarray) -> Any:
-    """One value: the mean, or of whole numbers the median."""
+    """Return one value: the mean of floats, or the median of integers."""
     if array.dtype.kind == "f":
         return array.mean(dtype="float64")
     middle = array.size // 2
     return np.partition(array, middle, axis=None)[middle]
 
 
-# A row as real data may bring it, of arrays (samples, ...): silence, a sensor that hangs, extremes.
+# Functions from an array (samples, ...) to an edge case of a row. Real data hold such rows:
+# silence, a sensor that repeats one value, and extreme values.
 EDGES: dict[str, Callable[[np.ndarray], Any]] = {
     "zeros": _zeros,
     "constant": _constant,
@@ -340,7 +359,7 @@ def _as_array(name: str, data: Any) -> np.ndarray:
 
 
 def _require_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> None:
-    # The first dimension counts samples here; a static batch size is not theirs.
+    # The first dimension is the number of samples, so it need not match a static batch size.
     expected = (None, *shape[1:])
     fits = array.ndim == len(expected) and all(
         e is None or e == a for e, a in zip(expected, array.shape, strict=True)
@@ -355,7 +374,7 @@ def _require_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) 
 
 def _converted(name: str, array: np.ndarray, dtype: str) -> np.ndarray:
     try:
-        # NumPy has no bfloat16; runners take float32 in its place.
+        # NumPy has no bfloat16; runners take float32 instead.
         target = np.dtype("float32" if dtype == "bfloat16" else dtype)
         fits = np.can_cast(array.dtype, target, casting="same_kind")
     except TypeError:
@@ -404,7 +423,7 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         raise ValueError(
             f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."
         )
-    # The data as they are have no one length where their inputs differ.
+    # `samples.length` is None if the inputs differ in length: then the data keep their lengths.
     return tuple(samples.length if length == own else length for length in lengths)
 
 
@@ -417,5 +436,5 @@ def _require_positive(name: str, given: Any, most: int) -> None:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, and not True or False."""
+    """Return whether a value is an integer, and not True or False."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)

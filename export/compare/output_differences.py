@@ -1,4 +1,4 @@
-"""Named arrays against named arrays: measured without a tolerance, and judged by one."""
+"""Measure the differences between named arrays, and judge them by a tolerance."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,17 +24,17 @@ def measure(
     rows: Sequence[int] | None = None,
     source: str = "",
 ) -> tuple[Measurement, ...]:
-    """Measure how far each output is from what was expected of it.
+    """Measure the differences between expected and actual outputs.
 
-    A missing output, one too many, another shape and another kind of dtype (float against int) each
-    fail whatever the tolerance, and say so in `problem`.
+    A missing output, an extra output, another shape or another kind of dtype (float against int)
+    fails with any tolerance. The result's `problem` then names the reason.
 
     Args:
         expected: arrays by output name.
         actual: arrays by output name.
         rtol: relative tolerance, 0 or more.
-        rows: number of each row's sample; None to count from 0.
-        source: what the samples are counted in, such as a file's name.
+        rows: sample number of each row; None to count from 0.
+        source: origin of the sample numbers, such as a file's name.
 
     Returns:
         One result for every expected output, in that order, then one for every extra output.
@@ -57,12 +57,12 @@ def measure(
 
 
 def judge(found: Measurement, atol: float) -> OutputComparison:
-    """Whether every element that was measured has |actual - expected| <= atol + rtol |expected|.
+    """Judge whether |actual - expected| <= atol + rtol |expected| for every measured element.
 
-    Equal infinities pass, a NaN on either side fails, integers and booleans must be equal.
+    Equal infinities pass. A NaN in either array fails. Integers and booleans must be equal.
 
     Args:
-        found: see `measure`.
+        found: a result of `measure`.
         atol: absolute tolerance, 0 or more.
 
     Example:
@@ -106,7 +106,7 @@ def _measure_values(
     names = axis_names(e.ndim, source)
 
     def element(rank: np.ndarray) -> Element:
-        # NaN counts as beyond everything, so that the element shown is the one that matters.
+        # NaN ranks above every number, so that the reported element is a NaN if there is one.
         index = np.unravel_index(int(np.argmax(np.where(np.isnan(rank), np.inf, rank))), e.shape)
         places = [int(k) for k in index]
         if rows is not None and places and len(rows) == len(e):

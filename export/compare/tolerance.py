@@ -1,4 +1,4 @@
-"""How far values may be off: by what precision, through how many layers and timesteps."""
+"""Compute tolerances for outputs from the precision, the number of layers and of timesteps."""
 
 import dataclasses
 import functools
@@ -13,9 +13,9 @@ from keras_norm.export.compare.merge import merged
 from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 
-# Tolerances by precision, coarsest first: some units in the last place of the type, for the sums
-# that a recurrence gathers. Of each value (rtol), and of an output's largest value (atol). "int8"
-# is a TFLite file whose weights are quantized to it.
+# Tolerances by precision, coarsest first. Each is some units in the last place of the dtype,
+# because a recurrence adds up rounding errors. The figure is the rtol, and the atol relative to an
+# output's largest absolute value. "int8" means a TFLite file with weights quantized to int8.
 TOLERANCES = {
     "int8": 5e-2,
     "bfloat16": 5e-2,
@@ -23,24 +23,25 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-# How many whole numbers of a quantized file may be others, and one of a few, where it gives nothing
-# else: a rounded weight may turn an argmax.
+# The share of integers that a quantized file without float outputs may change, because a rounded
+# weight can change an argmax. One changed integer is always allowed.
 TURNED = 0.25
-# One of them serves as many as this many layers times the square root of the timesteps. Measured
-# (docs/export.md): float32 is then off from float64 by an eighth of it.
+# A tolerance of `TOLERANCES` is valid up to layers * sqrt(timesteps) = REACH. At this value, the
+# measured difference of float32 from float64 is an eighth of the tolerance (docs/export.md).
 REACH = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """|actual - expected| <= atol + rtol |expected|, with an atol for every output.
+    """Judge outputs by |actual - expected| <= atol + rtol |expected|, with an atol per output.
 
     Attributes:
         rtol: relative tolerance.
         atol: absolute tolerance, by output.
-        turned: the share of whole numbers that may be others; 0 where all have to be equal.
-        limits: the largest root mean square of an output's differences, by output, which is then
-            what judges it (`keras_norm.export.compare.quantization_tolerance`); None elsewhere.
+        turned: the share of an output's integers that may differ; 0 if all have to be equal.
+        limits: the largest allowed root mean square of the differences, by output. It replaces rtol
+            and atol for files in 8 bits (`keras_norm.export.compare.quantization_tolerance`). None
+            for any other file.
     """
 
     rtol: float
@@ -49,14 +50,14 @@ class Tolerance:
     limits: Mapping[str, float] | None = None
 
     def at_most(self, expected: Arrays) -> dict[str, float]:
-        """The most that any value of each of these outputs may be off."""
+        """Return the largest allowed difference of any value, by output name."""
         return {n: self.atol[n] + self.rtol * magnitude(y) for n, y in expected.items()}
 
     def judge(self, found: Measurement) -> OutputComparison:
-        """What was measured of an output, judged by the tolerance.
+        """Judge the measured differences of one output by this tolerance.
 
         Args:
-            found: of `keras_norm.export.compare.output_differences.measure`.
+            found: a result of `keras_norm.export.compare.output_differences.measure`.
         """
         by_rms = self.limits is not None
         result = judge(found, math.inf if by_rms else self.atol.get(found.output, 0.0))
@@ -68,18 +69,19 @@ class Tolerance:
         if self.limits is None:
             return result
         limit = self.limits.get(found.output, math.inf)
-        # In float32 it is the same however the parts were added up.
+        # Rounded to float32, so that the error does not depend on the order of adding up the parts.
         error = float(np.float32(math.sqrt(found.squared / found.count)))
         used = error / limit if limit else math.inf if error else 0.0
         return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
 
     def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
-        """Several measurements of an output, in eight bits with one verdict.
+        """Judge several measurements of one output, and return one result for each.
 
-        One sample alone may be far off, in a file of use.
+        With `limits` (8 bits), all results share one verdict about all measurements together. A
+        single sample may differ by more than the limit, although the file is useful.
 
         Args:
-            found: as for `judge`.
+            found: measurements of one output, each as for `judge`.
         """
         results = [self.judge(measured) for measured in found]
         if self.limits is None:
@@ -95,7 +97,13 @@ class Tolerance:
     def failed(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
     ) -> OutputComparison | None:
-        """The first output that fails, or None; `rows` are the numbers of the samples."""
+        """Return the first output that fails, or None if every output passes.
+
+        Args:
+            expected: arrays by output name.
+            actual: arrays by output name.
+            rows: the sample number of each row; None to count from 0.
+        """
         results = map(self.judge, measure(expected, actual, self.rtol, rows))
         return next((result for result in results if not result), None)
 
@@ -103,32 +111,32 @@ class Tolerance:
 def default_tolerance(
     precision: str, layers: int, timesteps: int, scales: Mapping[str, float]
 ) -> Tolerance:
-    """How far off outputs may be, unless the user says it.
+    """Compute the tolerance that applies if the user sets none.
 
     Args:
         precision: as for `default_share`.
         layers: as for `default_share`.
         timesteps: as for `default_share`.
-        scales: the largest |value| of every output; 0 is taken for 1.
+        scales: the largest |value| of every output, by name; 1 replaces a 0.
     """
     share = default_share(precision, layers, timesteps)
     return Tolerance(TOLERANCES[precision], {n: share * (x or 1.0) for n, x in scales.items()})
 
 
 def default_share(precision: str, layers: int, timesteps: int) -> float:
-    """The default tolerance, as a share of each value and of an output's largest.
+    """Compute the default tolerance relative to each value and to an output's largest value.
 
     ::
 
         share = TOLERANCES[precision] max(1, layers sqrt(timesteps) / 10)
 
-    for float32 and float64. Half precision and 8-bit weights are off by their own rounding, which
-    is far larger than what adds up on the way.
+    for float32 and float64. For half precision and 8-bit weights, share = TOLERANCES[precision]:
+    the rounding of each value is far larger than the sum of errors over layers and timesteps.
 
     Args:
         precision: a key of `TOLERANCES`.
-        layers: number of layers with weights that values pass through, one after the other.
-        timesteps: number of timesteps that a recurrent layer runs; 1 without one.
+        layers: number of layers with weights in series.
+        timesteps: number of timesteps that a recurrent layer runs; 1 without a recurrent layer.
 
     Example:
     >>> default_share("float32", layers=4, timesteps=100)
@@ -141,10 +149,10 @@ def default_share(precision: str, layers: int, timesteps: int) -> float:
 
 
 def coarsest(precisions: Iterable[str]) -> str:
-    """The precision in `TOLERANCES` that limits values which pass through all of these.
+    """Return the coarsest of several precisions, or "float64" if `TOLERANCES` has none of them.
 
     Args:
-        precisions: dtype names, or "int8" for quantized weights; others are ignored.
+        precisions: dtype names, or "int8" for quantized weights; unknown names are ignored.
     """
     present = set(precisions)
     return next((name for name in TOLERANCES if name in present), "float64")

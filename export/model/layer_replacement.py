@@ -1,9 +1,9 @@
-"""Keras' layers as every exported format runs them.
+"""Trace Keras layers with methods that every exported format can run.
 
-Keras writes the loops of its recurrent layers so that a TFLite file takes one batch size and one
-length, and on a GPU as an operation that no other device has. `TimeDistributed` is wrong in a graph
-with a dynamic time. While a model is traced for a file, other functions compute the same in their
-place: the model itself is neither rebuilt nor changed.
+The loops of Keras' recurrent layers convert to TFLite with a static batch size and length only. On
+a GPU, Keras runs an operation that no other device has. `TimeDistributed` is wrong in a graph with
+a dynamic time dimension. While a model is traced for an exported file, equivalent functions replace
+the methods of these layers. The model itself is neither rebuilt nor changed.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from keras_norm.rnn.simple_rnn import NormSimpleRNN
 from keras_norm.substitution import Method, substituted_methods
 from keras_norm.time_distributed import apply_to_rows
 
-# Keras' cell -> the layer of ours that computes the same, without a norm.
+# Keras' cell -> the keras_norm layer that computes equal outputs if it has no norm.
 REPLACEMENTS = {
     keras.layers.LSTMCell: NormLSTM,
     keras.layers.GRUCell: NormGRU,
@@ -38,15 +38,16 @@ WEIGHTS = ("kernel", "recurrent_kernel", "bias")
 
 @contextlib.contextmanager
 def portable_layers(model: keras.Model, *, one_lookup: bool = False) -> Iterator[None]:
-    """Trace the layers of Keras in a model so that every format runs them, while the block runs.
+    """Trace a model's Keras layers, inside a `with` block, so that every format can run them.
 
-    Subclasses of Keras' layers count too, where they do not override what is replaced; so do layers
-    inside wrappers, nested models and layers of the user's own.
+    The replacement covers layers inside wrappers, nested models and user-defined layers. It also
+    covers subclasses of Keras' layers that do not override the replaced method.
 
     Args:
         model: a Keras model. It is not changed, and other threads may call it.
-        one_lookup: trace every Embedding as one operation. Keras' own also takes negative ids, by
-            operations that have no 16-bit form, and that microcontrollers lack.
+        one_lookup: trace every Embedding as one operation. Keras' Embedding also accepts negative
+            ids, for which it needs operations without a 16-bit version. Microcontrollers lack these
+            operations.
     """
     substitutes: dict[Any, dict[str, Method]] = {}
     for _, layer in named_layers(model):
@@ -61,21 +62,24 @@ def portable_layers(model: keras.Model, *, one_lookup: bool = False) -> Iterator
 
 
 def has_keras_loop(layer: keras.layers.RNN) -> bool:
-    """Whether a recurrent layer runs a cell as `keras.layers.RNN` does, or as ours do.
+    """Return whether a recurrent layer runs its cell in the loop of Keras or of keras_norm.
 
-    A layer with an `inner_loop` of its own may compute anything.
+    A layer that overrides `inner_loop` may compute anything.
     """
     return isinstance(layer, NormRNN) or type(layer).inner_loop.__module__.startswith("keras.")
 
 
 def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
-    """The layer of ours that computes the same, with the same weights; not to be made in a graph.
+    """Create the keras_norm layer that shares a Keras layer's weights and computes equal outputs.
+
+    Do not call it inside a graph: it creates variables.
 
     Args:
-        layer: a recurrent layer with `has_keras_loop`.
+        layer: a recurrent layer for which `has_keras_loop` is True.
 
     Returns:
-        The layer; None for a cell that is not Keras' LSTM, GRU or SimpleRNN cell.
+        The replacement layer; `layer` itself if it is a keras_norm layer; None if its cell is not
+        Keras' LSTM, GRU or SimpleRNN cell.
     """
     if isinstance(layer, NormRNN):
         return layer
@@ -86,7 +90,7 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
     options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
     new = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
-    for name in WEIGHTS:  # past Keras' tracking, as they are another layer's
+    for name in WEIGHTS:  # bypasses Keras' variable tracking: the weights belong to `layer`
         object.__setattr__(new.cell, name, getattr(cell, name))
     new.built = new.cell.built = True
     return new
@@ -97,23 +101,23 @@ def _portable_loop(layer: keras.layers.RNN) -> dict[str, Method]:
         return {"inner_loop": functools.partial(_unrolled_loop, layer)}
     replacement = replacement_layer(layer)
     loop = functools.partial(_cell_loop, layer) if replacement is None else replacement.inner_loop
-    # Keras draws dropout masks at inference too, and uses none: a served graph would write to the
-    # variable that holds the seed.
+    # Keras draws dropout masks at inference too, without using them. Drawing would make the served
+    # graph write to the seed's variable.
     return {"inner_loop": loop, "_maybe_config_dropout_masks": lambda *_: None}
 
 
 def _cell_loop(
     layer: keras.layers.RNN, sequences: Any, initial_state: Any, mask: Any, training: bool = False
 ) -> tuple[Any, Any, Any]:
-    """Run any cell over time at inference, in a loop of `keras_norm.ops.scan`."""
+    """Run a cell over all timesteps in inference mode, in a loop of `keras_norm.ops.scan`."""
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     xs = [sequences] if mask is None else [sequences, mask]
     xs = [ops.flip(x, axis=1) if layer.go_backwards else x for x in xs]
     xs = [ops.moveaxis(x, 1, 0) for x in xs]
     cell = at_inference(layer.cell)
-    # The output of a masked timestep is the one before it, zeros at first. Where no timestep reads
-    # it, it is not carried: OpenVINO loses a carry that is only written where a loop runs no
-    # iteration.
+    # A masked timestep repeats the previous output, or zeros at the start of the sequence. The
+    # carry holds the previous output only if a timestep reads it: with a loop of zero iterations,
+    # OpenVINO loses a carry that is only written.
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 
@@ -135,27 +139,33 @@ def _cell_loop(
 
 
 def at_inference(cell: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """The cell as a function of inputs and states, in inference mode."""
+    """Return a cell as a function of inputs and states, in inference mode."""
     takes_training = "training" in inspect.signature(cell.call).parameters
     return functools.partial(cell, training=False) if takes_training else cell
 
 
 def _zero_output(cell: Callable[[Any, Any], Any], xs: Any, states: Any) -> Any:
-    """Zeros of the shape that a cell's output has for one timestep of `xs`, (time, batch, ...)."""
+    """Return zeros shaped as a cell's output at one timestep of `xs`, (time, batch, ...)."""
 
     def spec(x: Any, shape: Any) -> tf.TensorSpec:
         return tf.TensorSpec(shape, x.dtype)
 
     x = spec(xs, xs.shape[1:])
     states = keras.tree.map_structure(lambda s: spec(s, s.shape), states)
-    # Only the shape is wanted: an ordinary call would stay in the graph.
+    # Traced in a separate graph, because a plain call would leave its operations in the file.
     traced = tf.function(lambda x, states: cell(x, states)[0], autograph=False)
     output = traced.get_concrete_function(x, states).structured_outputs
     return tf.zeros([ops.shape(xs)[1], *output.shape[1:]], output.dtype)
 
 
 def where_unmasked(unmasked: Any, new: Any, old: Any) -> Any:
-    """The new rows where a timestep is unmasked, (batch,), and the old rows elsewhere."""
+    """Select rows of `new` where a timestep is unmasked, and rows of `old` where it is masked.
+
+    Args:
+        unmasked: booleans, (batch,).
+        new: values after the timestep, (batch, ...).
+        old: values before the timestep, (batch, ...).
+    """
     shape = (-1, *[1] * (len(new.shape) - 1))
     return ops.where(ops.reshape(unmasked, shape), new, old)
 
@@ -163,9 +173,10 @@ def where_unmasked(unmasked: Any, new: Any, old: Any) -> Any:
 def _unrolled_loop(
     layer: keras.layers.RNN, sequences: Any, *args: Any, **kwargs: Any
 ) -> tuple[Any, Any, Any]:
-    """Run the loop of a subclass, timestep by timestep where their number is known.
+    """Run a subclass' own loop, unrolled if the number of timesteps is static.
 
-    Keras' loop converts to TFLite with a static batch only; unrolled, any batch size converts.
+    Keras' loop converts to TFLite with a static batch size only. The unrolled loop converts with
+    any batch size.
     """
     before, vars(layer)["unroll"] = layer.unroll, sequences.shape[1] is not None
     try:
@@ -183,11 +194,11 @@ def _time_distributed(
 
 
 def _lookup(layer: keras.layers.Embedding, inputs: Any) -> Any:
-    """The embeddings of ids from 0 on."""
+    """Return the embeddings of nonnegative ids."""
     rows = tf.gather(layer.embeddings, ops.cast(inputs, "int32"))
     return ops.cast(rows, layer.compute_dtype)
 
 
 def _inherits(layer: Any, cls: type, method: str) -> bool:
-    """Whether a layer is of a class, or a subclass, and has that class' method."""
+    """Return whether a layer is an instance of a class and does not override its method."""
     return isinstance(layer, cls) and getattr(type(layer), method) is getattr(cls, method)

@@ -1,4 +1,4 @@
-"""What a model gives, and how far off what is made of it may be."""
+"""Compute a Keras model's outputs for test inputs, and check other runners against them."""
 
 import dataclasses
 import functools
@@ -23,19 +23,19 @@ from keras_norm.export.runtimes.runner import Arrays, Run
 
 logger = logging.getLogger("keras_norm.export")
 
-# The most that rounding may excuse, as a share of an output's largest value: a file that is further
-# off shows nothing, whatever the reason.
+# The largest difference that rounding may excuse, relative to an output's largest absolute value.
+# With a larger difference the check proves nothing, whatever the cause of the difference is.
 MOST = 5e-2
 
 CONVERTS_WRONGLY = "one of its layers converts wrongly"
 
 
 class Reference:
-    """A Keras model's answers, to which exporters hold all that they make of it.
+    """Check the outputs of exported files against a Keras model's outputs for test inputs.
 
     Args:
         model: a functional or a built sequential model.
-        cases: of `verification_cases`.
+        cases: test inputs with the model's outputs, from `verification_cases`.
     """
 
     def __init__(self, model: keras.Model, cases: Cases) -> None:
@@ -43,13 +43,14 @@ class Reference:
         self._excused: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
-        """How far off case k may be: by what `check` allows, over these cases.
+        """Return the tolerance for test inputs k: the default tolerance of `check`.
 
-        A file in 8 bits has to give finite numbers: what they are worth is known later. Whole
-        numbers of a quantised file are not compared: in so few any may be turned by rounding.
+        The outputs of a file in 8 bits only have to be finite; a later step measures their errors.
+        Integer outputs of a quantized file are not compared: rounding may change any of them, and
+        there are too few for a share.
 
         Args:
-            k: number of the case.
+            k: index of the test inputs.
             quantize: as for `export_tflite`.
         """
         if quantize in EIGHT_BITS:
@@ -67,20 +68,21 @@ class Reference:
         suspect: str = CONVERTS_WRONGLY,
         numbers: Iterable[int] | None = None,
     ) -> list[Arrays]:
-        """Run cases on what is to give what the model gives.
+        """Run a candidate on the test inputs, and compare its outputs with the Keras model's.
 
         Args:
-            run: from inputs to outputs by name; others than the model's do not count.
-            who: what it is.
+            run: the candidate, a function from inputs by name to outputs by name. Outputs that the
+                model does not have are ignored.
+            who: the candidate's name in a message.
             quantize: as for `export_tflite`.
-            suspect: why it may give something else.
-            numbers: of the cases; None for all.
+            suspect: a likely cause of differences, for a message.
+            numbers: indices of the test inputs to run; None for all.
 
         Returns:
-            What it gives for the cases.
+            The candidate's outputs for each of the test inputs.
 
         Raises:
-            VerificationError: an output is missing, has another shape, or is off by more than its
+            VerificationError: an output is missing, has another shape, or differs by more than its
                 tolerance.
         """
         answers = []
@@ -99,19 +101,19 @@ class Reference:
         return answers
 
     def wrong(self, k: int, actual: Arrays, quantize: str | None = None) -> OutputComparison | None:
-        """What is further off than it may be, of all that is to equal the answer to case k.
+        """Return the first output that differs from the model's by more than its tolerance.
 
-        A recurrence can magnify rounding, and no tolerance is right then: two ways of computing the
-        same are as far from each other as rounding takes either. So a difference of that size is
-        excused, and a warning says so.
+        A recurrence can magnify rounding errors, and then no fixed tolerance is right. The method
+        therefore accepts a difference of the size that rounding alone causes, and logs a warning.
 
         Args:
-            k: number of the case.
-            actual: what is compared, by output name; others than the model's do not count.
+            k: index of the test inputs.
+            actual: the outputs to compare, by name. Outputs that the model does not have are
+                ignored.
             quantize: as for `export_tflite`.
 
         Returns:
-            The first output that is; None where all are right.
+            The comparison of the first wrong output; None if all outputs are right.
         """
         wanted, received = without_common_nan(self.cases[k][1], actual)
         found = self.tolerance(k, quantize).failed(wanted, received)
@@ -136,7 +138,11 @@ class Reference:
         return None
 
     def without_random_outputs(self) -> "Reference | None":
-        """The same of those outputs that the model gives again; None where it does so of none."""
+        """Return a reference for the deterministic outputs only; None if there are none.
+
+        The model runs again on all test inputs. An output is random if it differs from the first
+        run by more than its tolerance.
+        """
         again = KerasRunner(self.model)
         random = set()
         for k, (case, expected) in enumerate(self.cases):
@@ -164,17 +170,22 @@ class Reference:
 
     @functools.cached_property
     def _scales(self) -> dict[str, float]:
-        """The largest |value| of every output, in any case; 1 where all are 0."""
+        """Largest |value| of every output over all test inputs; 1 for an output of zeros."""
         names = self.cases[0][1]
         return {n: max(magnitude(answer[n]) for _, answer in self.cases) or 1.0 for n in names}
 
     @functools.cached_property
     def _size(self) -> tuple[int, int, dict[str, float]]:
-        """What a tolerance grows with, besides the precision."""
+        """Layers in series, number of timesteps and output scales: they determine the tolerance."""
         steps = max(map(timesteps_of(self.model), (case.inputs for case, _ in self.cases)))
         return layers_in_series(self.model), steps, self._scales
 
 
 def make_reference(model: keras.Model, data: Any = None) -> Reference:
-    """What a model gives for real samples, or for random ones; see `verification_cases`."""
+    """Run a model on real or random samples, and return its outputs as a reference.
+
+    Args:
+        model: as for `verification_cases`.
+        data: as for `verification_cases`.
+    """
     return Reference(model, verification_cases(model, data))

@@ -1,4 +1,4 @@
-"""How far rounding alone takes a model's values."""
+"""Measure the differences that rounding alone causes in a model's outputs."""
 
 from typing import Any
 
@@ -12,31 +12,33 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.precision import model_precision
 from keras_norm.export.runtimes.runner import Arrays
 
-# Two ways of rounding are this many times as far from each other, at most, as one is from float64.
+# Two ways of rounding differ from each other by at most this many times the difference of one way
+# of rounding from float64.
 MAGNIFIED = 4.0
-# How many times the weights are moved: one way of rounding can be near float64 by luck.
+# How many times the weights are perturbed: a single perturbation can be near float64 by luck.
 MOVES = 4
 
 
 def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
-    """How far rounding takes a model's outputs.
+    """Measure the largest difference that rounding causes in each output of a model.
 
-    From those of the same model in float64, and in float64 from those of the same model with every
-    weight off by half a unit in its last place, at most: the larger of the two.
+    There are two measurements, and the larger difference counts. The first one compares the model
+    with its copy in float64. The second one compares this float64 copy with itself after random
+    perturbations of its weights, each by at most half a unit in the last place.
 
     Args:
         model: a functional or Sequential model.
         inputs: arrays by input name.
-        expected: what the model gives for them, by output name.
+        expected: the model's outputs for `inputs`, by name.
 
     Returns:
-        The largest difference by output name, of those outputs for which that is rounding: not
-        where the model does not compute in float64, is random, or more than its config, so that an
-        unchanged copy is off as well.
+        The largest difference by output name. Outputs whose difference has another cause are left
+        out: an unchanged copy of the model differs too, because the model is random or its config
+        does not describe it completely. Empty if the model does not run in float64.
     """
     half = half_unit(model_precision(model, expected))
     rng = np.random.default_rng(0)
-    # Whatever a layer raises in a copy, and in a precision that it was not written for.
+    # A layer may raise any error in a copy, or in a precision that it was not written for.
     try:
         same, exact = rebuild_model(model), rebuild_model(model, _in_float64)
         unchanged = _apart(expected, _answers(same, model, inputs))
@@ -56,27 +58,27 @@ def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
 
 
 def half_unit(precision: str) -> float:
-    """Half a unit in the last place of 1, which rounding to a floating dtype may add or take."""
+    """Return half a unit in the last place of 1: the largest rounding error of a floating dtype."""
     return float(ml_dtypes.finfo(precision).eps) / 2
 
 
 def moved(weight: np.ndarray, most: float, rng: np.random.Generator) -> np.ndarray:
-    """A weight with its real values off by a random share of themselves, of at most `most`."""
+    """Perturb a float weight: multiply each value by 1 + u, with u random in [-most, most]."""
     if weight.dtype.kind != "f":
         return weight
     return weight * (1 + rng.uniform(-most, most, weight.shape))
 
 
 def _answers(copy: Any, model: Any, inputs: Arrays) -> Arrays:
-    """What a copy of a model gives, by the names of the model's outputs."""
-    # A copy may name its inputs and outputs anew; their order stays.
+    """Return the outputs of a model's copy, by the output names of the model."""
+    # A copy may have other input and output names, in an unchanged order.
     named = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
     answers = KerasRunner(copy)({new: inputs[name] for new, name in named}).values()
     return dict(zip(signature.output_names(model), answers, strict=True))
 
 
 def _apart(expected: Arrays, actual: Arrays) -> dict[str, float]:
-    """The largest difference of every real output."""
+    """Return the largest absolute difference of every float output, ignoring common NaN."""
     found = {}
     for name, value in expected.items():
         if kind_of(value) == "float" and value.size:
@@ -86,7 +88,7 @@ def _apart(expected: Arrays, actual: Arrays) -> dict[str, float]:
 
 
 def _in_float64(config: dict[str, Any]) -> dict[str, Any]:
-    """A part of a config whose dtype, or dtype policy, is float64 where it is a floating one."""
+    """Return a part of a config with float64 instead of any other float dtype or dtype policy."""
     dtype = config.get("dtype")
     name = dtype["config"].get("name", "") if isinstance(dtype, dict) else str(dtype)
     return config | {"dtype": "float64"} if "float" in name else config

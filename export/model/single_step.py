@@ -1,10 +1,10 @@
-"""One timestep of a model at a time: for streams, whose end is not known when they begin.
+"""Run a model one timestep at a time, for streams of unknown length.
 
 ::
 
     y_t, states = step(x_t, states)        t = 0, 1, ...        states = zeros before t = 0
 
-gives, timestep by timestep, what the model gives for the whole sequence x.
+The outputs y_0, y_1, ... are equal to the model's outputs for the whole sequence x.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import Method, substituted_methods
 
-# What the states of Keras' cells, and of ours, are called.
+# Names of the states of Keras' cells and of keras_norm's cells.
 STATE_NAMES = {
     keras.layers.LSTMCell: ("h", "c"),
     keras.layers.GRUCell: ("h",),
@@ -44,16 +44,20 @@ RunStep = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 class Step:
-    """One timestep of a model.
+    """Run one timestep of a model: outputs and new states from inputs and states.
 
-    An input of the model with open time, (batch, time, ...), is an input (batch, ...) of the step;
-    so are the outputs. An output without time is what the model gives for all timesteps so far.
-    Each state of a recurrent layer is an input and an output of the same name: "<layer>_h" and
-    "<layer>_c" for those of the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter
-    of a cell with statistics of every timestep, "<layer>_state_0", ... for those of other cells.
+    An input (batch, time, ...) with a dynamic time dimension becomes an input (batch, ...) of the
+    step. An output (batch, time, ...) becomes an output (batch, ...) of the step. An output without
+    a time dimension is the model's output for all timesteps so far.
 
-    That the timesteps one by one give what the whole gives is tested by the exporters, not here: a
-    model that pools over time has a step that computes something else.
+    Each state of a recurrent layer is an input and an output with one name:
+
+    - "<layer>_h" and "<layer>_c" for the states of the LSTM, GRU and SimpleRNN families,
+    - "<layer>_steps" for the counter of a cell that stores statistics for every timestep,
+    - "<layer>_state_0", "<layer>_state_1", ... for the states of any other cell.
+
+    This class does not check the step's outputs against the model's outputs; the exporters do. For
+    example, the step of a model that pools over time computes other outputs than the model.
     Other threads may call the model while a step runs.
 
     Args:
@@ -63,13 +67,14 @@ class Step:
         model: the model.
         inputs: the inputs of one timestep by name, without the states.
         states: the states by name, each (batch, size).
-        sequences: names of the inputs that have time.
-        sequence_outputs: names of the outputs that have.
+        sequences: names of the inputs with a dynamic time dimension.
+        sequence_outputs: names of the outputs with a dynamic time dimension.
 
     Raises:
-        StreamingError: no input has open time, or there is no recurrent layer, or one that runs
-            backward, is stateful, starts from other states than zeros, or keeps the loop of Keras.
-        ValueError: as `signature.input_specs`.
+        StreamingError: no input has a dynamic time dimension; or the model has no recurrent layer;
+            or a recurrent layer runs backward, is stateful, has initial states other than zeros, or
+            has an `inner_loop` of its own.
+        ValueError: as for `signature.input_specs`.
 
     Example:
     ```python
@@ -98,7 +103,7 @@ class Step:
                     "cannot be cut into timesteps. Use a layer of Keras or of keras_norm"
                 )
         self._structures = {name: _zeros(name, layer) for name, layer in self._layers.items()}
-        # They hold variables, which no graph may create.
+        # Created here, because replacement layers hold variables, and a graph cannot create them.
         self._replacements = {n: replacement_layer(layer) for n, layer in self._layers.items()}
         self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
@@ -117,18 +122,18 @@ class Step:
                 self.states[state] = TensorSpec(state, (None, *tensor.shape[1:]), dtype)
 
     def initial_states(self, batch: int) -> dict[str, np.ndarray]:
-        """The states before the first timestep: zeros.
+        """Return the states before the first timestep: zeros.
 
         Args:
             batch: number of sequences.
 
         Raises:
-            ValueError: it is no number of sequences.
+            ValueError: `batch` is not an integer, or is negative.
         """
         if not is_whole(batch) or batch < 0:
             raise ValueError(f"batch is a number of sequences; received {batch!r}")
         return {
-            # NumPy has no bfloat16.
+            # NumPy has no bfloat16, so float32 replaces it.
             name: np.zeros(
                 [batch, *(size or 0 for size in spec.shape[1:])],
                 "float32" if spec.dtype == "bfloat16" else spec.dtype,
@@ -182,7 +187,7 @@ class Step:
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
 
     def joined(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The same with inputs and states in one dict, as the signature `step` of an export has it.
+        """Run one timestep with inputs and states in one dict, as the signature `step` takes them.
 
         Args:
             arguments: name -> tensor, for every name in `inputs` and in `states`.
@@ -196,15 +201,15 @@ class Step:
         return outputs | after
 
     def over_time(self, run: RunStep, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run whole sequences timestep by timestep.
+        """Run whole sequences timestep by timestep, and return outputs shaped as the model's.
 
         Args:
-            run: `joined`, or the signature `step` of an export.
+            run: `joined`, or the signature `step` of an exported model.
             inputs: name -> array, (batch, time, ...) for every name in `sequences`.
 
         Returns:
-            What the model gives for the whole: outputs of all timesteps, (batch, time, ...), for
-            every name in `sequence_outputs`, the last output for every other.
+            For each name in `sequence_outputs`, the outputs at every timestep, (batch, time, ...).
+            For each other output, its value after the last timestep.
         """
         return {
             name: array if name in self.sequence_outputs else array[:, -1]
@@ -214,10 +219,10 @@ class Step:
     def every_timestep(
         self, run: RunStep, inputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Run whole sequences timestep by timestep, and keep every answer.
+        """Run whole sequences timestep by timestep, and return every output at each timestep.
 
-        What takes one batch size only, the model or a runner, has them in batches of that size, one
-        after another.
+        If the model or the runner has a static batch size, the sequences are split into batches of
+        that size.
 
         Args:
             run: as for `over_time`.
@@ -225,6 +230,9 @@ class Step:
 
         Returns:
             Every output after each timestep: (batch, time, ...).
+
+        Raises:
+            ValueError: the inputs in `sequences` differ in length.
         """
         lengths = {inputs[name].shape[1] for name in self.sequences}
         if len(lengths) > 1:
@@ -244,7 +252,7 @@ class Step:
         sequences = {name: inputs[name] for name in self.sequences}
         others = {name: array for name, array in inputs.items() if name not in sequences}
         others |= self.initial_states(next(iter(inputs.values())).shape[0])
-        if isinstance(run, WorkerRunner):  # its process need not be asked at every timestep
+        if isinstance(run, WorkerRunner):  # one request to its process runs all timesteps
             return run.over_time(sequences, others, list(self.states))
         return protocol.over_time(run, sequences, others, list(self.states))
 
@@ -265,7 +273,15 @@ def _one_timestep(
     before: Any,
     new: dict[str, Any],
 ) -> dict[str, Method]:
-    """Methods of a layer that run its cell once, from given states, and fill `new`."""
+    """Return methods for a layer that run its cell once from `before` and write to `new`.
+
+    Args:
+        name: the layer's name in messages, and its key in `new`.
+        layer: the recurrent layer.
+        replacement: its replacement layer, or None.
+        before: the states before the timestep.
+        new: states after the timestep by layer name; the layer adds its own states.
+    """
     asked = False
 
     def get_initial_state(batch_size: Any) -> Any:
@@ -302,10 +318,10 @@ def _one_timestep(
 def _run_cell(
     layer: keras.layers.RNN, replacement: NormRNN | None, sequences: Any, before: Any
 ) -> tuple[Any, Any]:
-    """Output and states after the one timestep of (batch, 1, features)."""
+    """Return the output and the states after one timestep of sequences (batch, 1, features)."""
     if replacement is not None and not _counts(replacement):
-        # A file for TFLite holds one set of centred kernels, for this and for whole sequences;
-        # elsewhere they would be centred anew at every timestep.
+        # A TFLite file stores the centered kernels once, for both of its signatures. In any other
+        # format, each call would center the kernels again for its single timestep.
         _, after, _ = loop.run(
             replacement.cell,
             sequences,
@@ -325,7 +341,7 @@ def _run_cell(
 def _masked_timestep(
     layer: keras.layers.RNN, mask: Any, output: Any, after: Any, before: Any
 ) -> tuple[Any, Any]:
-    """Output and states of one timestep where a mask lets some sequences stand still."""
+    """Return the output and the states of one timestep, unchanged for masked sequences."""
     stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
     cell, states = (layer.cell.cells[-1], before[-1]) if stacked else (layer.cell, before)
     repeats = isinstance(cell, NormCell) or type(cell) in STATE_NAMES
@@ -337,20 +353,24 @@ def _masked_timestep(
         )
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     unmasked = ops.cast(mask, "bool")
-    # The output of a masked timestep is the one before it, which in Keras' cells is the state h.
+    # A masked timestep repeats the previous output. In Keras' cells that output is the state h.
     still = keras.tree.flatten(states)[0]
     still = ops.zeros_like(output) if layer.zero_output_for_mask else still
     flat = keras.tree.flatten(before)
     new = keras.tree.flatten(after)
     kept = [where_unmasked(unmasked, n, old) for n, old in zip(new, flat, strict=True)]
     if isinstance(layer, NormRNN) and _counts(layer):
-        kept[-1] = new[-1]  # our layers count the timesteps of the batch, not of each sequence
+        kept[-1] = new[-1]  # NormRNN counts the timesteps of the batch, also the masked timesteps
     output = where_unmasked(unmasked, output, still)
     return output, keras.tree.pack_sequence_as(before, kept)
 
 
 def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
-    """The recurrent layers by names that are unique, refused where one cannot run forward."""
+    """Return the recurrent layers by unique name.
+
+    Raises:
+        StreamingError: there is no recurrent layer, or a layer runs backward or is stateful.
+    """
     found: dict[str, keras.layers.RNN] = {}
     for path, layer in named_layers(model):
         if not isinstance(layer, keras.layers.RNN):
@@ -373,10 +393,14 @@ def _recurrent_layers(model: keras.Model) -> dict[str, keras.layers.RNN]:
 
 
 def _zeros(name: str, layer: keras.layers.RNN) -> Any:
-    """The states of a layer's cell before the first timestep, its counter among them."""
+    """Return the initial states of a layer's cell, with its counter of timesteps.
+
+    Raises:
+        StreamingError: the initial states are not zeros, or the cell cannot create them.
+    """
     try:
         states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
-    except Exception as error:  # whatever a cell of the user's raises
+    except Exception as error:  # a user's cell may raise any error
         raise StreamingError(
             f'layer "{name}" has no states before the first timestep: {one_line(error)}'
         ) from error
@@ -388,7 +412,7 @@ def _zeros(name: str, layer: keras.layers.RNN) -> Any:
 
 
 def _counts(layer: keras.layers.RNN) -> bool:
-    """Whether the last state of a layer's cell is a counter of timesteps."""
+    """Return whether the last state of a layer's cell is a counter of timesteps."""
     return isinstance(layer.cell, NormCell) and layer.cell.slots.count_steps
 
 
