@@ -1,4 +1,4 @@
-"""Where the differences between two arrays are, and how large: what a report draws."""
+"""Compute where two arrays differ and by how much, for a report's histogram and map."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from keras_norm.export.results.output_comparison import DifferenceProfile
 # Upper bounds of the histogram's bins; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
-# Most cells along an axis of the map: enough to see a pattern, and no megabytes of JSON.
+# Maximum number of cells along an axis of the map: enough to see a pattern, and little JSON.
 CELLS = 128
 
 
 def profile(expected: Any, actual: Any) -> DifferenceProfile | None:
-    """Spread of |actual - expected|, or None for arrays that cannot be compared.
+    """Compute the profile of |actual - expected|, or None for arrays that cannot be compared.
 
-    Of an output with more axes than (sample, timestep, unit), the first after the samples and the
-    last are kept.
+    The map shows the first axis after the samples and the last axis. Along any other axis it shows
+    the maximum.
 
     Args:
         expected: array.
@@ -54,7 +54,7 @@ def profile(expected: Any, actual: Any) -> DifferenceProfile | None:
 def merged(
     one: DifferenceProfile | None, other: DifferenceProfile | None
 ) -> DifferenceProfile | None:
-    """The profile of both sets of elements together, which may differ in length; None has none."""
+    """Merge two profiles, also of outputs that differ in length; None means no elements."""
     if one is None or other is None:
         return one or other
     widths = tuple(map(max, one.widths, other.widths))
@@ -69,7 +69,7 @@ def merged(
 
 
 def _width(size: int) -> int:
-    """The smallest power of two that makes at most `CELLS` cells of `size` indices."""
+    """Return the smallest power of two that splits `size` indices into at most `CELLS` cells."""
     width = 1
     while width * CELLS < size:
         width *= 2
@@ -77,7 +77,7 @@ def _width(size: int) -> int:
 
 
 def _widened(worst: np.ndarray, old: tuple[int, ...], new: tuple[int, ...]) -> np.ndarray:
-    """The maximum over new / old cells along each axis; the last cell may stand for fewer."""
+    """Widen cells from `old` to `new` indices along each axis, by the maximum over merged cells."""
     for axis, (narrow, wide) in enumerate(zip(old, new, strict=True)):
         starts = np.arange(0, worst.shape[axis], wide // narrow)
         worst = np.maximum.reduceat(worst, starts, axis=axis)

@@ -1,4 +1,4 @@
-"""Results of parts of the data, merged: the same whatever the order."""
+"""Merge the results of parts of the data, independently of the parts' order."""
 
 import collections
 import dataclasses
@@ -18,14 +18,14 @@ from keras_norm.ops.merge_moments import merge_moments
 
 
 def merge(parts: Iterable[Partial]) -> Partial:
-    """What some parts of the data gave, as if they had been one.
+    """Merge the results of several parts of the data into the result of all data.
 
-    Merging is associative and commutative: counts add up, of the largest differences the larger
-    one stays, and of equal ones the one at the earlier sample. What are sums of floats differs in
-    the last digits of float64, and is reported in float32.
+    Merging is associative and commutative. Counts add up. The larger of two largest differences
+    is kept; if they are equal, the difference at the earlier sample is kept. Sums of floats depend
+    on the order in the last digits of float64, so they are reported in float32.
 
     Args:
-        parts: results of the same model and artifacts.
+        parts: results of one model and its artifacts.
 
     Raises:
         ValueError: the parts have different relative tolerances.
@@ -34,11 +34,13 @@ def merge(parts: Iterable[Partial]) -> Partial:
 
 
 def merged(one: Any, other: Any) -> Any:
-    """Two results of one kind as one, field by field; what has no rule is the same in both.
+    """Merge two results of one class, field by field, by `RULES`.
+
+    A field without a rule has equal values in both results.
 
     Args:
-        one: a `Partial` or what stands in one, or an `OutputChange`.
-        other: of the same output, artefact or layer.
+        one: a `Partial`, a result inside a `Partial`, or an `OutputChange`.
+        other: a result of this class for `one`'s output, artifact or layer.
 
     Raises:
         ValueError: measurements have different names or relative tolerances.
@@ -54,7 +56,7 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def _places(one: Measurement, other: Measurement) -> dict[str, Any]:
-    """Where the differences of both are."""
+    """Return the worst and the widest element of two measurements, by field name."""
     if (one.output, one.rtol) != (other.output, other.rtol):
         raise ValueError(
             "Parts of one check have the same outputs and rtol. "
@@ -68,16 +70,16 @@ def _places(one: Measurement, other: Measurement) -> dict[str, Any]:
 
 
 def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
-    """The element that needs the widest atol, of equals the first."""
+    """Return the element that needs the largest atol, or the first one if several need it."""
     known = (element for element in elements if element is not None)
     return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
 
 
 def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Those of the same made one, in the order of the first."""
+    """Merge the results of each output, artifact or layer, in the order of first occurrence."""
     found: dict[Any, Any] = {}
     for item in (*one, *other):
-        # Sums over rows of another shape are others.
+        # Sums over rows of different shapes stay separate.
         names = [getattr(item, name, None) for name in ("output", "name", "rows", "place")]
         key = (*names, np.shape(getattr(item, "total", 0)))
         found[key] = merged(found[key], item) if key in found else item
@@ -85,25 +87,25 @@ def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _scales(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The larger one of each output."""
+    """Return the larger scale of each output."""
     found = dict(one)
     return tuple((found | {n: max(x, found.get(n, x)) for n, x in other}).items())
 
 
 def _two_rows(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    """At most two of the hashes of each output: the lowest, so that the order does not count."""
+    """Return the two lowest row hashes of each output, so that the order does not matter."""
     found = dict(one)
     joined = {n: tuple(sorted({*found.get(n, ()), *rows})[:2]) for n, rows in other}
     return tuple((found | joined).items())
 
 
 def _text(one: str | None, other: str | None) -> str | None:
-    """Whichever comes first by its letters, so that the order of merging does not count."""
+    """Return the alphabetically first text, so that the order of merging does not matter."""
     return min(filter(None, (one, other)), default=None)
 
 
 def _flips(one: tuple[Flip, ...], other: tuple[Flip, ...]) -> tuple[Flip, ...]:
-    """The most frequent first."""
+    """Add up the counts of equal flips, the most frequent flip first."""
     found: collections.Counter[tuple[float, float]] = collections.Counter()
     for flip in (*one, *other):
         found[flip.before, flip.after] += flip.count
@@ -111,7 +113,7 @@ def _flips(one: tuple[Flip, ...], other: tuple[Flip, ...]) -> tuple[Flip, ...]:
 
 
 def _listed(one: tuple[Change, ...], other: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Those that changed most."""
+    """Return the `LISTED` largest changes."""
     return tuple(heapq.nsmallest(LISTED, (*one, *other), lambda c: (-c.size, c.where)))
 
 
@@ -119,7 +121,7 @@ SUMS = ["samples", "count", "total", "squares", "squared", "signed"]
 SUMS += ["nan_expected", "nan_actual", "infinite"]
 SUMS += ["predictions", "changed", "fixed", "broken", "values", "lost"]
 LISTS = ("spreads", "tallies", "artifacts", "outputs", "layers", "inference", "training")
-# How two values of a field are one.
+# Field name -> function that merges the field's two values.
 RULES: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(SUMS, operator.add),
     **dict.fromkeys(LISTS, _joined),

@@ -1,4 +1,4 @@
-"""What labels say: accuracy or squared error, beside the numeric error."""
+"""Compute accuracy or mean squared error of outputs from labels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +12,20 @@ from keras_norm.export.results.artifact_result import Tally
 def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
     """Validate labels against a model's outputs.
 
-    Integer labels give an accuracy, and those below 0 (padding) are left out: of the largest output
-    where a label stands for the outputs' last axis; else of each output, which equals its label
-    where outputs are integers, and is compared with a threshold where they are floats: 0.5 for
-    outputs between 0 and 1 and 0 for others. Float labels give the mean squared error.
+    The dtype of the labels decides the metric:
+
+    - Integer labels: accuracy. Labels below 0 mark padding and are left out.
+      - Labels without the outputs' last axis are compared with the argmax over that axis, if its
+        size is above 1.
+      - Labels shaped as integer outputs are compared with the outputs.
+      - Labels shaped as float outputs are compared with output > threshold. The threshold is 0.5
+        for outputs between 0 and 1, and 0 for any other outputs.
+    - Float labels: mean squared error.
 
     Args:
-        labels: arrays (samples, ...) by output name, a tuple of them in the outputs' order, or one
-            array for a model with one output.
-        outputs: those of the model's outputs that have a row for each sample, by name.
+        labels: arrays (samples, ...) by output name; or a tuple of arrays in the outputs' order; or
+            one array for a model with one output.
+        outputs: the model's outputs with a row for each sample, by name.
         count: number of samples.
 
     Returns:
@@ -54,12 +59,12 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
 
 
 def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
-    """What the metric of every output that is there and has labels is a mean of.
+    """Compute the sum and count of the metric, for every output that has labels.
 
     Args:
         labels: see `read_labels`.
-        outputs: arrays of the same rows by output name.
-        own: the Keras model's, which say what kind of class there is.
+        outputs: arrays by output name, with a row for each row of the labels.
+        own: the Keras model's outputs by name, which determine how classes are predicted.
     """
     return tuple(
         _tally(name, array, outputs[name], own[name])
@@ -69,12 +74,13 @@ def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
 
 
 def classes(output: np.ndarray, own: np.ndarray, labels: np.ndarray | None) -> np.ndarray | None:
-    """The classes that an output predicts, or None where that is a matter of a threshold.
+    """Return the classes that an output predicts, or None if a threshold decides the class.
 
     Args:
         output: (rows, ...).
-        own: the Keras model's, of the same shape.
-        labels: integers; None to take every last axis of several floats for one of classes.
+        own: the Keras model's output, in the shape of `output`.
+        labels: integers; None to assume that the last axis of a float output holds classes if its
+            size is above 1.
     """
     wide = output.shape[-1:] > (1,)
     if _is_class(labels, output) if labels is not None else wide and own.dtype.kind == "f":
@@ -90,14 +96,14 @@ def _tally(name: str, labels: np.ndarray, output: np.ndarray, own: np.ndarray) -
     predicted = classes(output, own, labels)
     both = (output > 0.5, output > 0.0) if predicted is None else (predicted, predicted)
     labels = labels.reshape(both[0].shape)
-    counted = labels >= 0  # a label below 0 marks what is padding
+    counted = labels >= 0  # a label below 0 marks padding
     total, signed = (float(((found == labels) & counted).sum()) for found in both)
     shares = bool(own.min() >= 0.0 and own.max() <= 1.0)
     return Tally(name, "accuracy", float(counted.sum()), total, signed, shares)
 
 
 def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
-    """Whether a label is an index into the output's last axis."""
+    """Return whether a label is an index into the output's last axis."""
     return labels.ndim == output.ndim - 1 and output.shape[-1] > 1
 
 

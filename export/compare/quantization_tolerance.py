@@ -1,12 +1,12 @@
-"""Eight bits: how far off values may be, and be of use all the same.
+"""Judge whether the outputs of a file quantized to 8 bits are accurate enough to be useful.
 
 ::
 
     sqrt(mean((y' - y)^2)) <= 1/4 sqrt(mean((y - mean over the samples of y)^2))
 
-for every output y of real numbers, y' that of the file, which has to be finite. Integers are not
-compared, as a rounded weight may turn an argmax; where there is nothing else, a quarter of them may
-be others. The exporter and `check` both judge by it.
+Here y is a float output of the Keras model, and y' the file's output, which has to be finite.
+Integers are not compared, because a rounded weight may change an argmax. If a model has integer
+outputs only, a quarter of the integers may differ. The exporter and `check` both use this rule.
 """
 
 import math
@@ -18,21 +18,23 @@ from keras_norm.export.compare.element_differences import kind_of, wide
 from keras_norm.export.compare.tolerance import TURNED, Tolerance
 from keras_norm.export.results.measurements import Spread
 
-# How a TFLite file is quantised, where its weights have 8 bits.
+# Values of `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
-# Largest error, as a share of how much an output varies: classifiers of digits and of questions
-# lost up to 3 points of accuracy below it, and from 11 to 26 beyond.
+# Largest error relative to an output's standard deviation. Classifiers of digits and of questions
+# lost up to 3 points of accuracy below this error, and from 11 to 26 points above it.
 USEFUL = 0.25
-# Error that deserves a warning, as such a share: 1% of the variance, or 20 dB below the output.
-# Classifiers lost no more than 1 point of accuracy below it; in sound such noise is heard.
+# Error that causes a warning, relative to an output's standard deviation: 1% of the variance, or
+# 20 dB below the output. Classifiers lost at most 1 point of accuracy below this error. In sound,
+# noise of this size is audible.
 COSTLY = 0.1
 
 
 def useful(spreads: Iterable[Spread]) -> Tolerance:
-    """The rule for outputs that vary as these do.
+    """Compute the tolerance for quantized outputs from the variation of the Keras model's outputs.
 
     Args:
-        spreads: of each output, over all samples; several of an output where rows differ in shape.
+        spreads: the variation of each output over all samples; several entries for an output with
+            rows of different shapes.
     """
     found: dict[str, list[Spread]] = {}
     for spread in spreads:
@@ -42,28 +44,28 @@ def useful(spreads: Iterable[Spread]) -> Tolerance:
 
 
 def _variation(found: Sequence[Spread]) -> float:
-    """How far an output is from its mean over the samples, as a root mean square."""
+    """Return the root mean square of an output's differences from its mean over the samples."""
     if telling := [spread for spread in found if spread.samples > 1]:
         squares = sum(max(_about(s.squares, s.total, s.samples), 0.0) for s in telling)
         return math.sqrt(squares / sum(s.samples * s.total.size for s in telling))
     if len(found) == 1:
         return 0.0
-    # No two samples of a shape: then all values of all of them are alike.
+    # No two samples share a shape, so there is a single mean over all values of all samples.
     count = sum(s.total.size for s in found)
     squares = _about(sum(s.squares for s in found), sum(s.total.sum() for s in found), count)
     return math.sqrt(max(squares, 0.0) / count)
 
 
 def _about(squares: float, total: np.ndarray, count: int) -> float:
-    """The sum of squares about the mean."""
+    """Return the sum of squared differences from the mean."""
     return squares - float(np.sum(np.square(total))) / count
 
 
 def spreads(outputs: Mapping[str, np.ndarray]) -> tuple[Spread, ...]:
-    """How the outputs of real numbers vary over their rows.
+    """Compute the variation of each float output over its rows.
 
     Args:
-        outputs: (samples, ...) by name, what a model gives for some samples.
+        outputs: a model's outputs for some samples, (samples, ...), by name.
     """
     return tuple(
         Spread(name, len(y), wide(y).sum(axis=0), float(np.square(wide(y)).sum()))

@@ -1,4 +1,4 @@
-"""What changed between the answers of two versions: pure NumPy, one result for every output."""
+"""Compare the outputs of two versions of a model, with one result for every output."""
 
 from collections.abc import Sequence
 
@@ -17,15 +17,15 @@ def changes(
     rows: Sequence[int],
     source: str = "",
 ) -> tuple[OutputChange, ...]:
-    """Compare what two versions predict.
+    """Compare the predictions of two versions.
 
     Args:
         before: the old version's outputs, (rows, ...) by name.
-        after: the new one's, of the same names and shapes.
-        labels: by output name (`keras_norm.export.compare.metrics.read_labels`).
-        thresholds: see `threshold`, by output name.
-        rows: number of each row's sample.
-        source: what the samples are counted in.
+        after: the new version's outputs, with the names and shapes of `before`.
+        labels: labels by output name (`keras_norm.export.compare.metrics.read_labels`).
+        thresholds: results of `threshold`, by output name.
+        rows: sample number of each row.
+        source: origin of the sample numbers, such as a file's name.
     """
     return tuple(
         _of_output(name, old, after[name], labels.get(name), thresholds[name], rows, source)
@@ -34,14 +34,15 @@ def changes(
 
 
 def threshold(output: np.ndarray, labels: np.ndarray | None) -> float | None:
-    """Beyond what a single float predicts a class: 0.5 of shares, 0 of what has integer labels.
+    """Return the threshold above which a single float predicts class 1.
 
     Args:
-        output: of the old version.
-        labels: its labels, or None.
+        output: the old version's output.
+        labels: the output's labels, or None.
 
     Returns:
-        The threshold; None where the output predicts numbers, or has one value for each class.
+        0.5 for an output between 0 and 1; 0 for any other output with integer labels. None if the
+        output predicts numbers, or if it has one value for each class.
     """
     if labels is not None and labels.dtype.kind == "f":
         return None
@@ -114,7 +115,7 @@ def _listed(
     axes: tuple[str, ...],
     rows: Sequence[int],
 ) -> tuple[Change, ...]:
-    """The predictions that changed most, of equals the first."""
+    """Return the `LISTED` predictions that changed most, in order; equal changes in row order."""
     places = np.argwhere(moved)
     order = np.argsort(-size[moved], kind="stable")[:LISTED]
     found = []

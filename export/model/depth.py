@@ -1,4 +1,4 @@
-"""How far values travel through a model: the layers in a row, and the timesteps."""
+"""Count a model's layers in series and its timesteps: both let rounding errors grow."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,17 +14,18 @@ from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Method, substituted_methods
 
-# The layers that run timesteps, and those that call another layer by a way of their own.
+# Layers that run timesteps, and wrappers that call another layer in their own way.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
-# Shapes for which a model is traced, before a longer one that is known serves for a shorter.
+# Number of input shapes for which a model is traced. After that, a traced shape that is at least as
+# large replaces a new shape.
 TRACED = 16
 
 
 def layers_in_series(model: Any) -> int:
-    """The largest number of layers with weights on any way from an input to an output.
+    """Count the layers with weights in series: the maximum over paths from an input to an output.
 
     Args:
-        model: a functional or Sequential model; nested ones count as what they hold.
+        model: a functional or Sequential model; the layers of nested models count one by one.
     """
     depths: dict[int, int] = {}
     for node in nodes_in_order(model):
@@ -41,14 +42,15 @@ def _own_depth(operation: Any) -> int:
 
 
 def timesteps_of(model: Any) -> Callable[[Arrays], int]:
-    """The most timesteps that a recurrent layer runs, from inputs; 1 where no layer is recurrent.
+    """Return a function that counts the timesteps of a model's recurrent layers for given inputs.
 
-    A convolution or a pooling before the layer leaves it fewer timesteps than the inputs have. They
-    are found from the shapes alone. Where shapes do not tell, as after `tf.boolean_mask`, they are
-    those of the longest input.
+    The function maps inputs to the largest number of timesteps that a recurrent layer runs, or to 1
+    for a model without recurrent layers. A layer may run fewer timesteps than the inputs have, for
+    example after a convolution or a pooling. The number comes from tracing the shapes. If the
+    shapes do not determine it (after `tf.boolean_mask`), it is the longest input's number.
 
     Args:
-        model: a functional or Sequential model; layers count however nested.
+        model: a functional or Sequential model; nested layers count too.
     """
     layers = [layer for _, layer in named_layers(model) if isinstance(layer, RECORDED)]
     recurrent = any(isinstance(layer, keras.layers.RNN) for layer in layers)
@@ -68,12 +70,18 @@ def timesteps_of(model: Any) -> Callable[[Arrays], int]:
 
 
 def _reaches(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Whether no axis is shorter than that of another shape."""
+    """Return whether a shape is at least as large as another shape along every axis."""
     return all(a >= b for a, b in zip(one, other, strict=True))
 
 
 def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ...], ...]) -> int:
-    """The most timesteps of these layers for inputs of these shapes."""
+    """Trace a model for input shapes, and return the most timesteps that a layer of `layers` runs.
+
+    Args:
+        model: a functional or Sequential model.
+        layers: the model's layers of the classes in `RECORDED`.
+        shapes: a shape for each input, in the order of `model.inputs`.
+    """
     dynamic = {n: s.shape for n, s in input_specs(model).items() if len(s.shape) > 1}
     longest = [n for n, shape in dynamic.items() if shape[1] is None] or list(dynamic)
     sizes = dict(zip(input_specs(model), shapes, strict=True))
@@ -83,7 +91,7 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
     }
     estimate = max((sizes[name][1] for name in longest), default=1)
     found: list[int | None] = []
-    # Whatever a layer raises at sizes that it does not take.
+    # A layer may raise any error for sizes that it does not support.
     try:
         with substituted_methods({layer: {"call": _recording(layer, found)} for layer in layers}):
             function = named_function(lambda inputs: call(model, inputs), specs)
@@ -94,14 +102,15 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
 
 
 def _recording(layer: Any, found: list[int | None]) -> Method:
-    """A call of a layer that adds its number of timesteps to `found`, None if it is not known.
+    """Return a `call` for a layer that appends its number of timesteps to `found`.
 
-    The outputs are zeros, as a loop takes long to trace.
+    It appends None for an unknown number. Its outputs are zeros, because tracing the layer's loop
+    takes long.
     """
 
     def call(sequences: Any, *args: Any, **kwargs: Any) -> Any:
         if isinstance(layer, keras.layers.TimeDistributed):
-            layer.layer.call(sequences[:, 0])  # the same for every timestep
+            layer.layer.call(sequences[:, 0])  # one timestep is enough: all have equal shapes
         else:
             found.append(sequences.shape[1])
         return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)
@@ -110,7 +119,7 @@ def _recording(layer: Any, found: list[int | None]) -> Method:
 
 
 def _zeros(shape: Any, layer: Any, sequences: Any) -> Any:
-    """Zeros in the shape of a layer's output, or a list of them for several."""
+    """Return zeros of an output shape, or a list of zeros if `shape` is a list of shapes."""
     if not all(size is None or isinstance(size, int) for size in shape):
         return [_zeros(part, layer, sequences) for part in shape]
     sizes = tf.shape(sequences)

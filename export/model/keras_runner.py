@@ -1,4 +1,4 @@
-"""The runner that all others are compared with: Keras itself."""
+"""Run the Keras model itself; every other runner is compared with it."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from keras_norm.named_layers import named_layers
 
 
 class KerasRunner(Runner):
-    """The Keras model in memory, in inference mode, as `model.predict` runs it.
+    """Run a Keras model in memory, in inference mode, as `model.predict` does.
 
-    A model with `TimeDistributed` runs eagerly: in a graph with a dynamic time Keras' own layer is
-    wrong.
+    A model with `TimeDistributed` runs eagerly: in a graph with a dynamic time dimension, Keras'
+    `TimeDistributed` is wrong.
 
     Args:
         model: a functional or a built sequential model.
@@ -38,12 +38,12 @@ class KerasRunner(Runner):
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
         try:
             outputs = self._call(tensors)
-        except tf.errors.OpError as error:  # an id beyond an embedding's, say
+        except tf.errors.OpError as error:  # for example, an id that is too large for an Embedding
             raise ValueError(
                 f"the Keras model does not take the data: {one_line(error)}"
             ) from error
         for name, tensor in outputs.items():
-            # A convolution of fewer steps than its kernel has may give what it was given.
+            # A convolution may return its inputs if they have fewer steps than its kernel.
             if not tensor.shape.is_compatible_with(self._outputs[name].shape):
                 raise ValueError(
                     f"the Keras model gives {tuple(tensor.shape)} for the output {name!r}, whose "
@@ -53,11 +53,11 @@ class KerasRunner(Runner):
 
     @property
     def variables_read(self) -> set[int]:
-        """The ids of the variables that the model reads."""
+        """Return the `id` of every variable that the model reads."""
         return {id(variable) for variable in self._function.graph.variables}
 
     def close(self) -> None:
-        """Do nothing: the model stays the caller's."""
+        """Do nothing, because the caller owns the model."""
 
 
 def _as_numpy(name: str, tensor: Any) -> np.ndarray:

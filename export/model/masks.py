@@ -1,4 +1,4 @@
-"""Which of a model's inputs the model masks, and by which value."""
+"""Find the inputs that a model masks, and the value that marks a masked timestep."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,11 +11,12 @@ from keras_norm.keras_internals import node_before, nodes_of
 
 
 def mask_fills(model: Any) -> dict[str, float]:
-    """The value that marks a masked timestep, for every input that is masked.
+    """Return the value that marks a masked timestep, for every masked input.
 
-    An input is masked when it feeds a `Masking` layer or an `Embedding` with mask_zero=True. An
-    input that is itself the mask of a layer is filled with 0 (False), and so is every input that
-    this layer is computed from. One without an axis of time has no timestep to mask.
+    An input is masked if it feeds a `Masking` layer or an `Embedding` with mask_zero=True. If an
+    input is the `mask` argument of a layer, its fill value is 0 (False). In that case 0 is also the
+    fill value of every input from which the layer's own input is computed. Inputs without a time
+    axis are left out.
 
     Args:
         model: a functional or Sequential model.
@@ -43,16 +44,16 @@ def mask_fills(model: Any) -> dict[str, float]:
 
 
 def masked_later(model: Any, fills: Mapping[str, float]) -> dict[str, str]:
-    """The inputs that are masked after other layers changed them.
+    """Return the inputs that a model masks only after other layers have changed them.
 
-    Which value of such an input marks a masked timestep is not known.
+    The value of such an input that marks a masked timestep is not known.
 
     Args:
         model: a functional or Sequential model.
         fills: see `mask_fills`.
 
     Returns:
-        Name of the layer that masks, or of the nested model, by input name.
+        Name of the masking layer, or of the nested model with that layer, by input name.
     """
     names = {id(tensor): name for name, tensor in _sequences(model).items()}
     return {
@@ -64,7 +65,7 @@ def masked_later(model: Any, fills: Mapping[str, float]) -> dict[str, str]:
 
 
 def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
-    """Why no masked timestep can be added to the data, or None where it can.
+    """Return why masked timesteps cannot be added to the data, or None if they can be added.
 
     Args:
         fills: see `mask_fills`.
@@ -83,24 +84,24 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
 
 
 def _sequences(model: Any) -> dict[str, Any]:
-    """The inputs (batch, time, ...) by name."""
+    """Return the inputs with a time axis, (batch, time, ...), by name."""
     tensors = zip(input_specs(model), model.inputs, strict=True)
     return {name: tensor for name, tensor in tensors if len(tensor.shape) > 1}
 
 
 def _calls(model: Any) -> Iterator[tuple[Any, Any]]:
-    """Every layer of a model with every node in which it is called."""
-    # `layer.input` refuses layers that are used twice; the nodes know every use.
+    """Yield (layer, node) for every call of every layer in a model."""
+    # `layer.input` raises for a layer that is called twice; there is a node for every call.
     for layer in model.layers:
         yield from ((layer, node) for node in nodes_of(layer))
 
 
 def _masks(model: Any) -> Iterator[tuple[Any, float | None, str]]:
-    """Every tensor that a layer or a nested model masks.
+    """Yield every tensor that a layer or a nested model masks.
 
     Yields:
-        The tensor; the value that is masked in it, None where other layers change it first; and the
-        name of the layer or model.
+        The tensor; the value that marks its masked timesteps, or None if other layers change the
+        tensor first; and the name of the layer or the nested model.
     """
     for layer, node in _calls(model):
         if isinstance(layer, keras.layers.Masking):
@@ -108,7 +109,7 @@ def _masks(model: Any) -> Iterator[tuple[Any, float | None, str]]:
         elif isinstance(layer, keras.layers.Embedding) and layer.mask_zero:
             yield node.input_tensors[0], 0, layer.name
         elif isinstance(layer, keras.Model):
-            # A subclassed model has no symbolic inputs, and shows nothing of what it does.
+            # A subclassed model has no symbolic inputs, so its layers' calls are unknown.
             places = {id(fed): k for k, fed in enumerate(getattr(layer, "inputs", None) or ())}
             for inner, fill, _ in _masks(layer) if places else ():
                 for source in _sources(inner):
@@ -118,7 +119,7 @@ def _masks(model: Any) -> Iterator[tuple[Any, float | None, str]]:
 
 
 def _sources(tensor: Any) -> list[Any]:
-    """The inputs that a tensor of a functional model is computed from."""
+    """Return the model inputs from which a tensor of a functional model is computed."""
     pending, seen = [tensor], {id(tensor): tensor}
     found = []
     while pending:

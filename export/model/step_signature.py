@@ -1,4 +1,4 @@
-"""A model timestep by timestep, where it gives what it gives for whole sequences."""
+"""Find a model's single-step model, and check its outputs against whole sequences."""
 
 import functools
 import logging
@@ -21,8 +21,8 @@ MIXES_TIMESTEPS = (
     "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
 )
 
-# Layers that see one timestep at a time. What others look back on may be longer than the cases: a
-# convolution of large dilation, a slice of the last timesteps.
+# Layers that read one timestep at a time. Any other layer may read more timesteps than the usual
+# test inputs have: a convolution with a large dilation, or a slice of the last timesteps.
 ONE_BY_ONE = (
     keras.layers.InputLayer,
     keras.layers.RNN,
@@ -41,20 +41,21 @@ ONE_BY_ONE = (
 def find_step(
     model: keras.Model, wanted: bool | None = None, reference: Reference | None = None
 ) -> Step | None:
-    """The model timestep by timestep, once it gave what the model gives for whole sequences.
+    """Return a model's single-step model after a check against the outputs for whole sequences.
 
     Args:
         model: a functional or a built sequential model.
-        wanted: whether there has to be one; None for wherever there is one.
-        reference: what it is to give; None for what the model gives for random samples.
+        wanted: True if the step is required, False for no step, None for a step if possible.
+        reference: the model's outputs to compare with; None to compute them for random samples.
 
     Returns:
-        The step; None where it is not wanted, or there is none, and then the reason is logged.
+        The single-step model. None if `wanted` is False, or if `wanted` is None and the model has
+        no step with equal outputs; the reason is then logged.
 
     Raises:
-        StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or gives
-            something else then.
-        ValueError: `wanted` is something else.
+        StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or has
+            different outputs timestep by timestep.
+        ValueError: `wanted` is not True, False or None.
     """
     if wanted not in (None, True, False):
         raise ValueError(f"step is None, True or False. Received: {wanted!r}.")
@@ -73,7 +74,7 @@ def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
     step = Step(model)
     try:
         run = traced(step)
-        run.get_concrete_function()  # a layer that refuses a step says why
+        run.get_concrete_function()  # raises the error of a layer that does not support a step
         references = [reference or make_reference(model)]
         if not all(isinstance(layer, ONE_BY_ONE) for layer in _operations(model)):
             references.append(Reference(model, long_case(model)))
@@ -83,7 +84,7 @@ def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
             )
     except (StreamingError, VerificationError) as error:
         raise StreamingError(one_line(error)) from error
-    # Whatever a layer raises at a length of one, which it may not take.
+    # A layer may raise any error for sequences of one timestep.
     except Exception as error:
         raise StreamingError(
             f"the model does not run on one timestep: {one_line(error)}"
@@ -92,7 +93,7 @@ def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
 
 
 def _operations(model: keras.Model) -> Iterator[Any]:
-    """What a model is made of, slices and sums among the layers, and those of models in it."""
+    """Yield a model's layers and operations (slices, sums), also inside nested models."""
     for operation in getattr(model, "operations", model.layers):
         if isinstance(operation, keras.Model):
             yield from _operations(operation)
@@ -101,5 +102,5 @@ def _operations(model: keras.Model) -> Iterator[Any]:
 
 
 def traced(step: Step) -> Any:
-    """`step.joined` as TensorFlow runs it fast: a function of one graph."""
+    """Compile `step.joined` to one TensorFlow graph, which runs faster than eager calls."""
     return named_function(step.joined, step.inputs | step.states)

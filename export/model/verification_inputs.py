@@ -1,4 +1,4 @@
-"""What an exporter runs a model and its file on: real samples, or random ones."""
+"""Make the test inputs of an exporter from real or random samples, and run the model on them."""
 
 import contextlib
 import dataclasses
@@ -19,19 +19,20 @@ from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import TensorSpec, input_specs
 from keras_norm.named_layers import named_layers
 
-# Cases, each with what the Keras model gives for it.
+# Pairs of test inputs and the Keras model's outputs for them.
 Cases = list[tuple[Case, Arrays]]
 
 BATCH = 3
-# The first that the model accepts is used (a convolution can need more steps).
+# Numbers of timesteps. The first number that the model accepts is used: a convolution can need more
+# timesteps.
 LENGTHS = (7, 25, 90, 300)
-# Tried after these for signals of one or two numbers a timestep: an encoder of raw audio needs
-# some hundred timesteps for each of its outputs.
+# Tried after LENGTHS for signals of one or two numbers per timestep: an encoder of raw audio needs
+# a few hundred timesteps for each of its outputs.
 SIGNAL_LENGTHS = (3_000, 24_000)
 LONG = 300
 
-# Kinds of random numbers, tried in turn until all outputs are finite: a logarithm takes no
-# negative ones. Each draws an array of a shape.
+# Kinds of random numbers, tried in turn until all outputs are finite (a logarithm needs positive
+# inputs). Each function draws an array of a given shape.
 DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], np.ndarray]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "positive": lambda rng, shape: np.abs(rng.normal(size=shape)),
@@ -40,28 +41,32 @@ DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], np.ndarray]] = {
     "negative": lambda rng, shape: -np.abs(rng.normal(size=shape)),
     "increasing": lambda rng, shape: np.abs(rng.normal(size=shape)).cumsum(min(1, len(shape) - 1)),
 }
-# Whole numbers from 0 on, or from 1 on, and below this where no embedding looks them up.
+# Smallest value and exclusive upper bound of integer inputs: for draws of the kind "normal", and
+# for any other kind. If an embedding reads the input, its `input_dim` replaces the upper bound.
 WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
 
 
 def verification_cases(model: keras.Model, data: Any = None) -> Cases:
-    """Two batch sizes and two lengths, and where the model masks an input each way of padding it.
+    """Make test inputs for a model, and run the model on them.
 
     Args:
         model: a functional or a built sequential model.
-        data: real samples, arrays (samples, ...) by input name, or one array for one input; None
-            for random numbers, of the first kind of `DRAWS` for which all outputs are finite. If
-            there is none, of the kind with most finite values.
+        data: real samples, arrays (samples, ...) by input name, or one array for one input. None
+            for random numbers of the first kind in `DRAWS` for which all outputs are finite. If no
+            kind gives only finite outputs, the kind with the most finite values is used.
 
     Returns:
-        Batch 1 of half the length, batch 3 of the length, the same padded; a model of a fixed batch
-        has that. Without time there is one length.
+        Pairs of test inputs and outputs: one row of half the length, then three rows of the full
+        length, then three rows with each kind of masked timesteps if the model masks an input. A
+        static batch size replaces one and three rows. Without a dynamic time dimension there is
+        one length.
 
     Raises:
         TextError: an input or an output is text.
-        ValueError: the data do not fit, or the model refuses them, or an output has no finite value
-            for them; without data, the same for random numbers of every kind and length tried.
+        ValueError: the data do not fit the inputs, or the model raises for them, or an output has
+            no finite value. Without data: the model raises, or an output has no finite value, for
+            every kind of random numbers and every length.
     """
     run = KerasRunner(model)
     if data is not None:
@@ -81,7 +86,7 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
     lengths = _lengths(run.inputs)
     refusal: Exception | None = None
     for length in lengths:
-        # Whatever a layer raises at a length it cannot take, a longer one may suit it.
+        # A layer may raise any error for a length that is too short: then try a longer length.
         try:
             return _random_cases(model, run, length, functools.partial(_cases, model))
         except TextError:
@@ -97,16 +102,16 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
 
 
 def long_case(model: keras.Model) -> Cases:
-    """One random sequence of `LONG` timesteps, or none where the model takes none so long."""
+    """Make one random sequence of `LONG` timesteps; empty if the model cannot run that length."""
     run = KerasRunner(model)
     try:
         return _random_cases(model, run, LONG, lambda s: [s.case(range(s.batch or 1))])
-    except Exception:  # whatever a layer raises, that may know so many timesteps and no more
+    except Exception:  # a layer with a maximum number of timesteps may raise any error
         return []
 
 
 def _lengths(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
-    """Numbers of timesteps to try, in this order."""
+    """Return the numbers of timesteps to try, in order."""
     dynamic = [spec for spec in specs.values() if None in spec.shape[1:]]
     if not dynamic:
         return LENGTHS[:1]
@@ -125,17 +130,17 @@ def _random_cases(
     length: int,
     cases_of: Callable[[Samples], Iterable[Case]],
 ) -> Cases:
-    """Cases of random numbers, of the kind for which most values of the outputs are finite.
+    """Make random test inputs of the kind for which most output values are finite.
 
     Args:
         model: a functional or a built sequential model.
-        run: its runner.
+        run: the model's runner.
         length: number of timesteps.
-        cases_of: makes the cases of some samples.
+        cases_of: a function that makes test inputs from samples.
 
     Raises:
-        Exception: whatever the model raises.
-        ValueError: an output has no finite value, whatever the kind.
+        Exception: the model raised it for every kind.
+        ValueError: an output has no finite value for any kind.
     """
     found: Cases = []
     best, refusal = (0.0, False), None
@@ -159,7 +164,10 @@ def _random_cases(
 
 
 def _without_numbers(cases: Cases) -> str | None:
-    """Which output has no finite value in one of the cases without masked timesteps, or None."""
+    """Return a message about an output without finite values, or None if there is no such output.
+
+    Test inputs with masked timesteps are skipped.
+    """
     for case, answer in cases:
         for name, y in answer.items() if not case.masked else ():
             if not y.size:
@@ -170,7 +178,7 @@ def _without_numbers(cases: Cases) -> str | None:
 
 
 def _worth(cases: Cases) -> tuple[float, bool]:
-    """The share of finite values, of the output with fewest, and whether all outputs vary."""
+    """Return the smallest share of finite values of any output, and whether all outputs vary."""
     plain = [answer for case, answer in cases if not case.masked]
     finite = min(np.isfinite(y).mean() for answer in plain for y in answer.values())
     varies = all(y.ndim == 0 or len(y) < 2 or (y != y[:1]).any() for y in plain[-1].values())
@@ -185,7 +193,10 @@ def _cases(model: keras.Model, samples: Samples) -> list[Case]:
 
 
 def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> list[Case]:
-    """The cases of real samples; half their length may be too short for a convolution."""
+    """Make test inputs of real samples, with the full length if the model cannot run half of it.
+
+    Half the length may be too short for a convolution.
+    """
     short, *others = _cases(model, samples)
     try:
         fits = _without_numbers(_answered(run, [short])) is None
@@ -195,7 +206,11 @@ def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> l
 
 
 def _answered(run: KerasRunner, cases: Iterable[Case]) -> Cases:
-    """What the model gives for each; a mean over a row that is masked everywhere is NaN."""
+    """Pair test inputs with the model's outputs.
+
+    Test inputs with masked timesteps are left out if an output is NaN: a mean over a fully masked
+    row is NaN.
+    """
     known = [(case, run(case.inputs)) for case in cases]
     return [(case, answer) for case, answer in known if not (case.masked and hold_nan(answer))]
 
@@ -204,21 +219,21 @@ def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
     rng, specs = np.random.default_rng(0), input_specs(model)
     embeddings = [e for _, e in named_layers(model) if isinstance(e, keras.layers.Embedding)]
     low, high = WHOLE.get(kind, OTHER_WHOLE)
-    # Ids that every embedding knows.
+    # The ids have to be valid for every embedding.
     high = min((embedding.input_dim for embedding in embeddings), default=high)
     ids = range(min(low, high - 1), high)
     drawn = {n: _draw(spec, length, ids, kind, rng) for n, spec in specs.items()}
-    for name in _inputs_of(embeddings, model):  # which are numbers of any type
+    for name in _inputs_of(embeddings, model):  # ids may have any dtype, also a float dtype
         whole = dataclasses.replace(specs[name], dtype="int32")
         drawn[name] = _draw(whole, length, ids, kind, rng).astype(drawn[name].dtype)
     return read_samples(specs, drawn)
 
 
 def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> list[str]:
-    """Names of the inputs that an embedding looks up as they are."""
+    """Return the names of the inputs that feed an embedding directly."""
     read = []
     for embedding in embeddings:
-        with contextlib.suppress(AttributeError, ValueError):  # called never, or twice
+        with contextlib.suppress(AttributeError, ValueError):  # never called, or called twice
             read.append(embedding.input)
     names = zip(input_specs(model), model.inputs, strict=True)
     return [name for name, tensor in names if any(tensor is of_layer for of_layer in read)]
@@ -227,10 +242,18 @@ def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> 
 def _draw(
     spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.Generator
 ) -> np.ndarray:
-    """Random values for one input, real numbers of a kind of `DRAWS`.
+    """Draw random values for one input.
+
+    Args:
+        spec: the input's spec.
+        length: number of timesteps, for every dynamic dimension.
+        ids: range of integer values.
+        kind: key of `DRAWS`, for float values.
+        rng: the random generator.
 
     Raises:
-        TextError: it takes text.
+        TextError: the input takes text.
+        ValueError: the input takes complex numbers.
     """
     if spec.dtype == "string":
         raise TextError(f'input "{spec.name}" takes text, of which none can be made up')
@@ -245,5 +268,5 @@ def _draw(
     else:
         most = min(ids[-1], np.iinfo(spec.dtype).max - 1)
         values = rng.integers(ids[0], most + 1, shape)
-        values[..., 0] = most  # no row is padding from its start to its end
+        values[..., 0] = most  # so that no row is fully masked
     return values.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)
