@@ -1,4 +1,4 @@
-"""Write a Keras model as SavedModel, TFLite or ONNX, and prove that the file computes the same."""
+"""Export a Keras model as SavedModel, TFLite or ONNX, and check the file against the model."""
 
 from keras_norm.export.checks.assert_consistent import assert_consistent
 from keras_norm.export.checks.check import check

@@ -1,4 +1,4 @@
-"""`python -m keras_norm.export` is the command `keras-norm`."""
+"""Run the command `keras-norm` as `python -m keras_norm.export`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the commands of the command line do; what returns False found something wrong."""
+"""Run the commands of the command line; a command that returns False found a difference."""
 
 import argparse
 import os
@@ -32,32 +32,32 @@ from keras_norm.keras_internals import reason
 from keras_norm.recalibrate import recalibrate as recalibrate_model
 from keras_norm_verify import BESIDE, MOST_PRINTED, printable
 
-# Options of exporters, as the command line names them.
+# Options of the exporters that the command line has too, under equal names.
 EXPORT_OPTIONS = ("version", "step", "samples", "proof", "warmup", "signature", "quantize")
-# What Keras says of a layer, a function, a constraint and the like that it does not know.
+# Keras' error messages for an unknown layer, function, constraint or similar object.
 UNREGISTERED = re.compile(
     r"(?:Could not locate class |Could not locate function |Cannot deserialize object of type "
     r"|Could not interpret [\w ]+ identifier: .*?'class_name': (?:'function', 'config': )?)"
     r"['`]([^'`]+)['`]"
 )
-# And of a lambda: of a Lambda layer, and of one that is an activation.
+# Keras' error messages for a lambda in a Lambda layer, and for a lambda as an activation.
 LAMBDA = re.compile(r"a Python lambda|function identifier: \{'value'")
 
 
 def export(args: argparse.Namespace) -> None:
-    """Write a model in the formats that were asked for.
+    """Export a model in the formats of `--format`.
 
     Args:
         args: `model`, `to`, `format`, `force` and `EXPORT_OPTIONS` of the command line.
 
     Raises:
-        UsageError: a target exists, `to` is a file, or an option fits no format.
-        ValueError, OSError, ImportError: as the exporters.
+        UsageError: a target exists, `to` is a file, or none of the formats has an option.
+        ValueError, OSError, ImportError: as for the exporters.
     """
     folder = pathlib.Path(args.to)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; --to takes a folder.")
-    # The SavedModel comes last: others may be refused, and then nothing is written.
+    # The SavedModel comes last: if the export to another format fails, nothing is written.
     chosen = sorted(map(format_named, dict.fromkeys(args.format)), key=lambda f: f is SAVED_MODEL)
     given = {n: getattr(args, n) for n in EXPORT_OPTIONS if getattr(args, n) not in (None, False)}
     for option in given:
@@ -84,7 +84,7 @@ def export(args: argparse.Namespace) -> None:
     try:
         for known in chosen:
             own = {name: value for name, value in options.items() if _takes(known, name)}
-            if own.get("signature"):  # the step is all that such a file has
+            if own.get("signature"):  # such a file has one signature only, so `step` has no effect
                 own["step"] = None
             path = folder / known.file_name if "version" in own else targets[known.name]
             written.append((known, known.export(model, path, **own)))
@@ -92,7 +92,7 @@ def export(args: argparse.Namespace) -> None:
         if isinstance(error, UnsupportedOpError | ConversionError) and len(chosen) > 1:
             error.add_note("Nothing was written.")
         for known, path in written:
-            # Of a replaced file nothing is left, and the new file is better than none.
+            # If the export replaced an old file, the new file stays: the old file is gone.
             if known.name not in replaced:
                 path.unlink()
                 path.with_name(path.name + BESIDE).unlink(missing_ok=True)
@@ -105,12 +105,12 @@ def export(args: argparse.Namespace) -> None:
 
 
 def _takes(known: Format, option: str) -> bool:
-    """Whether the exporter of a format has an option."""
+    """Return whether the exporter of a format has an option."""
     return option in signature_of(known.export).parameters
 
 
 def _target(known: Format, folder: pathlib.Path, version: int | None) -> pathlib.Path:
-    """The file to write: of a version, "saved_model/2" or "model-2.tflite"."""
+    """Return the path to write; with version 2, "saved_model/2" or "model-2.tflite"."""
     path = folder / known.file_name
     if version is None:
         return path
@@ -120,7 +120,7 @@ def _target(known: Format, folder: pathlib.Path, version: int | None) -> pathlib
 
 
 def check(args: argparse.Namespace) -> bool:
-    """Check exported files against the model, and write the reports that were asked for.
+    """Check exported files against the model, and write the reports of `--json` and `--html`.
 
     Args:
         args: `model`, `artifacts`, `data`, `labels`, `lengths`, `batch_sizes`, `rtol`, `atol`,
@@ -130,8 +130,8 @@ def check(args: argparse.Namespace) -> bool:
         Whether the check passed.
 
     Raises:
-        UsageError: a file is missing or is not what it should be.
-        ValueError, OSError, ImportError: as `keras_norm.export.check`.
+        UsageError: a file is missing or has the wrong content.
+        ValueError, OSError, ImportError: as for `keras_norm.export.check`.
     """
     if args.html:
         require("report")
@@ -145,14 +145,16 @@ def check(args: argparse.Namespace) -> bool:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """Say what other versions of a model predict differently, as they are meant to.
+    """Report the changed predictions of other versions of a model.
+
+    It returns nothing, because versions are meant to differ.
 
     Args:
         args: `model`, `versions`, `data`, `labels`, `json` and `html` of the command line.
 
     Raises:
-        UsageError: a file is missing or is not what it should be.
-        ValueError, OSError, ImportError, RunnerError: as `keras_norm.export.compare_versions`.
+        UsageError: a file is missing or has the wrong content.
+        ValueError, OSError, ImportError, RunnerError: as for `keras_norm.export.compare_versions`.
     """
     _require_reports(args, args.versions)
     old, *new = (
@@ -164,14 +166,14 @@ def compare(args: argparse.Namespace) -> None:
 
 
 def recalibrate(args: argparse.Namespace) -> None:
-    """Write a model whose moving statistics are those of the data.
+    """Recompute a model's moving statistics from data, and write the new model.
 
     Args:
         args: `model`, `data` and `to` of the command line.
 
     Raises:
-        UsageError: a file is missing, is not what it should be, or exists already.
-        ValueError: the data do not fit, or there is nothing to recalibrate.
+        UsageError: a file is missing, has the wrong content, or exists already.
+        ValueError: the data do not fit the inputs, or the model has nothing to recalibrate.
     """
     if args.to.suffix != ".keras":
         raise UsageError(f"--to names a .keras file. Received: {args.to}.")
@@ -193,13 +195,13 @@ def inspect(args: argparse.Namespace) -> None:
         args: `model` of the command line.
 
     Raises:
-        UsageError: the file is missing or is no model.
+        UsageError: the file is missing or does not hold a model.
     """
     rich.console.Console().print(*summary_tables(_load_model(args.model)), sep="\n")
 
 
 def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
-    """Raise UsageError for reports that cannot be written, or that overwrite what is read."""
+    """Raise UsageError if a report cannot be written, or would overwrite an input file."""
     for path in filter(None, (args.json, args.html)):
         if not path.parent.is_dir():
             raise UsageError(f"The folder {path.parent} does not exist.")
@@ -221,7 +223,7 @@ def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
 
 
 def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:
-    """Print a report, and write it where it is wanted."""
+    """Print a report, and write it to the files of `--json` and `--html`."""
     forms = ((args.json, report.to_json), (args.html, report.page))
     texts = [(path, text()) for path, text in forms if path]
     report.print()
@@ -235,7 +237,7 @@ def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:
 def _load_model(path: pathlib.Path) -> Any:
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
-    # Keras raises whatever its parsers raise; all of it means that this file cannot be used.
+    # Keras' parsers may raise any error; every error means that the file cannot be loaded.
     except Exception as error:
         text = " ".join(reason(error).split())
         if unknown := UNREGISTERED.search(text):

@@ -1,19 +1,19 @@
-"""What can go wrong when a model is exported or an exported file is run."""
+"""Define the errors of exporting a model and of running an exported file."""
 
 import re
 
 from keras_norm.keras_internals import reason
 
-# How TensorFlow names nodes of its own graphs within what it says.
+# Names of TensorFlow's graph nodes inside its error messages.
 NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
 
 
 class UnsupportedOpError(ValueError):
-    """The model needs an operation, or a kind of number, that the format's runtimes do not have.
+    """Raised if the model needs an operation or a dtype that the format's runtimes do not support.
 
     Args:
-        message: which operation, in which Keras layer, and what to do.
-        ops: operation name -> the graph nodes that it stands in.
+        message: names the operation and its Keras layer, and says how to avoid it.
+        ops: operation name -> names of the graph nodes with this operation.
     """
 
     def __init__(self, message: str, ops: dict[str, list[str]] | None = None) -> None:
@@ -22,23 +22,25 @@ class UnsupportedOpError(ValueError):
 
 
 class ConversionError(RuntimeError):
-    """The converter failed or died for a reason other than an unsupported operation."""
+    """Raised if the converter fails or crashes, but not because of an unsupported operation."""
 
 
 class VerificationError(RuntimeError):
-    """A file was written, run, and found to compute something else than the Keras model."""
+    """Raised if the outputs of an exported file differ from the Keras model's outputs."""
 
 
 class StreamingError(ValueError):
-    """The model cannot run timestep by timestep; the message says which layer, and why."""
+    """Raised if a model cannot run timestep by timestep; the message names the cause."""
 
 
 class RunnerError(RuntimeError):
-    """An exported file could not be loaded or run: corrupt, foreign, crashed or too slow.
+    """Raised if an exported file cannot be loaded or run.
+
+    The file is corrupt, is not an exported file, crashed its runtime, or took too long.
 
     Args:
-        message: one line that says which file and why.
-        detail: everything the worker process reported.
+        message: one line that names the file and the cause.
+        detail: the complete output of the worker process.
     """
 
     def __init__(self, message: str, detail: str = "") -> None:
@@ -47,11 +49,11 @@ class RunnerError(RuntimeError):
 
 
 class UnsafeOpError(RunnerError):
-    """An exported file is not run: it holds operations that reach more than the file.
+    """Raised if a file is not run because its operations can access data outside the file.
 
     Args:
-        message: which file, and which operations.
-        ops: operation name -> the graph nodes that it stands in.
+        message: names the file and the operations.
+        ops: operation name -> names of the graph nodes with this operation.
     """
 
     def __init__(self, message: str, ops: dict[str, list[str]]) -> None:
@@ -60,22 +62,22 @@ class UnsafeOpError(RunnerError):
 
 
 class TextError(ValueError):
-    """An input or an output is text, and numbers alone are passed on and compared."""
+    """Raised if an input or an output is text; only numbers can be run and compared."""
 
 
 class UsageError(ValueError):
-    """What the command line was asked for cannot be done."""
+    """Raised if the command line's arguments are wrong or cannot be carried out."""
 
 
 def one_line(error: Exception) -> str:
-    """The first line of what an error says, or its kind where it says nothing.
+    """Return the first line of an error's message, or its class name if the message is empty.
 
-    Of what Keras makes of an error in a layer's call it is what the layer raised.
+    If Keras wraps an error of a layer's call in another error, the layer's own message counts.
     """
     return first_line(reason(error)) or type(error).__name__
 
 
 def first_line(text: str) -> str:
-    """The first line that says something, without the names of TensorFlow's nodes; or ""."""
+    """Return the first nonempty line of a text without TensorFlow's node names, or ""."""
     lines = (line.strip() for line in NODES.sub("", text).splitlines())
     return next(filter(None, lines), "")

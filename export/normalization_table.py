@@ -1,4 +1,4 @@
-"""What a model normalizes, and how: a row for every normalization layer, in cells too."""
+"""Make tables of a model's inputs, outputs and normalization layers, also those in cells."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,13 +14,13 @@ from keras_norm.named_layers import is_batch_norm, named_layers
 
 
 def summary_tables(model: Any) -> Iterator[Any]:
-    """What `keras-norm inspect` prints: inputs, outputs, normalization layers.
+    """Make the tables of `keras-norm inspect`: inputs and outputs, and normalization layers.
 
     Args:
         model: a functional or Sequential model.
 
     Yields:
-        Things that rich can print.
+        Renderables for `rich.console.Console.print`.
     """
     specs = signature.input_specs(model)
     yield plain(f"Model {model.name}, {model.count_params():,} parameters")
@@ -55,7 +55,7 @@ def summary_tables(model: Any) -> Iterator[Any]:
 
 
 def _over(layer: Any) -> str:
-    """What a layer's statistics are taken over: the batch, or axes."""
+    """Describe the dimensions of a layer's statistics: "batch", "axis -1" or "-"."""
     if is_batch_norm(layer):
         return "batch"
     axis = getattr(layer, "axis", None)
@@ -66,7 +66,7 @@ def _over(layer: Any) -> str:
 
 
 def _statistics(layer: Any) -> str:
-    """How far a layer's moving statistics have been trained."""
+    """Describe a layer's moving statistics: number of features, updates and trained timesteps."""
     if not is_batch_norm(layer):
         return "-"
     mean, _, reached = moving_statistics(layer)

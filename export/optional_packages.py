@@ -1,8 +1,8 @@
-"""What only a part of the exporter needs, and how to install it."""
+"""Check for optional packages, and say how to install a missing package."""
 
 import importlib.util
 
-# Extra of the installation -> what needs it, and the modules that it brings.
+# Installation extra -> the beginning of the error message, and the modules that the extra installs.
 EXTRAS = {
     "micro": ("TensorFlow Lite Micro needs", ("tflite_micro",)),
     "onnx": ("ONNX files need", ("onnx", "onnxruntime")),
@@ -14,16 +14,23 @@ EXTRAS = {
 
 
 def is_installed(extra: str) -> bool:
-    """Whether all that an extra brings is there."""
+    """Return whether all modules of an extra are installed.
+
+    Args:
+        extra: key of `EXTRAS`.
+    """
     return not _missing(*EXTRAS[extra][1])
 
 
 def require(extra: str, *more: str) -> None:
-    """Raise ImportError, with the command that installs it, if a part of an extra is missing.
+    """Raise ImportError, with the install command, if a module of an extra is missing.
 
     Args:
-        extra: its name in pyproject.toml.
-        more: further modules of it, which are needed here.
+        extra: name of the extra in pyproject.toml.
+        more: names of further modules of the extra that the caller needs.
+
+    Raises:
+        ImportError: a module is missing.
     """
     needs, modules = EXTRAS[extra]
     missing = _missing(*modules, *more)

@@ -1,4 +1,4 @@
-"""Versions of the packages that write, run and compare files."""
+"""List the versions of the packages that write, run and compare exported files."""
 
 import contextlib
 import importlib.metadata
@@ -15,7 +15,7 @@ PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Version of each of `PACKAGES` that is installed, by name."""
+    """Return the version of every installed package in `PACKAGES`, by name."""
     found = {}
     for name in PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

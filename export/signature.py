@@ -1,4 +1,4 @@
-"""The named inputs and outputs of a Keras model, as every exported format sees them."""
+"""Name the inputs and outputs of a Keras model, with equal names in every exported format."""
 
 import dataclasses
 import os
@@ -9,19 +9,19 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# The signatures that an export has: the model on whole sequences, and timestep by timestep.
+# Names of an exported model's signatures: the model for whole sequences, and its single step.
 SERVING_DEFAULT = "serving_default"
 STEP = "step"
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """One input of a signature.
+    """Name, shape and dtype of an input of a signature.
 
     Attributes:
-        name: letters, digits and underscores, a letter first; unique among the inputs.
-        shape: sizes, None where the size is decided by the data (batch, time).
-        dtype: NumPy's name of the type, or "bfloat16".
+        name: a letter, then letters, digits and underscores; unique among the inputs.
+        shape: sizes, None for a dynamic dimension (batch, time).
+        dtype: NumPy's name of the dtype, or "bfloat16".
     """
 
     name: str
@@ -30,17 +30,17 @@ class TensorSpec:
 
 
 def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
-    """Name -> spec of every input, in the order of `model.inputs`.
+    """Return name -> spec of every input, in the order of `model.inputs`.
 
-    The names are those given to `keras.Input`, with every character that a signature cannot hold
-    replaced by an underscore, and a number added where two would be the same.
+    The names come from `keras.Input`. An underscore replaces every character that a signature
+    cannot have. A number is added to a name that another input already has.
 
     Args:
         model: a functional or a built sequential model.
 
     Raises:
-        ValueError: the model has no fixed inputs (subclassed, not built) or is no Keras model; or
-            Keras runs on another backend than TensorFlow.
+        ValueError: the model has no symbolic inputs (it is subclassed or not built), or is not a
+            Keras model; or Keras runs on another backend than TensorFlow.
 
     Example:
     ```python
@@ -49,7 +49,7 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
     ```
     """
     tensors = _tensors(model, "inputs")
-    # The names that Keras gives by itself are numbered anew in each run, and change with saving.
+    # Keras' automatic names hold numbers that change with each run and with saving.
     automatic = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
     names = unique(automatic.sub("input", tensor.name) for tensor in tensors)
     return {
@@ -59,7 +59,7 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
 
 
 def output_names(model: keras.Model) -> list[str]:
-    """Name every output: its key where the model returns a dict, else its layer's name.
+    """Name every output: by its key if the model returns a dict, else by its layer's name.
 
     Args:
         model: a functional or a built sequential model.
@@ -68,7 +68,7 @@ def output_names(model: keras.Model) -> list[str]:
         Unique names of letters, digits and underscores, in the order of `model.outputs`.
 
     Raises:
-        ValueError: as `input_specs`.
+        ValueError: as for `input_specs`.
     """
     outputs = _tensors(model, "outputs")
     if isinstance(model, keras.Sequential):
@@ -91,7 +91,7 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
         Output name -> tensor, in the order of `output_names(model)`.
 
     Raises:
-        ValueError: as `input_specs`; or an input is missing or unknown.
+        ValueError: as for `input_specs`; or an input is missing or unknown; or an output is None.
     """
     outputs = keras.tree.flatten(model(pack_inputs(model, inputs), training=training))
     named = dict(zip(output_names(model), outputs, strict=True))
@@ -106,12 +106,12 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
 def named_function(
     function: Callable[[dict[str, Any]], Mapping[str, Any]], specs: Mapping[str, TensorSpec]
 ) -> Any:
-    """The function as a graph, each of whose outputs is a tensor of its own, called as it is.
+    """Compile a function to a TensorFlow graph, with a separate named tensor for each output.
 
     Args:
-        function: tensors by input name -> tensors by output name. An output can be an input as it
-            is, or one tensor under two names.
-        specs: input name -> spec; sizes of None stay open.
+        function: a function from tensors by input name to tensors by output name. An output may be
+            an unchanged input, and two outputs may be a single tensor.
+        specs: input name -> spec; sizes of None stay dynamic.
     """
 
     def named(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -122,14 +122,14 @@ def named_function(
 
 
 def pack_inputs(model: keras.Model, inputs: Mapping[str, Any]) -> Any:
-    """Arrange named inputs as the model's own call takes them: one, a list or a dict.
+    """Arrange named inputs in the structure of `model.input`: one tensor, a list or a dict.
 
     Args:
         model: a functional or a built sequential model.
         inputs: name -> tensor or array, for every name in `input_specs(model)`.
 
     Raises:
-        ValueError: as `input_specs`; or an input is missing or unknown.
+        ValueError: as for `input_specs`; or an input is missing or unknown.
     """
     names = list(input_specs(model))
     require_names(inputs, names, f'model "{model.name}"')
@@ -138,12 +138,12 @@ def pack_inputs(model: keras.Model, inputs: Mapping[str, Any]) -> Any:
 
 
 def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> None:
-    """Refuse inputs whose names are not exactly `names`.
+    """Raise ValueError if the names of the inputs are not exactly `names`.
 
     Args:
-        inputs: what was given.
-        names: what is wanted.
-        who: what wants it, for the message.
+        inputs: the received inputs by name.
+        names: the expected names.
+        who: name of the model or the step, for the message.
 
     Raises:
         ValueError: an input is missing or unknown, or `inputs` is not a dict.
@@ -159,13 +159,14 @@ def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> 
 
 
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Make names that TensorFlow takes for graph nodes and for Python's keyword arguments.
+    """Make unique names that are valid for TensorFlow's graph nodes and for Python arguments.
 
-    They begin with a letter, and stay different where upper and lower case count the same.
+    The new names begin with a letter. They are unique even if upper and lower case are not
+    distinguished.
 
     Args:
-        names: what they are made of.
-        taken: names that none of them may be.
+        names: the original names.
+        taken: names that are not allowed.
     """
     found: list[str] = []
     taken = {"self", *(name.lower() for name in taken)}

@@ -24,7 +24,7 @@ PADDING, ROWS_PADDED = 3, 7
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Hold the test inputs of one call.
+    """Test inputs of one call.
 
     Attributes:
         name: "batch 7, length 12", or "batch 7, length 12, padded left".
@@ -45,7 +45,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Companion:
-    """Hold test inputs in which one row of a batch has other neighbor rows, or no neighbor rows.
+    """Test inputs in which one row of a batch has other neighbor rows, or no neighbor rows.
 
     Attributes:
         row: index of the row in the original batch.
@@ -60,7 +60,7 @@ class Companion:
 
 @dataclasses.dataclass(frozen=True)
 class Samples:
-    """Hold validated real data for a model's inputs.
+    """Validated real data for a model's inputs.
 
     Attributes:
         specs: input specs by input name, each with `shape` (None where dynamic) and `dtype`.
