@@ -177,8 +177,8 @@ def make_cases(
         batch_sizes: batch sizes; samples are repeated if the data have fewer. None for 1, 2 and 7,
             and also 32 if the data have at least 32 samples.
         lengths: numbers of timesteps. None for 1, and for 0.5, 1 and 1.5 times the data's length.
-            If the inputs differ in length, the longest input gets this number of timesteps, and
-            each shorter input is cut or repeated in proportion.
+            If the inputs differ in length, the longest input gets this number of timesteps. Each
+            shorter input is cut or repeated in proportion.
 
     Raises:
         ValueError: a size or length is below 1, or the model's static shape forbids it.

@@ -44,10 +44,10 @@ def _own_depth(operation: Any) -> int:
 def timesteps_of(model: Any) -> Callable[[Arrays], int]:
     """Return a function that counts the timesteps of a model's recurrent layers for given inputs.
 
-    The function maps inputs to the largest number of timesteps that a recurrent layer runs, or to 1
-    for a model without recurrent layers. A layer may run fewer timesteps than the inputs have, for
-    example after a convolution or a pooling. The number comes from tracing the shapes. If the
-    shapes do not determine it (after `tf.boolean_mask`), it is the longest input's number.
+    The function maps inputs to the largest number of timesteps that a recurrent layer runs. It
+    returns 1 for a model without recurrent layers. A layer may run fewer timesteps than the inputs
+    have, for example after a convolution or a pooling. The number comes from tracing the shapes.
+    If the shapes do not determine it (after `tf.boolean_mask`), the longest input's number is used.
 
     Args:
         model: a functional or Sequential model; nested layers count too.

@@ -24,7 +24,7 @@ def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
 
     There are two measurements, and the larger difference counts. The first one compares the model
     with its copy in float64. The second one compares this float64 copy with itself after random
-    perturbations of its weights, each by at most half a unit in the last place.
+    perturbations of its weights. Each perturbation is at most half a unit in the last place.
 
     Args:
         model: a functional or Sequential model.

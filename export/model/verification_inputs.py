@@ -58,8 +58,8 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
 
     Returns:
         Pairs of test inputs and outputs: one row of half the length, then three rows of the full
-        length, then three rows with each kind of masked timesteps if the model masks an input. A
-        static batch size replaces one and three rows. Without a dynamic time dimension there is
+        length. If the model masks an input, three rows with each kind of masked timesteps follow.
+        A static batch size replaces one and three rows. Without a dynamic time dimension there is
         one length.
 
     Raises:
