@@ -1,1 +1,1 @@
-"""Derive from a Keras model: masks, depth, a single-step model, reference outputs."""
+"""Derive masks, depth, a single-step model and reference outputs from a Keras model."""

@@ -43,7 +43,7 @@ class Reference:
         self._excused: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
-        """Return the tolerance for test inputs k: the default tolerance of `check`.
+        """Return the tolerance for the test inputs with index k: the default tolerance of `check`.
 
         The outputs of a file in 8 bits only have to be finite; a later step measures their errors.
         Integer outputs of a quantized file are not compared: rounding may change any of them, and

@@ -12,8 +12,8 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.precision import model_precision
 from keras_norm.export.runtimes.runner import Arrays
 
-# Two ways of rounding differ from each other by at most this many times the difference of one way
-# of rounding from float64.
+# Upper bound of the difference between two ways of rounding, relative to the difference of a single
+# way of rounding from float64.
 MAGNIFIED = 4.0
 # How many times the weights are perturbed: a single perturbation can be near float64 by luck.
 MOVES = 4

@@ -320,8 +320,8 @@ def _run_cell(
 ) -> tuple[Any, Any]:
     """Return the output and the states after one timestep of sequences (batch, 1, features)."""
     if replacement is not None and not _counts(replacement):
-        # A TFLite file stores the centered kernels once, for both of its signatures. In any other
-        # format, each call would center the kernels again for its single timestep.
+        # A TFLite file stores the centered kernels once, for both of its signatures. Any other
+        # format would center the kernels again at every timestep.
         _, after, _ = loop.run(
             replacement.cell,
             sequences,

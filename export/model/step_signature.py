@@ -41,7 +41,7 @@ ONE_BY_ONE = (
 def find_step(
     model: keras.Model, wanted: bool | None = None, reference: Reference | None = None
 ) -> Step | None:
-    """Return a model's single-step model after a check against the outputs for whole sequences.
+    """Make a model's single-step model, and check its outputs against whole sequences.
 
     Args:
         model: a functional or a built sequential model.

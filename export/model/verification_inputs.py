@@ -41,8 +41,9 @@ DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], np.ndarray]] = {
     "negative": lambda rng, shape: -np.abs(rng.normal(size=shape)),
     "increasing": lambda rng, shape: np.abs(rng.normal(size=shape)).cumsum(min(1, len(shape) - 1)),
 }
-# Smallest value and exclusive upper bound of integer inputs: for draws of the kind "normal", and
-# for any other kind. If an embedding reads the input, its `input_dim` replaces the upper bound.
+# Smallest value and exclusive upper bound of integer inputs: WHOLE for draws of the kind "normal",
+# OTHER_WHOLE for any other kind. If the model has embeddings, their smallest `input_dim` replaces
+# the upper bound.
 WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
 
