@@ -1,4 +1,4 @@
-"""Which comparisons prove that exported files compute what was trained."""
+"""Check that exported files compute the outputs of the trained Keras model."""
 
 import contextlib
 import dataclasses
@@ -50,59 +50,75 @@ def check(
     max_gap: float | None = None,
     labels: Any = None,
 ) -> Report:
-    """Run a Keras model in inference mode and its exported files on real data, and compare.
+    """Compare a Keras model in inference mode with its exported files on real data.
 
-    For every artefact: the values at several batch sizes and lengths, and where the model masks an
-    input, padded on the right, on the left, with gaps, and with a row that is masked everywhere;
-    whether a row's output depends on that row only; whether a call gives the same again after
-    another; whether its signature `step`, where it has one, gives timestep by timestep what the
-    model gives for the whole; whether running changed a weight; and whether it holds ops that its
-    runtime may lack. The Keras model itself is tested for the same properties, and for whether
-    padding changes what is not padding. On a clone, training mode is compared with inference mode,
-    dropout off, and the moving statistics of every batch normalization with those of the data.
+    The check tests every artifact:
 
-    The inputs are made once and kept. SavedModels run in TensorFlow without Keras, and through the
-    C API, which loads as TensorFlow Serving does, TFLite files in LiteRT, ONNX files in ONNX
-    Runtime. Where they are installed, OpenVINO, which shares no code with TensorFlow, runs all but
-    files that compute in integers, and TensorFlow Lite Micro files of the step alone: what these
-    two cannot run is noted and is no failure. Into a file of the step alone every sequence goes
-    timestep by timestep. Values in eight bits are judged by their root mean square
-    (`keras_norm.export.compare.quantization_tolerance`). The model is left as it was found.
+    - The outputs equal those of the Keras model at several batch sizes and lengths. Where the model
+      masks an input, the sequences are also padded on the right, on the left, with gaps, and in
+      every timestep of a row.
+    - A row's output depends on that row only.
+    - A call gives equal outputs when it is repeated after another call.
+    - The signature `step`, if there is one, gives the outputs of the whole sequence when it is
+      called once for each timestep.
+    - Running the artifact changes no weight.
+    - The artifact has no op that its runtime may lack.
+
+    The Keras model is tested for these properties too, and padding must not change its unpadded
+    outputs. A clone of the model compares training mode with inference mode, with dropout off. It
+    also compares the moving statistics of every batch normalization with the statistics of the
+    data.
+
+    Each file runs without Keras. SavedModels run in TensorFlow and through the TensorFlow C API,
+    which loads them as TensorFlow Serving does. TFLite files run in LiteRT, and ONNX files in ONNX
+    Runtime. OpenVINO and TensorFlow Lite Micro are optional. OpenVINO shares no code with
+    TensorFlow; it runs every file that does not compute in integers. TensorFlow Lite Micro runs
+    single-step models. A file that an optional runtime cannot run gives a note, not a failure.
+
+    A single-step model receives every sequence one timestep at a time. The outputs of 8-bit files
+    are judged by the root mean square of their differences
+    (`keras_norm.export.compare.quantization_tolerance`). The check restores every variable of the
+    model. It makes the inputs once and uses them for all artifacts.
 
     Args:
         model: a functional or Sequential model.
-        artifacts: SavedModel folders, .tflite and .onnx files; or functions from arrays by input
-            name to arrays by output name.
+        artifacts: SavedModel directories, .tflite files and .onnx files; or functions that map
+            arrays by input name to arrays by output name.
         data: real samples: arrays (samples, ...) by input name, or one array for one input; a .npz
-            file of arrays by input name, or several, read one at a time; or a `tf.data.Dataset` or
-            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights), whose y are the labels
-            and whose weights are not used.
-        rtol: relative tolerance; None for that of the coarsest precision that the values pass
-            through: see `keras_norm.export.compare.tolerance.TOLERANCES`.
-        atol: absolute tolerance; None for a share of each output's largest value, which follows
-            the precision, the layers in a row and the timesteps: see
+            file of arrays by input name, or several files, read one at a time; or a
+            `tf.data.Dataset` or `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights).
+            The labels of a dataset are y; its weights are not used.
+        rtol: relative tolerance; None for the tolerance of the coarsest precision that the values
+            pass through: see `keras_norm.export.compare.tolerance.TOLERANCES`.
+        atol: absolute tolerance; None for a share of each output's largest value. The share depends
+            on the precision, the number of layers in a row and the number of timesteps: see
             `keras_norm.export.compare.tolerance.default_share`.
-        batch_sizes: sizes to run, by repeating samples where the data have fewer; None for 1, 2 and
-            7, and for 32 where there are as many samples. All samples are run at the largest at
-            most.
-        lengths: numbers of timesteps to run where time is dynamic; None for 1, half the data's, the
-            data's, and half as many again (by repeating the sequences). Where the inputs differ,
-            the longest has so many, the others in proportion.
-        max_gap: fail when the outputs of training and inference mode differ by more than this;
-            None reports the difference only.
-        labels: of all samples: arrays by output name, or one array for one output. Integers give an
-            accuracy, floats the mean squared error, of the model in both modes and of every
-            artefact; see `keras_norm.export.compare.metrics.read_labels`. For files as many .npz
-            files, of arrays by output name; none for a dataset, which brings its own.
+        batch_sizes: batch sizes to run; samples are repeated where the data have fewer. None for 1,
+            2 and 7, and also for 32 if the data have 32 samples. The run over all samples uses
+            batches of at most the largest size.
+        lengths: numbers of timesteps to run where the time dimension is dynamic. None for 1, and
+            for 0.5, 1 and 1.5 times the length of the data (sequences are repeated). Where the
+            inputs differ in length, the longest input gets this length, other inputs a length in
+            proportion.
+        max_gap: the check fails when the outputs of training and inference mode differ by more than
+            `max_gap`; None only reports the difference.
+        labels: labels of all samples: arrays by output name, or one array for one output. Integer
+            labels give an accuracy, float labels a mean squared error. Both are measured for the
+            model in training and inference mode, and for every artifact; see
+            `keras_norm.export.compare.metrics.read_labels`. For data in files, give one .npz file
+            of labels by output name for each data file. For a dataset give None: it has its own
+            labels.
 
     Returns:
         A report, falsy when any check failed.
 
     Raises:
-        ValueError: data, sizes, lengths or tolerances that do not fit, or a file that is no model;
-            all of it before the first comparison, but for batches and files after the first.
-        FileNotFoundError: an artefact that does not exist.
-        ImportError: a .tflite or .onnx file, and LiteRT or ONNX Runtime is not installed.
+        ValueError: data, sizes, lengths or tolerances do not fit the model, or a file is not a
+            model. The error is raised before the first comparison, unless its cause is in a batch
+            or a data file after the first.
+        FileNotFoundError: an artifact does not exist.
+        ImportError: LiteRT is needed for a .tflite file, or ONNX Runtime for an .onnx file, and is
+            not installed.
 
     Example:
     ```python
@@ -163,7 +179,7 @@ def check(
 
 
 def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> ArtifactResult:
-    """The Keras model's own properties, of which what padding does is its affair alone."""
+    """Test the properties of the Keras model; only this result contains the padding tests."""
     plan, run = judged.plan, judged.plan.run
     keras_source = Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(run))
     size = sum(weight.nbytes for weight in weights)
@@ -206,7 +222,7 @@ def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> Art
 def _of_use(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """The results to be reported, and notes of what runtimes that need not run it did not run."""
+    """Return the results to report, and notes on files that optional runtimes could not run."""
     results = []
     unread: list[tuple[str, str]] = []
     for source, result in checked:
@@ -224,9 +240,9 @@ def _of_use(
 
 
 def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
-    """Notes of the files whose streaming was not compared, where the model can have a step."""
+    """Return notes on the files whose step signature was not compared, if the model supports it."""
     ran = [result for result in results if result.path and result.outputs]
-    # A runner may see less of a file than another.
+    # One runner may find the step signature of a file where another runner does not.
     streamed = {result.path for result in ran if result.property("streaming") is not None}
     names: dict[str, str] = {}
     others: dict[str, str] = {}
@@ -246,7 +262,7 @@ def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, .
 def _explained(
     model: Any, results: tuple[ArtifactResult, ...], plan: Plan, sweep: Sweep
 ) -> tuple[ArtifactResult, ...]:
-    """Name the first layer that differs in each artefact whose values fail, once for each file."""
+    """Find the first layer that differs, once for each file whose outputs fail."""
     known: dict[str, FirstDifference] = {}
     explained = []
     for result in results:
@@ -259,7 +275,10 @@ def _explained(
 
 
 def _smallest_failed(result: ArtifactResult, plan: Plan) -> str | None:
-    """The case with the fewest values in which numbers differ, all samples last; or None."""
+    """Return the name of the smallest test input whose outputs differ, or None.
+
+    The run over all samples is chosen only if no other test input fails.
+    """
     failed = {
         name
         for output in result.outputs

@@ -1,4 +1,4 @@
-"""What a check asks every model, and what the Keras model answers."""
+"""The test inputs of a check, and the outputs of the Keras model for them."""
 
 import dataclasses
 import functools
@@ -27,22 +27,22 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.step_signature import traced
 from keras_norm.export.runtimes.runner import Run
 
-# Sequences, and timesteps of them, that run through the signature `step`, one call for each.
+# Most sequences, and most timesteps of each, that run through the step signature.
 STREAMS, LONGEST_STREAM = 2, 64
-# Timesteps, of all streams together, that a file of the step alone is asked for.
+# Total number of timesteps, over all sequences, that a single-step model runs.
 TIMESTEPS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """Sequences to be run timestep by timestep.
+    """Sequences to run one timestep at a time.
 
     Attributes:
-        takes: names of what a step is given, states among them.
-        over_time: from a step and whole sequences to what is compared (`Step.over_time`, or
-            `Step.every_timestep`).
-        inputs: whole sequences by name.
-        expected: what the model gives.
+        takes: names of the inputs of the step signature, including the states.
+        over_time: function that runs a step over whole sequences and returns the outputs to compare
+            (`Step.over_time` or `Step.every_timestep`).
+        inputs: whole sequences by input name.
+        expected: outputs of the Keras model.
         length: number of timesteps.
     """
 
@@ -55,23 +55,27 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The calls of a check, but for those that go through all data.
+    """The calls of a check, without the run over all data.
 
     Attributes:
         run: the Keras model.
-        samples: the first of the user's data.
-        cases: the inputs of each call.
-        expected: what the Keras model gives for each.
-        edges: inputs of further calls, with a row of zeros, of one value or of extremes.
-        edges_expected: what the Keras model gives for each of them.
-        companions: the calls that show whether rows are independent.
-        padding: the value that masks a timestep, by input name; or why none can be added.
-        precision: the coarsest that the Keras model's values pass through.
-        stream: gives sequences for the signature `step`, or why the model has none.
-        long_stream: the same for a file of the step alone, compared after every timestep.
-        notes: which cases were left out, and why.
+        samples: the first samples of the user's data.
+        cases: the test inputs, one entry for each call.
+        expected: outputs of the Keras model for each of `cases`.
+        edges: further test inputs, with a row of zeros, of one value or of extreme values.
+        edges_expected: outputs of the Keras model for each of `edges`.
+        companions: the calls that test whether rows are independent.
+        padding: the value that masks a timestep, by input name; or the reason why no masked
+            timestep can be added.
+        precision: the coarsest precision that the Keras model's values pass through.
+        stream: function that returns sequences for the step signature, or the reason why the model
+            cannot have one.
+        long_stream: function that returns sequences for a single-step model, or the reason why the
+            model cannot have one. The outputs are compared at every timestep.
+        notes: the test inputs that were left out, with the reasons.
         layers: number of layers with weights in a row.
-        timesteps: most timesteps that a recurrent layer runs in any case; 1 without one.
+        timesteps: most timesteps that a recurrent layer runs for any test input; 1 without a
+            recurrent layer.
     """
 
     run: KerasRunner
@@ -91,12 +95,12 @@ class Plan:
 
     @property
     def batch(self) -> int:
-        """The largest batch of any case."""
+        """The largest batch size of all test inputs."""
         return max(len(case.rows) for case in self.cases)
 
     @property
     def scales(self) -> dict[str, float]:
-        """The largest finite |value| of every output, in any case."""
+        """The largest finite |value| of every output, over all test inputs."""
         names = self.expected[0]
         return {name: max(magnitude(answer[name]) for answer in self.expected) for name in names}
 
@@ -107,21 +111,22 @@ def make_plan(
     batch_sizes: Sequence[int] | None = None,
     lengths: Sequence[int] | None = None,
 ) -> Plan:
-    """Ask the Keras model for every answer; leave out the cases that it refuses.
+    """Make the test inputs and run the Keras model on them.
 
-    A convolution or a pooling can need more timesteps than the shortest case has, and gives nothing
-    for it, NaN, or the maximum of nothing, where it does not refuse it. Lengths that the user asked
-    for, and the data's own, must run. A mean over a row that is masked everywhere is NaN, and is no
-    fault of an artefact.
+    A test input is left out if the Keras model cannot run it or returns no usable outputs. A
+    convolution or a pooling layer may need more timesteps than the shortest test input has. It
+    then raises, or gives an empty output, NaN, or infinity (the maximum of no values). The length
+    of the data and the lengths that the user gave must run. A mean over a fully masked row is NaN:
+    this is not an error of an artifact.
 
     Args:
         model: a functional or Sequential model.
         samples: the validated data.
         batch_sizes: see `keras_norm.export.compare.input_cases.make_cases`.
-        lengths: see there.
+        lengths: see `keras_norm.export.compare.input_cases.make_cases`.
 
     Raises:
-        ValueError: sizes or lengths that do not fit, or that the model does not run.
+        ValueError: sizes or lengths do not fit, or the model cannot run them.
     """
     run = KerasRunner(model)
     fills = mask_fills(model)
@@ -176,15 +181,17 @@ def make_plan(
 def _edges(
     run: Run, samples: Samples
 ) -> tuple[tuple[Case, ...], tuple[Arrays, ...], tuple[str, ...]]:
-    """The cases with a row of zeros and so on, the model's answers, and a note of those left out.
+    """Make test inputs with extreme rows; return them, the model's outputs, and a note.
 
-    A logarithm of zero is infinite, and shows nothing of a file.
+    The rows hold zeros, one value or extreme values. The note lists the test inputs for which the
+    model gives NaN or infinity. A logarithm of zero, for example, is infinite: a comparison would
+    say nothing about a file.
     """
     kept, answers, left_out = [], [], []
     for case in edge_cases(samples):
         try:
             answer = run(case.inputs)
-        except Exception:  # whatever a layer raises: the user's data hold no such row
+        except Exception:  # a layer may raise anything: the user's data have no such row
             answer = {}
         if answer and all(np.isfinite(array).all() for array in answer.values()):
             kept.append(case)
@@ -196,11 +203,11 @@ def _edges(
 
 
 def _stream(model: Any, samples: Samples, run: Run | None) -> Stream | str:
-    """Some sequences for the signature `step` of the artefacts, or why the model has none.
+    """Return sequences for the step signature, or the reason why the model has no step signature.
 
-    Without `run`, the model on whole sequences, they are many timesteps, compared one by one: the
-    samples again and again, each from states of zero. What the model has at the end alone is then
-    compared after every timestep too.
+    With `run`, the expected outputs are those of the model on whole sequences. With `run=None`, the
+    samples are repeated for many timesteps, and each sequence starts from zero states. Outputs are
+    then compared at every timestep, even if the model returns only the last timestep.
     """
     try:
         step = Step(model)

@@ -1,4 +1,4 @@
-"""Properties that a served model needs, each a function of what was asked and what was answered."""
+"""Tests for the properties of a served model: each compares recorded outputs and runs no model."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -11,21 +11,22 @@ from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import Property
 from keras_norm.export.results.output_comparison import OutputComparison, difference
 
-# Threads that call at once, with how many different inputs, and for how many seconds.
+# Test of concurrent calls: number of threads, of different inputs, and duration in seconds.
 THREADS, AT_ONCE, SECONDS = 8, 4, 0.5
 
 
 def row_independence(
     asked: Sequence[Companion], answers: Sequence[Arrays], tolerance: Tolerance
 ) -> Property:
-    """Whether a row's output depends on that row only.
+    """Check that a row's output depends on that row only.
 
-    Some rows run alone, and among other companions, and must give what they gave in the batch.
+    Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
+    the first batch.
 
     Args:
-        asked: the batch, and the same rows elsewhere (`cases.companions`).
-        answers: what each call gave.
-        tolerance: how far the outputs may differ.
+        asked: the batch, then calls with some of its rows (`input_cases.companions`).
+        answers: the outputs of each call.
+        tolerance: the tolerance for the outputs.
     """
     name = "row independence"
     batch, together = len(asked[0].case.rows), answers[0]
@@ -37,7 +38,7 @@ def row_independence(
         place = trial.row if len(trial.case.rows) > 1 else 0
         worst = _failed(tolerance, _rows(together, trial.row), _rows(actual, place))
         if worst is not None:
-            # The row is named already: it is sample 0 of every comparison.
+            # The message names the row already: in the comparison it is always sample 0.
             worst = dataclasses.replace(worst, where=worst.where[1:])
             return Property(name, "fail", f"row {trial.row} {trial.how}: {difference(worst)}")
     if len(asked) == 1:
@@ -47,10 +48,10 @@ def row_independence(
 
 
 def no_nan(values: Mapping[str, tuple[int, int]]) -> Property:
-    """Whether the Keras model gives numbers, with which others can be compared.
+    """Check that no output of the Keras model is NaN: NaN cannot be compared.
 
     Args:
-        values: how many values each output has, and how many of them are NaN.
+        values: (number of values, number of NaN values) by output name.
     """
     name = "no NaN"
     for output, (count, nan) in values.items():
@@ -65,18 +66,18 @@ def no_nan(values: Mapping[str, tuple[int, int]]) -> Property:
 def padding(
     side: str, expected: Arrays | str, padded: Arrays | None, tolerance: Tolerance
 ) -> Property:
-    """Whether masked steps on one side change nothing that is not padding.
+    """Check that masked timesteps on one side do not change the outputs at unpadded timesteps.
 
-    Outputs without a time dimension must stay; sequences must stay on the steps that were there.
-    What masked steps before the data change is no failure, and the status then "differs": a model
-    may count its timesteps from the start of the padded sequence, as statistics of every timestep
-    and position embeddings do.
+    Outputs without a time dimension must not change. Output sequences must not change at the
+    timesteps of the unpadded sequence. A change from padding on the left is no failure: its status
+    is "differs". A model may count timesteps from the start of the padded sequence. Per-timestep
+    statistics and position embeddings do so.
 
     Args:
         side: "right" or "left".
-        expected: what the model gives without padding; or why padding does not apply.
-        padded: what it gives for the padded inputs.
-        tolerance: how far the outputs may differ.
+        expected: the outputs without padding; or the reason why padding does not apply.
+        padded: the outputs for the padded inputs.
+        tolerance: the tolerance for the outputs.
     """
     name = "padding" if side == "right" else "left padding"
     if isinstance(expected, str) or padded is None:
@@ -87,7 +88,7 @@ def padding(
         longer = actual.get(output)
         if longer is not None and longer.ndim == value.ndim:
             sizes = zip(longer.shape, value.shape, strict=True)
-            # Attention has time on two axes.
+            # Attention scores have two time axes, so every axis that grew is cut.
             cut = [kept if now == before + PADDING else slice(None) for now, before in sizes]
             actual[output] = longer[tuple(cut)]
     worst = _failed(tolerance, expected, actual)
@@ -100,13 +101,15 @@ def padding(
 def streaming(
     expected: Arrays | str, actual: Arrays | str, length: int, tolerance: Tolerance
 ) -> Property:
-    """Whether the signature `step` gives timestep by timestep what the model gives for the whole.
+    """Check that the step signature reproduces the outputs of the model on whole sequences.
 
     Args:
-        expected: what the model gives for whole sequences; or why it has no step.
-        actual: what the steps gave, one after the other; or how the signature is another's.
-        length: number of timesteps, of all streams.
-        tolerance: how far the outputs may differ.
+        expected: the outputs of the model for whole sequences; or the reason why the model has no
+            single-step model.
+        actual: the outputs of the step signature, called once for each timestep; or the reason why
+            the signature does not belong to this model.
+        length: total number of timesteps of all sequences.
+        tolerance: the tolerance for the outputs.
     """
     name = "streaming"
     if isinstance(expected, str):
@@ -122,16 +125,18 @@ def streaming(
 def again(
     first: Case, other: Case | None, before: Arrays, after: Arrays, tolerance: Tolerance
 ) -> Property:
-    """Whether a call gives the same again: after one with other data, or after all others.
+    """Check that a repeated call gives equal outputs after other calls.
 
-    After all others it would give something else if a weight were another.
+    With `other=None`, all other calls lie between the two calls. Different outputs then mean that a
+    call changed a weight.
 
     Args:
-        first: what was called twice.
-        other: what was called in between, of another shape where the model takes one; None for all.
-        before: what the first call gave.
-        after: what the last one gave.
-        tolerance: how far the answers may differ.
+        first: the inputs of the repeated call.
+        other: the inputs of the call in between, of another shape if the model accepts one; None if
+            all other calls were in between.
+        before: the outputs of the first call.
+        after: the outputs of the repeated call.
+        tolerance: the tolerance for the outputs.
     """
     if other is None:
         name, what = "weights", "the first call after all others"
@@ -151,14 +156,14 @@ def concurrency(
     at_once: tuple[int, Sequence[Arrays], Sequence[Arrays]] | None,
     tolerance: Tolerance,
 ) -> Property:
-    """Whether many threads at once on one loaded model get the answers that each would get alone.
+    """Check that concurrent calls of one loaded model give the outputs of single calls.
 
     Args:
-        cases: what was asked, of several shapes.
-        expected: what each gives alone.
-        at_once: how many calls there were, and the lowest and the highest answer to each case; None
-            where threads cannot call the runner.
-        tolerance: how far the answers may differ.
+        cases: the test inputs, of several shapes.
+        expected: the outputs of a single call with each of `cases`.
+        at_once: the number of concurrent calls, then the elementwise minimum and maximum of the
+            outputs for each of `cases`; None if threads cannot call the runner.
+        tolerance: the tolerance for the outputs.
     """
     name = "concurrency"
     if at_once is None:
@@ -174,11 +179,11 @@ def concurrency(
 
 
 def unchanged(changed: Sequence[str], count: int) -> Property:
-    """Whether every variable holds what it held.
+    """Check that inference changed no variable.
 
     Args:
-        changed: names of those that do not.
-        count: how many there are.
+        changed: names of the changed variables.
+        count: number of all variables.
     """
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
@@ -187,10 +192,12 @@ def unchanged(changed: Sequence[str], count: int) -> Property:
 
 
 def safe_ops(unsafe: Mapping[str, Sequence[str]]) -> Property:
-    """A file that is not run, as it reaches files, the Python process or other machines.
+    """Report that a file was not run because of its unsafe operations.
+
+    An unsafe operation accesses files, the Python process or other machines.
 
     Args:
-        unsafe: the operations that do so, with the names of their nodes.
+        unsafe: names of the nodes by unsafe operation.
     """
     listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in unsafe.items())
     detail = f"it reaches files, the Python process or other machines, so it is not run: {listed}"
@@ -198,11 +205,11 @@ def safe_ops(unsafe: Mapping[str, Sequence[str]]) -> Property:
 
 
 def plain_ops(used: int | None, foreign: Sequence[str]) -> Property:
-    """Whether every operation is one that the format's plain runtimes have.
+    """Check that a standard runtime of the format has every operation.
 
     Args:
-        used: number of kinds of op; None where there is no file, 0 where they are not seen.
-        foreign: those that a plain runtime lacks.
+        used: number of different operations; None without a file, 0 if the runner cannot list them.
+        foreign: operations that a standard runtime lacks.
     """
     if not used:
         reason = "no file" if used is None else "the runner reads other ops than the file's"
@@ -215,7 +222,7 @@ def plain_ops(used: int | None, foreign: Sequence[str]) -> Property:
 def _failed(
     tolerance: Tolerance, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
 ) -> OutputComparison | None:
-    """The first output of a call that differs in another one; NaN in both is no difference."""
+    """Return the first output that differs, or None; NaN in both calls is not a difference."""
     own, other = without_common_nan(expected, actual)
     return tolerance.failed(own, {**actual, **other}, rows)
 
