@@ -54,9 +54,9 @@ def check(
 
     The check tests every artifact:
 
-    - The outputs equal those of the Keras model at several batch sizes and lengths. Where the model
-      masks an input, the sequences are also padded on the right, on the left, with gaps, and in
-      every timestep of a row.
+    - The outputs equal the outputs of the Keras model at several batch sizes and lengths. If the
+      model masks an input, further sequences are masked on the right, on the left, in gaps, and in
+      one row at every timestep.
     - A row's output depends on that row only.
     - A call gives equal outputs when it is repeated after another call.
     - The signature `step`, if there is one, gives the outputs of the whole sequence when it is
@@ -64,16 +64,16 @@ def check(
     - Running the artifact changes no weight.
     - The artifact has no op that its runtime may lack.
 
-    The Keras model is tested for these properties too, and padding must not change its unpadded
-    outputs. A clone of the model compares training mode with inference mode, with dropout off. It
-    also compares the moving statistics of every batch normalization with the statistics of the
-    data.
+    The Keras model is tested for these properties too. In addition, padding must not change its
+    outputs at unpadded timesteps. On a clone of the model, the check compares training mode with
+    inference mode, with dropout off. It also compares the moving statistics of every batch
+    normalization with the statistics of the data.
 
-    Each file runs without Keras. SavedModels run in TensorFlow and through the TensorFlow C API,
-    which loads them as TensorFlow Serving does. TFLite files run in LiteRT, and ONNX files in ONNX
-    Runtime. OpenVINO and TensorFlow Lite Micro are optional. OpenVINO shares no code with
-    TensorFlow; it runs every file that does not compute in integers. TensorFlow Lite Micro runs
-    single-step models. A file that an optional runtime cannot run gives a note, not a failure.
+    SavedModels run in TensorFlow without Keras. They also run through the TensorFlow C API: it
+    loads them as TensorFlow Serving does. TFLite files run in LiteRT, and ONNX files in ONNX
+    Runtime. OpenVINO and TensorFlow Lite Micro run if they are installed. OpenVINO shares no code
+    with TensorFlow; it runs every file that does not compute in integers. TensorFlow Lite Micro
+    runs single-step TFLite files. A file that these two cannot run gives a note, not a failure.
 
     A single-step model receives every sequence one timestep at a time. The outputs of 8-bit files
     are judged by the root mean square of their differences

@@ -1,4 +1,4 @@
-"""What models answered, judged: no model runs here."""
+"""Compare recorded outputs with the outputs of the Keras model; no model runs here."""
 
 import dataclasses
 import functools
@@ -29,13 +29,13 @@ from keras_norm.export.results.output_comparison import Measurement, OutputCompa
 
 @dataclasses.dataclass(frozen=True)
 class Judge:
-    """Holds answers against the Keras model's.
+    """Compare the outputs of artifacts with the outputs of the Keras model.
 
     Attributes:
-        plan: what was asked.
-        measured: what all data gave.
-        rtol: relative tolerance that the user asked for, or None.
-        atol: absolute tolerance that the user asked for, or None.
+        plan: the test inputs, and the outputs of the Keras model for them.
+        measured: the measurements over all data.
+        rtol: relative tolerance that the user gave, or None.
+        atol: absolute tolerance that the user gave, or None.
     """
 
     plan: Plan
@@ -45,18 +45,19 @@ class Judge:
 
     @property
     def timesteps(self) -> int:
-        """Most timesteps that a recurrent layer ran; 1 without one."""
+        """Most timesteps that a recurrent layer ran; 1 without a recurrent layer."""
         return max(self.plan.timesteps, self.measured.timesteps)
 
     def share(self, precision: str) -> float:
-        """The default tolerance of values of this precision, over all data."""
+        """Return the default tolerance of a precision, as a share of an output's largest value."""
         return default_share(precision, self.plan.layers, self.timesteps)
 
     def tolerance(self, precision: str) -> Tolerance:
-        """How far values of this precision may differ.
+        """Return the tolerance for values of this precision.
 
-        By default rtol is the precision's own, and atol a share of an output's largest value in all
-        data and cases, whatever that value is.
+        The user's `rtol` and `atol` replace the defaults. The default `rtol` depends on the
+        precision. The default `atol` is a share of an output's largest value over all data and test
+        inputs.
         """
         default = default_tolerance(precision, self.plan.layers, self.timesteps, self._scales())
         return dataclasses.replace(
@@ -66,7 +67,7 @@ class Judge:
         )
 
     def require_comparison(self) -> None:
-        """Raise ValueError for an atol with which outputs of zeros pass."""
+        """Raise ValueError if `atol` is so large that an output of zeros would pass."""
         floats = [n for n, y in self.plan.expected[0].items() if kind_of(y) == "float"]
         largest = max((self._scales()[name] for name in floats), default=0.0)
         if self.atol is not None and 0.0 < largest <= self.atol:
@@ -76,19 +77,23 @@ class Judge:
             )
 
     def _scales(self) -> dict[str, float]:
-        """The largest absolute value of every output, in all data and cases."""
+        """Return the largest absolute value of every output, over all data and test inputs."""
         measured = dict(self.measured.scales)
         return {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
 
     def artifact(self, source: Source, answers: Answers) -> ArtifactResult:
-        """All that is to be said of one artefact, but why its values differ."""
+        """Judge the outputs and the properties of one artifact in one runner.
+
+        `check` adds the first layer that differs later.
+        """
         precision = coarsest([source.precision, self.plan.precision])
         tolerance = self.tolerance(precision)
         seen = next(m for m in self.measured.artifacts if m.name == source.name)
         if source.precision == "float16":
             turned = 1.0 if self.measured.spreads else TURNED
             tolerance = dataclasses.replace(tolerance, turned=turned)
-        # What a file in eight bits gives is judged as its exporter does, what it repeats as any.
+        # The outputs of an 8-bit file are judged by the exporter's rule; a repeated call is judged
+        # by the usual tolerance.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         rule = useful(self.measured.spreads) if by_rms else tolerance
         share = self.share(precision)
@@ -109,7 +114,7 @@ class Judge:
         )
 
     def no_nan(self) -> Property:
-        """Whether the Keras model gives numbers for all data."""
+        """Check that no output of the Keras model is NaN, over all data."""
         found = {}
         for name in self.plan.expected[0]:
             answers = [answer[name] for answer in self.plan.expected]
@@ -121,7 +126,7 @@ class Judge:
         return properties.no_nan(found)
 
     def unvarying(self) -> tuple[str, ...]:
-        """A note of each output that is the same for all samples."""
+        """Return a note for each output that is equal for all samples."""
         return tuple(
             f"output {name!r} is the same for all {self.measured.samples} samples: the comparison "
             "says little"
@@ -130,16 +135,17 @@ class Judge:
         )
 
     def unseen(self) -> tuple[str, ...]:
-        """A note of each output of which a unit varies by less than it may be off.
+        """Return a note for each output with a unit that varies by less than its tolerance.
 
-        It stands beside a far larger one, as a rate beside a price. (In float32: of a rounded file
-        less is expected.)
+        A much larger unit in the output sets the tolerance: for example, a price beside a rate. The
+        tolerance is that of float32, or of the Keras model's precision if that is coarser. The
+        coarser tolerance of a quantized file is not used.
         """
         allowed = self.tolerance(coarsest(["float32", self.plan.precision])).atol
         notes = []
         for name, first in self.plan.expected[0].items():
             answers = [answer[name] for answer in self.plan.expected]
-            # A last axis that is as long as the sequence has no units.
+            # If the last axis has the length of the sequence, it is a time axis and has no units.
             one_width = len({answer.shape[-1:] for answer in answers}) == 1
             if kind_of(first) != "float" or first.ndim < 2 or not one_width:
                 continue
@@ -156,7 +162,7 @@ class Judge:
         return tuple(notes)
 
     def calls(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, Property]:
-        """Whether rows are independent, and a call gives the same again."""
+        """Check that rows are independent, and that a repeated call gives equal outputs."""
         first, last = self.plan.cases[0], self.plan.cases[-1]
         before, after = answers.cases[-1], answers.again[1]
         return (
@@ -203,9 +209,10 @@ class Judge:
         rule: Tolerance,
         share: float,
     ) -> tuple[OutputResult, ...]:
-        """Every case, and all data, against the Keras model's answers, output by output."""
+        """Compare every output with the Keras model, for every test input and for all data."""
         found: dict[str, list[tuple[str, Measurement]]] = {}
-        # In eight bits all samples of a length are judged together, masked or not.
+        # For 8-bit files, test inputs of equal length are judged together: masked test inputs in
+        # one group, unmasked test inputs in another.
         alike = {case.name: (case.length, case.masked) for case in self.plan.cases}
         for case, expected, actual in zip(
             self.plan.cases, self.plan.expected, answers.cases, strict=False
@@ -240,15 +247,16 @@ class Judge:
     def _at_an_edge(
         self, rule: Tolerance, tolerance: Tolerance, expected: Arrays, share: float
     ) -> Tolerance:
-        """How far values may differ for a row of zeros, of one value or of extremes.
+        """Return the tolerance for a row of zeros, of one value or of extreme values.
 
-        They have a size of their own. In eight bits they have to be finite, as one sample alone may
-        be far off; and whole numbers may be others, as an argmax of equal scores is any.
+        The default `atol` follows the largest output of this test input, if that is larger than in
+        the data. Integer outputs may differ: an argmax of equal scores may be any index. Outputs of
+        8-bit files must only be finite: a single sample may differ much.
 
         Args:
-            rule: how the data's samples are judged.
-            tolerance: how far the values of the file's precision may differ.
-            expected: what the Keras model gives.
+            rule: the tolerance for the samples of the data.
+            tolerance: the tolerance for the precision of the file.
+            expected: the outputs of the Keras model.
             share: the default absolute tolerance, as a share of an output's largest value.
         """
         if rule.limits is not None:
@@ -265,13 +273,16 @@ def _judged_in_groups(
     groups: Mapping[str, Any],
     rules: Mapping[str, Tolerance],
 ) -> Iterator[OutputComparison]:
-    """A comparison for each case, in eight bits of one verdict with those of its group.
+    """Judge the measurements of one output; for 8-bit files, each group gets one verdict.
 
     Args:
-        rule: how far values may differ.
-        results: a measurement for each case, by its name.
-        groups: the group of a case that is not judged alone.
-        rules: how far values of some of the cases may differ.
+        rule: the tolerance.
+        results: (name of the test input, measurement) pairs.
+        groups: the group of a test input, by name; a name without an entry is judged alone.
+        rules: the tolerance of test inputs that do not use `rule`, by name.
+
+    Returns:
+        An iterator over one comparison for each entry of `results`.
     """
     names = [groups.get(case, case) for case, _ in results]
     found: dict[Any, list[Measurement]] = {}

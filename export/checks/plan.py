@@ -27,7 +27,7 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.step_signature import traced
 from keras_norm.export.runtimes.runner import Run
 
-# Most sequences, and most timesteps of each, that run through the step signature.
+# Number of sequences that run through the step signature, and most timesteps of each.
 STREAMS, LONGEST_STREAM = 2, 64
 # Total number of timesteps, over all sequences, that a single-step model runs.
 TIMESTEPS = 10_000

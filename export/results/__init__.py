@@ -1,1 +1,1 @@
-"""What a check found: plain data."""
+"""The results of a check, as dataclasses without behavior of their own."""

@@ -1,4 +1,4 @@
-"""What a check found of one artefact."""
+"""The result of a check for one artifact."""
 
 import dataclasses
 
@@ -9,13 +9,14 @@ from keras_norm.export.results.output_comparison import OutputResult
 
 @dataclasses.dataclass(frozen=True)
 class Property:
-    """Whether a model has a property.
+    """Result of the test of one property of a model.
 
     Attributes:
         name: "no NaN", "row independence", "padding", "left padding", "repeat", "concurrency",
             "streaming", "training form", "weights" or "ops".
-        status: "pass", "fail", "not applicable", or "differs": not so, and no fault.
-        detail: what was seen, or why it does not apply.
+        status: "pass", "fail", "not applicable", or "differs": the model lacks the property, but
+            this is not a failure.
+        detail: the observation, or the reason why the property does not apply.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Metric:
     Attributes:
         output: name of the output.
         name: "accuracy" or "mean squared error".
-        value: what it is.
+        value: value of the metric.
     """
 
     output: str
@@ -40,16 +41,18 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """What a metric is a mean of; those of several parts of the data add up.
+    """Sum and count of the values that a metric averages.
+
+    The tallies of several parts of the data are added to get the tally of all data.
 
     Attributes:
         output: name of the output.
         name: "accuracy" or "mean squared error".
         count: number of values.
-        total: sum over them; of an accuracy by a threshold, with the threshold 0.5.
-        signed: the same with the threshold 0.
-        shares: whether the Keras model's outputs are all between 0 and 1, so that the threshold is
-            0.5.
+        total: sum of the values. A binary accuracy uses the threshold 0.5 here.
+        signed: sum of the values, where a binary accuracy uses the threshold 0.
+        shares: whether all outputs of the Keras model lie between 0 and 1. The threshold of a
+            binary accuracy is then 0.5, otherwise 0.
     """
 
     output: str
@@ -61,24 +64,24 @@ class Tally:
 
     @property
     def metric(self) -> Metric:
-        """The mean, in float32, in which the order of adding does not show."""
+        """The mean, rounded to float32 so that it does not depend on the order of addition."""
         total = self.total if self.shares else self.signed
         return Metric(self.output, self.name, float(np.float32(total / (self.count or 1.0))))
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What one artefact costs in one runner.
+    """Size, latency and operations of one artifact in one runner.
 
     Attributes:
-        size: bytes of the file, or of all files of the folder; of the Keras model's weights; None
-            for a function.
-        latency: (batch size, milliseconds) pairs: the median of some calls at batch 1 and at the
-            largest batch that was checked, of the data's length. It is taken around the model,
-            inside the process that runs it: what passes between processes is not counted.
-        ops: (operation, how many of them stand in the file) pairs, the most frequent first.
-        per_timestep: whether a call is a timestep, as of a file of the step alone.
-        arena: bytes of the memory that TensorFlow Lite Micro runs the file in; None elsewhere.
+        size: bytes of the file, or of all files in the directory. For the Keras model: bytes of its
+            weights. None for a function.
+        latency: (batch size, milliseconds) pairs: the median over some calls, at batch size 1 and
+            at the largest batch size of the check, with sequences of the data's length. The time is
+            measured in the process that runs the model. Transfer between processes is excluded.
+        ops: (operation, number of uses in the file) pairs, the most frequent operation first.
+        per_timestep: whether a call runs one timestep, as for a single-step model.
+        arena: bytes of the memory arena of TensorFlow Lite Micro; None for other runtimes.
     """
 
     size: int | None
@@ -90,16 +93,17 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class FirstDifference:
-    """Where the values of an artefact leave those of the Keras model.
+    """The first layer where an artifact differs from the Keras model.
 
     Attributes:
-        layer: path of the first layer whose output differs; None where it is not known.
-        reason: what the layer's weights or a new export say of it; or why it is not known.
-        stale: whether a new export of the model is right where this file is not, for another reason
-            than what was exported: the file is old, damaged or another model's. None where it is
-            not known, as when the model cannot be exported again.
-        is_rounding: whether the model's own rounding explains the difference: then no layer is
-            looked for.
+        layer: path of the first layer whose output differs; None if the layer is not known.
+        reason: evidence from the layer's weights or from a new export; or the reason why the layer
+            is not known.
+        stale: whether a new export of the model is right although this file is wrong. The file is
+            then old, damaged or made from another model. None if this is not known, for example
+            because the model cannot be exported again.
+        is_rounding: whether rounding in the Keras model explains the difference. No layer is then
+            searched for.
     """
 
     layer: str | None
@@ -113,20 +117,21 @@ class ArtifactResult:
     """One exported file, or the Keras model itself, in one runner.
 
     Attributes:
-        name: how the report calls it.
-        path: where it is; "" for the Keras model and for runners without a file.
-        precision: the coarsest precision that its values pass through, which sets the tolerance.
+        name: name in the report.
+        path: path of the file or directory; "" for the Keras model and for functions.
+        precision: the coarsest precision that the values pass through; it sets the tolerance.
         rtol: relative tolerance used.
-        atol: absolute tolerance that was asked for; None for the default, a share of an output's
+        atol: absolute tolerance that the user gave; None for the default, a share of an output's
             largest value.
-        outputs: comparison with the Keras model, output by output; empty for the model itself.
-        properties: what else was tested.
-        error: why it could not be run, or None.
+        outputs: comparison with the Keras model for each output; empty for the model itself.
+        properties: results of the tests of properties.
+        error: the reason why the artifact could not be run, or None.
         share: the default absolute tolerance for this precision and model, as a share of an
             output's largest value.
-        metrics: on all samples, of every output with labels.
-        first_difference: where its values leave the Keras model's; None where they do not.
-        cost: bytes, milliseconds and operations; None where it could not be run.
+        metrics: metrics of every output with labels, on all samples.
+        first_difference: the first layer that differs from the Keras model; None if no output
+            differs.
+        cost: bytes, milliseconds and operations; None if the artifact could not be run.
     """
 
     name: str
@@ -144,7 +149,7 @@ class ArtifactResult:
 
     @property
     def atol_needed(self) -> float | None:
-        """The smallest atol with which every output passes, with this rtol; None if none does."""
+        """The smallest `atol` with which every output passes at this `rtol`; None if none does."""
         compared = [c for output in self.outputs for c in output.comparisons]
         if any(c.problem or (c.atol_needed is None and not c.passed) for c in compared):
             return None
@@ -152,17 +157,17 @@ class ArtifactResult:
 
     @property
     def by_rms(self) -> bool:
-        """Whether the root mean square of an output's differences judges it, as in eight bits."""
+        """Whether outputs are judged by the root mean square of their differences (8-bit files)."""
         return any(c.rms is not None for output in self.outputs for c in output.comparisons)
 
     @property
     def gives_nan(self) -> bool:
-        """Whether it was found to give NaN, of the Keras model."""
+        """Whether an output is NaN; tested for the Keras model only."""
         return any(p.name == "no NaN" and p.status == "fail" for p in self.properties)
 
     @property
     def passed(self) -> bool:
-        """Whether it ran, equals the Keras model, and has every property that applies."""
+        """Whether the artifact ran, equals the Keras model and has every applicable property."""
         return (
             self.error is None
             and all(output.passed for output in self.outputs)
@@ -170,7 +175,7 @@ class ArtifactResult:
         )
 
     def property(self, name: str) -> Property | None:
-        """The property of that name, or None when it was not reached."""
+        """Return the result for the property of that name, or None if it was not tested."""
         return next((p for p in self.properties if p.name == name), None)
 
 
@@ -179,9 +184,9 @@ class Failure:
     """One reason why a check failed.
 
     Attributes:
-        subject: the artefact's name, or "Keras model".
+        subject: the artifact's name, or "Keras model".
         check: "run", "values", "gap", or the name of a property.
-        detail: what was seen, in one line.
+        detail: the observation, in one line.
     """
 
     subject: str
@@ -191,12 +196,12 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Something that a check measured, and what to do about it.
+    """An observation of a check, with advice.
 
     Attributes:
-        subject: the artefact, layer or output that it is about.
-        seen: what was measured.
-        advice: what to do.
+        subject: the artifact, layer or output that was measured.
+        seen: the observation.
+        advice: the recommended action.
     """
 
     subject: str
@@ -205,5 +210,5 @@ class Finding:
 
 
 def readable_size(size: int) -> str:
-    """Bytes as "1.2 MB" or "3.4 kB"."""
+    """Format a number of bytes as "1.2 MB" or "3.4 kB"."""
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

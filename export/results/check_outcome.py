@@ -1,4 +1,4 @@
-"""All that a check found."""
+"""The result of a whole check."""
 
 import dataclasses
 
@@ -10,19 +10,20 @@ from keras_norm.export.results.output_comparison import difference, largest_know
 
 @dataclasses.dataclass(frozen=True)
 class Outcome(InJson):
-    """What `check` found. Falsy when any check failed.
+    """The result of `check`. Falsy when any check failed.
 
     Attributes:
         model: name of the Keras model.
         samples: number of samples in the data.
-        keras: the Keras model's own properties.
-        artifacts: one result for every artefact and runner.
-        gap: training mode against inference mode.
-        notes: what was left out, and why.
-        versions: versions of the libraries that ran.
-        findings: what to do about what was measured.
-        layers: number of layers with weights in a row, which the default tolerance follows.
-        timesteps: most timesteps that a recurrent layer ran, which it follows too; 1 without one.
+        keras: properties of the Keras model.
+        artifacts: one result for every artifact and runner.
+        gap: the difference between training mode and inference mode.
+        notes: tests that were left out, with the reasons.
+        versions: (name, version) pairs of the libraries that ran.
+        findings: observations with advice.
+        layers: number of layers with weights in a row; the default tolerance depends on it.
+        timesteps: most timesteps that a recurrent layer ran, 1 without a recurrent layer; the
+            default tolerance depends on it.
     """
 
     CALLED = "report"
@@ -48,7 +49,7 @@ class Outcome(InJson):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """Every failed check, with its reason."""
+        """All failed checks, each with its reason."""
         found = [f for result in (self.keras, *self.artifacts) for f in _failures(result)]
         if not self.gap.passed:
             seen = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
@@ -58,13 +59,13 @@ class Outcome(InJson):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What does not fail the check and should be known."""
+        """Notes that the user should read, although they do not fail the check."""
         known = [] if self.gap.verdict == "ok" else [f"train/inference gap {self.gap.verdict}: "]
         return (*(text + self.gap.reason for text in known), *self.notes)
 
     @property
     def verdict(self) -> str:
-        """One line: pass or fail, and what failed."""
+        """One line with PASS or FAIL and the names of the failed artifacts."""
         if self.passed:
             files = len({result.path or result.name for result in self.artifacts})
             equal = "1 artefact equals" if files == 1 else f"{files} artefacts equal"
@@ -81,7 +82,7 @@ class Outcome(InJson):
         return f"FAIL: {', '.join(names.values())}"
 
     def _largest(self, by_rms: bool) -> float | None:
-        """The largest difference of the artefacts that are judged by a root mean square, or not."""
+        """Return the largest difference of the artifacts with this `ArtifactResult.by_rms`."""
         judged = (result for result in self.artifacts if result.by_rms == by_rms)
         return largest_known(output.max_abs for result in judged for output in result.outputs)
 
