@@ -1,15 +1,15 @@
-"""The train/inference gap: how far training mode is from inference mode on the same data."""
+"""The train/inference gap: the difference between training and inference mode on equal inputs."""
 
 import dataclasses
 import math
 
 from keras_norm.export.results.output_comparison import largest_known
 
-# A gap is called large beyond these: batch means one standard deviation away on average, or
-# variances that differ by a factor of four.
+# A gap is large above either limit: moving means are one standard deviation off on average, or
+# variances differ by a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
-# Worth a word: a share of the largest output, or a distance in standard deviations.
+# Report a gap above this share of the largest output, or this many standard deviations.
 NOTABLE = 0.1
 
 
@@ -19,9 +19,9 @@ class OutputGap:
 
     Attributes:
         output: name of the output.
-        worst: the largest over all elements.
-        mean: the mean over all elements.
-        scale: the largest absolute inference output.
+        worst: the largest difference over all elements.
+        mean: the mean difference over all elements.
+        scale: the largest absolute output in inference mode.
     """
 
     output: str
@@ -31,19 +31,19 @@ class OutputGap:
 
     @property
     def notable(self) -> bool:
-        """Whether it is worth a word."""
+        """Whether the report mentions this gap: it exceeds `NOTABLE` times the scale."""
         return self.worst > NOTABLE * self.scale
 
 
 @dataclasses.dataclass(frozen=True)
 class MetricGap:
-    """A metric of one output of the Keras model, in both modes.
+    """A metric of one output of the Keras model in inference mode and in training mode.
 
     Attributes:
         output: name of the output.
         name: "accuracy" or "mean squared error".
-        inference: in inference mode.
-        training: in training mode, dropout off.
+        inference: value in inference mode.
+        training: value in training mode with dropout off.
     """
 
     output: str
@@ -54,22 +54,23 @@ class MetricGap:
 
 @dataclasses.dataclass(frozen=True)
 class LayerStatistics:
-    """Distance of one BatchNorm's moving statistics from those of the data.
+    """Distance between one BatchNorm's moving statistics and the statistics of the data.
 
     Attributes:
         path: path of the layer.
         distance: mean of |batch mean - moving mean| / sqrt(moving variance + epsilon), in standard
-            deviations; None where nothing could be compared.
+            deviations; None if nothing could be compared.
         log_ratio: mean of |log((batch variance + epsilon) / (moving variance + epsilon))|.
         by_row: the distance of each row of per-timestep statistics, None for rows that training or
             the data did not reach; one value for a layer with one row.
         trained_rows: number of rows that training reached.
         data_rows: number of rows that the data reached.
-        note: what else there is to know, or "".
-        updates: number of updates that each row had; None for a layer that does not count them, as
-            Keras' own does not.
-        started: largest share that what a row started with still has in it: momentum^updates; 0 for
-            averages that leave it out (debiased, cumulative), None where updates are not counted.
+        note: a remark for the report, or "".
+        updates: number of updates of each row; None for a layer that does not count updates, such
+            as `keras.layers.BatchNormalization`.
+        started: largest weight of the initial value in the moving statistics of a row:
+            momentum^updates. 0 for averages that exclude the initial value (debiased, cumulative),
+            None if the layer does not count updates.
     """
 
     path: str
@@ -84,12 +85,12 @@ class LayerStatistics:
 
     @property
     def factor(self) -> float | None:
-        """The factor between the variances, averaged over features and rows as a logarithm."""
+        """The factor between the variances: a geometric mean over features and rows."""
         return None if self.log_ratio is None else math.exp(self.log_ratio)
 
     @property
     def large(self) -> bool:
-        """Whether the layer will act differently at inference."""
+        """Whether the layer gives clearly different outputs in inference mode."""
         return self.distance is not None and (
             self.distance > LARGE_DISTANCE or (self.log_ratio or 0.0) > LARGE_LOG_RATIO
         )
@@ -97,14 +98,14 @@ class LayerStatistics:
 
 @dataclasses.dataclass(frozen=True)
 class TrainInferenceGap:
-    """How far training mode is from inference mode, dropout off.
+    """The difference between training mode, with dropout off, and inference mode.
 
     Attributes:
         verdict: "ok", "large" or "not measured".
-        reason: why, in one line.
+        reason: the reason for the verdict, in one line.
         outputs: one entry for every output.
-        layers: one entry for every batch normalization, however nested.
-        max_gap: largest `OutputGap.worst` that passes, or None: then the gap is information only.
+        layers: one entry for every batch normalization, also in nested layers.
+        max_gap: largest `OutputGap.worst` that passes; with None the gap cannot fail the check.
         metrics: one entry for every output with labels.
     """
 
@@ -117,10 +118,10 @@ class TrainInferenceGap:
 
     @property
     def worst(self) -> float | None:
-        """The largest gap of any output, NaN if one is; None when it was not measured."""
+        """The largest gap of all outputs, NaN if any gap is NaN; None if no gap was measured."""
         return largest_known(gap.worst for gap in self.outputs)
 
     @property
     def passed(self) -> bool:
-        """False only when `max_gap` is given and exceeded, or could not be tested."""
+        """False if `max_gap` is given, and the gap exceeds it or was not measured; else True."""
         return self.max_gap is None or (self.worst is not None and self.worst <= self.max_gap)

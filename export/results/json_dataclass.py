@@ -1,4 +1,4 @@
-"""Frozen dataclasses as what JSON can hold, and back."""
+"""Convert frozen dataclasses to JSON and back."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-# Properties that readers of the JSON want, and need not compute.
+# Properties that are written to the JSON too, so that its readers need not compute them.
 DERIVED = (
     "verdict",
     "passed",
@@ -25,10 +25,12 @@ DERIVED = (
 
 
 def to_plain(node: Any) -> Any:
-    """Dataclasses as dicts, with their verdicts; arrays as lists; NaN and infinity as text.
+    """Convert a dataclass to dicts, lists, numbers and text that JSON can hold.
+
+    Dicts also hold the properties in `DERIVED`. Arrays become lists, NaN and infinity become text.
 
     Args:
-        node: a dataclass, or what one holds.
+        node: a dataclass, or the value of a field.
     """
     if dataclasses.is_dataclass(node):
         plain = {f.name: to_plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
@@ -44,17 +46,17 @@ def to_plain(node: Any) -> Any:
 
 
 def from_plain(kind: Any, plain: Any) -> Any:
-    """What `to_plain` made it from.
+    """Convert the result of `to_plain` back to the dataclass or value.
 
     Args:
         kind: a dataclass, or the type of a field.
-        plain: what `to_plain` gave.
+        plain: the result of `to_plain`.
 
     Raises:
-        KeyError, TypeError, ValueError: it is something else.
+        KeyError, TypeError, ValueError: `plain` does not describe a value of type `kind`.
     """
     arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is types.UnionType:  # of "... | None"
+    if typing.get_origin(kind) is types.UnionType:  # a field of type "... | None"
         return None if plain is None else from_plain(arguments[0], plain)
     if dataclasses.is_dataclass(kind):
         kinds = typing.get_type_hints(kind)
@@ -73,27 +75,27 @@ def from_plain(kind: Any, plain: Any) -> Any:
 
 
 class InJson:
-    """A dataclass that is written as JSON, and comes back from it.
+    """Base class of dataclasses that are written to JSON and read from it.
 
     Attributes:
-        CALLED: what it is, for messages.
+        CALLED: noun for the dataclass in error messages.
     """
 
     CALLED = "result"
 
     def to_json(self) -> str:
-        """All of it as JSON text; `from_json` reads it."""
+        """Return the whole dataclass as JSON text; `from_json` reads this text."""
         return json.dumps(to_plain(self), indent=2, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote.
+        """Read a dataclass from the text that `to_json` returned.
 
         Args:
-            text: what it wrote.
+            text: JSON text from `to_json`.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the text was not written by `to_json` of this class.
         """
         try:
             return typing.cast(Self, from_plain(cls, json.loads(text)))

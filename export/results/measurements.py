@@ -1,4 +1,8 @@
-"""What was measured on a part of the data: parts merge, in any order, to what the whole gives."""
+"""Measurements on a part of the data.
+
+`keras_norm.export.compare.merge` merges the measurements of all parts, in any order. The result is
+the measurement on all data.
+"""
 
 import dataclasses
 
@@ -10,13 +14,13 @@ from keras_norm.export.results.output_comparison import Measurement
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """One artefact in one runner, on a part of the data.
+    """Measurements of one artifact in one runner, on a part of the data.
 
     Attributes:
-        name: how the report calls it.
-        outputs: how far each output is from the Keras model's.
-        tallies: what the metrics of the outputs with labels are means of.
-        error: why it could not be run, or None.
+        name: name in the report.
+        outputs: differences between each output and the output of the Keras model.
+        tallies: sums and counts for the metrics of the outputs with labels.
+        error: the reason why the artifact could not be run, or None.
     """
 
     name: str
@@ -27,13 +31,13 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
-    """How one output of the Keras model varies over samples whose rows have one shape.
+    """Sums for the variance of one output y of the Keras model, over rows of equal shape.
 
     Attributes:
         output: name of the output.
-        samples: number of samples, n.
-        total: (shape of a row), sum over the samples of y.
-        squares: sum over all elements of y^2.
+        samples: number of samples.
+        total: sum of y over the samples, an array with the shape of a row.
+        squares: sum of y^2 over all elements.
     """
 
     output: str
@@ -44,15 +48,15 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class ModeDifference:
-    """|training output - inference output| of one output, over batches of so many rows.
+    """|training output - inference output| of one output, over batches of equal size.
 
     Attributes:
         output: name of the output.
         rows: number of rows of each batch.
-        worst: the largest over all elements.
-        total: the sum over all elements.
+        worst: the largest difference over all elements.
+        total: the sum of the differences over all elements.
         count: number of elements.
-        scale: the largest absolute inference output.
+        scale: the largest absolute output in inference mode.
     """
 
     output: str
@@ -65,14 +69,14 @@ class ModeDifference:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BatchStatistics:
-    """What one BatchNorm takes statistics of in training.
+    """Batch statistics of the inputs of one BatchNorm in training mode.
 
     Attributes:
-        place: of the layer among the model's batch normalizations: their paths may have numbers
-            that are another process' own.
-        positions: (rows, 1), number of values that each row of statistics is taken over.
-        mean: (rows, features), of these values.
-        variance: (rows, features), of these values.
+        place: index of the layer among the model's batch normalizations. The path of the layer is
+            not used: it may contain numbers that differ between processes.
+        positions: (rows, 1), number of values in each row of statistics.
+        mean: (rows, features), mean of these values.
+        variance: (rows, features), variance of these values.
     """
 
     place: int
@@ -83,14 +87,14 @@ class BatchStatistics:
 
 @dataclasses.dataclass(frozen=True)
 class PartialGap:
-    """Training mode against inference mode, on a part of the data.
+    """Differences between training mode and inference mode, on a part of the data.
 
     Attributes:
-        outputs: one entry for every output and number of rows of a batch.
-        layers: one entry for every batch normalization, however nested.
-        inference: what the metrics in inference mode are means of.
-        training: the same in training mode.
-        error: why it could not be measured, or None.
+        outputs: one entry for every pair of an output and a batch size.
+        layers: one entry for every batch normalization, also in nested layers.
+        inference: sums and counts for the metrics in inference mode.
+        training: sums and counts for the metrics in training mode.
+        error: the reason why the difference could not be measured, or None.
     """
 
     outputs: tuple[ModeDifference, ...] = ()
@@ -102,17 +106,18 @@ class PartialGap:
 
 @dataclasses.dataclass(frozen=True)
 class Partial:
-    """All that a check measures on a part of the data.
+    """All measurements of a check on a part of the data.
 
     Attributes:
         samples: number of samples.
-        timesteps: most that a recurrent layer ran; 1 without one.
-        scales: (output, largest absolute value that the Keras model gives) pairs.
-        rows_by_output: (output, hashes of its rows) pairs, two of them where rows differ.
-        spreads: how its outputs vary.
-        tallies: what its metrics are means of.
-        artifacts: one entry for every artefact and runner.
-        gap: training mode against inference mode.
+        timesteps: most timesteps that a recurrent layer ran; 1 without a recurrent layer.
+        scales: (output, its largest absolute value in the Keras model) pairs.
+        rows_by_output: (output, hashes of its rows) pairs; one hash if all rows are equal, two
+            hashes if rows differ.
+        spreads: sums for the variance of each output of the Keras model.
+        tallies: sums and counts for the metrics of the Keras model.
+        artifacts: one entry for every artifact and runner.
+        gap: differences between training mode and inference mode.
     """
 
     samples: int = 0

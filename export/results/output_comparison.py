@@ -1,4 +1,4 @@
-"""How the values of one output differ from what was expected."""
+"""The differences between the actual and the expected values of one output."""
 
 import dataclasses
 import math
@@ -8,26 +8,26 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class OutputComparison:
-    """How one output differs from what was expected of it. Falsy when it failed.
+    """Comparison of one output with the expected output. Falsy when it failed.
 
     Attributes:
         output: name of the output.
-        passed: whether every element has |actual - expected| <= atol + rtol |expected|, with the
-            shape and the kind of dtype that were expected, and no NaN.
-        problem: why elements could not be compared, or None.
+        passed: whether every element has |actual - expected| <= atol + rtol |expected|. The output
+            must also have the expected shape and kind of dtype, and no NaN.
+        problem: the reason why elements could not be compared, or None.
         rtol: relative tolerance used.
         atol: absolute tolerance used.
         max_abs: worst |actual - expected|.
         max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
-        atol_needed: smallest atol that passes with this rtol; None where integers differ.
-        used: |actual - expected| / (atol + rtol |expected|), the share of the tolerance that is
-            used, up to 1 where it passes: of the element that needs `atol_needed`, or of the one
-            that differs most, whichever uses more.
+        atol_needed: smallest `atol` that passes with this `rtol`; None if integers differ.
+        used: |actual - expected| / (atol + rtol |expected|), the used share of the tolerance; at
+            most 1 for a comparison that passes. The larger share of two elements: the element that
+            needs `atol_needed`, and the element that differs most.
         where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
-        expected: value expected there.
-        actual: value found there.
-        rms: root mean square of the differences, where it is what judges, as of files in eight
-            bits: `atol` is then the largest that passes, and `used` its share of that.
+        expected: expected value at `where`.
+        actual: actual value at `where`.
+        rms: root mean square of the differences, if the output is judged by it (8-bit files);
+            else None. `atol` is then the largest `rms` that passes, and `used` is rms / atol.
     """
 
     output: str
@@ -46,7 +46,7 @@ class OutputComparison:
 
     @property
     def allowed(self) -> float:
-        """By how much the value at `where` may differ."""
+        """The tolerance for the value at `where`."""
         return self.atol + self.rtol * abs(self.expected or 0.0)
 
     def __bool__(self) -> bool:
@@ -55,17 +55,17 @@ class OutputComparison:
 
 @dataclasses.dataclass(frozen=True)
 class DifferenceProfile:
-    """How the absolute differences of one output are spread.
+    """Distribution of the absolute differences of one output.
 
     Attributes:
-        axes: the axes of `worst`: ("timestep", "unit") for sequences, ("unit",) or ("sample",) for
-            others.
-        widths: how many indices of each axis one cell stands for: 1, or a power of two where there
-            are more than `CELLS`.
-        worst: worst absolute difference in each cell, to three digits; a tuple of numbers, or of
-            such tuples for two axes.
-        counts: number of elements by size of difference: those up to each bound in `DECADES`.
-        scale: the largest absolute value that was expected.
+        axes: the axes of `worst`: ("timestep", "unit") for output sequences, ("unit",) or
+            ("sample",) for other outputs.
+        widths: number of indices of each axis in one cell: 1, or a power of two if the axis has
+            more than `CELLS` indices.
+        worst: worst absolute difference in each cell, to three digits: a tuple of numbers for one
+            axis, a tuple of tuples for two axes.
+        counts: histogram of the differences; the bins end at the bounds in `DECADES`.
+        scale: the largest absolute expected value.
     """
 
     axes: tuple[str, ...]
@@ -85,9 +85,9 @@ class Element:
     """One value of an output.
 
     Attributes:
-        where: its named index, as (axis, index) pairs.
-        expected: value expected there.
-        actual: value found there.
+        where: named index of the value, as (axis, index) pairs.
+        expected: expected value at `where`.
+        actual: actual value at `where`.
     """
 
     where: tuple[tuple[str, int], ...]
@@ -96,19 +96,19 @@ class Element:
 
     @property
     def difference(self) -> float:
-        """|actual - expected|; infinite where one is NaN, 0 for the same infinity."""
+        """|actual - expected|; infinite if either value is NaN, 0 for two equal infinities."""
         if self.actual == self.expected:
             return 0.0
         found = abs(self.actual - self.expected)
         return math.inf if math.isnan(found) else found
 
     def excess(self, rtol: float) -> float:
-        """The atol that it needs with this rtol; below 0 where it needs none."""
+        """Return the `atol` that this value needs with this `rtol`; below 0 if it needs none."""
         found = self.difference
         return found - rtol * abs(self.expected) if 0.0 < found < math.inf else found
 
     def used(self, rtol: float, atol: float) -> float:
-        """The share of a tolerance that it uses."""
+        """Return |actual - expected| as a share of the tolerance."""
         found, allowed = self.difference, atol + rtol * abs(self.expected)
         if found in (0.0, math.inf):
             return found
@@ -117,27 +117,27 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """How far one output is from what was expected, before any absolute tolerance is set.
+    """Measured differences of one output, before an absolute tolerance is known.
 
-    Those of several parts of the data merge, in any order
-    (`keras_norm.export.compare.merge.merged`).
+    `keras_norm.export.compare.merge.merged` merges the measurements of several parts of the data,
+    in any order.
 
     Attributes:
         output: name of the output.
-        rtol: relative tolerance that `worst` was found with.
-        problem: why elements could not be compared, or None.
-        exact: whether the values are whole numbers, which must be equal.
+        rtol: relative tolerance that was used to find `worst`.
+        problem: the reason why elements could not be compared, or None.
+        exact: whether the values are integers, so that they must be equal.
         count: number of elements.
         scale: the largest finite |expected|.
         max_abs: worst |actual - expected|.
         max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
-        worst: the element that needs the widest atol.
+        worst: the element that needs the largest `atol`.
         widest: the element that differs most.
-        nan_expected: how often NaN was expected.
-        nan_actual: how often NaN was found.
-        infinite: how often one side alone was infinite.
-        squared: the sum of (actual - expected)^2; of whole numbers, how many are others.
-        profile: the spread of the differences.
+        nan_expected: number of NaN in the expected values.
+        nan_actual: number of NaN in the actual values.
+        infinite: number of elements where only one of the two values is infinite.
+        squared: the sum of (actual - expected)^2; for integers, the number of different values.
+        profile: distribution of the differences.
     """
 
     output: str
@@ -159,13 +159,14 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class OutputResult:
-    """One output of one artefact, over all cases.
+    """Comparisons of one output of one artifact, over all test inputs.
 
     Attributes:
         output: name of the output.
-        cases: name of each case.
-        comparisons: the comparison of each case; the sample in `where` counts in the user's data.
-        profile: the spread of the differences over all cases, None where shapes differed.
+        cases: name of each test input.
+        comparisons: one comparison for each of `cases`; the sample index in `where` counts over the
+            user's data.
+        profile: distribution of the differences over all test inputs; None if shapes differed.
     """
 
     output: str
@@ -175,12 +176,16 @@ class OutputResult:
 
     @property
     def passed(self) -> bool:
-        """Whether every case passed."""
+        """Whether the comparison passed for every test input."""
         return all(self.comparisons)
 
     @property
     def worst_case(self) -> int:
-        """Index of the case that failed, or else of the one that needs the widest tolerance."""
+        """Index of the test input with the worst comparison.
+
+        Test inputs that could not be compared come first, then failures, then the test input that
+        needs the largest `atol`.
+        """
 
         def badness(k: int) -> tuple[bool, bool, float, float]:
             c = self.comparisons[k]
@@ -190,22 +195,22 @@ class OutputResult:
 
     @property
     def used(self) -> float | None:
-        """The largest share of its tolerance that any value uses, over all cases."""
+        """The largest used share of the tolerance, over all test inputs."""
         return largest_known(c.used for c in self.comparisons)
 
     @property
     def max_abs(self) -> float | None:
-        """Worst absolute difference over all cases."""
+        """Worst absolute difference over all test inputs."""
         return largest_known(c.max_abs for c in self.comparisons)
 
     @property
     def max_rel(self) -> float | None:
-        """Worst relative difference over all cases."""
+        """Worst relative difference over all test inputs."""
         return largest_known(c.max_rel for c in self.comparisons)
 
 
 def difference(result: OutputComparison) -> str:
-    """A failed comparison in one line."""
+    """Describe a failed comparison in one line."""
     if result.problem:
         return f"output {result.output!r}: {result.problem}"
     where = ", ".join(f"{axis} {index}" for axis, index in result.where)
@@ -223,6 +228,6 @@ def difference(result: OutputComparison) -> str:
 
 
 def largest_known(values: Iterable[float | None]) -> float | None:
-    """The largest number, NaN where there is one; None where there are none."""
+    """Return the largest number, or NaN if any number is NaN; None if every value is None."""
     known = [value for value in values if value is not None]
     return next((v for v in known if math.isnan(v)), max(known, default=None))

@@ -1,24 +1,24 @@
-"""What another version of a model predicts differently, and for whom."""
+"""The predictions that differ between two versions of a model."""
 
 import dataclasses
 
 from keras_norm.export.results.artifact_result import Metric, Tally
 from keras_norm.export.results.json_dataclass import InJson
 
-# Predictions that are listed one by one: those that changed, by how much their outputs did.
+# Most changed predictions that are listed, sorted by the difference of their outputs.
 LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """One prediction of both versions.
+    """One prediction of the old and of the new version.
 
     Attributes:
-        where: of which sample, and in sequences which timestep, as (axis, index) pairs.
-        before: what the old version predicts: a class, or a number.
-        after: what the new one does.
-        size: the largest |new - old| of the outputs that the prediction is made of.
-        label: what it should be; None without labels.
+        where: the sample, and in sequences the timestep, as (axis, index) pairs.
+        before: prediction of the old version: a class, or a number.
+        after: prediction of the new version.
+        size: the largest |new - old| of the output values behind the prediction.
+        label: the label; None without labels.
     """
 
     where: tuple[tuple[str, int], ...]
@@ -30,7 +30,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class Flip:
-    """How many predictions changed from one class to another."""
+    """Number of predictions that changed from the class `before` to the class `after`."""
 
     before: float
     after: float
@@ -39,23 +39,23 @@ class Flip:
 
 @dataclasses.dataclass(frozen=True)
 class OutputChange:
-    """What changed in one output; those of several parts of the data add up.
+    """Changes in one output; `merge.merged` adds the changes of several parts of the data.
 
     Attributes:
-        output: its name in the old version.
-        classes: whether it predicts classes; what changed is then counted.
-        predictions: how many there are, but for those whose label is below 0 (padding).
-        changed: those that are of another class.
-        fixed: those that were wrong and are right; 0 without labels.
-        broken: those that were right and are wrong; 0 without labels.
+        output: name of the output in the old version.
+        classes: whether the output predicts classes, so that changed predictions are counted.
+        predictions: number of predictions, without those whose label is below 0 (padding).
+        changed: number of predictions with another class.
+        fixed: number of predictions that were wrong and are right now; 0 without labels.
+        broken: number of predictions that were right and are wrong now; 0 without labels.
         total: sum of |new - old| over all values.
-        values: how many values that are.
-        largest: the largest |new - old|, of finite values.
-        lost: how many finite values of the old version are NaN or infinite in the new one.
-        listed: the predictions that changed most; of classes, those that are of another class.
-        flips: how many changed from which class to which.
-        before: what the old version's metric is a mean of; None without labels.
-        after: the same of the new version.
+        values: number of values in `total`.
+        largest: the largest |new - old| of finite values.
+        listed: the predictions that changed most; for classes, only predictions with another class.
+        flips: number of changed predictions for each pair of an old and a new class.
+        before: sum and count for the old version's metric; None without labels.
+        after: sum and count for the new version's metric; None without labels.
+        lost: number of values that are finite in the old version, and NaN or infinite in the new.
     """
 
     output: str
@@ -88,10 +88,10 @@ class OutputChange:
 
 @dataclasses.dataclass(frozen=True)
 class Changes(InJson):
-    """What new versions predict differently from an old one.
+    """Differences between the predictions of new versions and of an old version.
 
     Attributes:
-        old: how the old version is called.
+        old: name of the old version.
         samples: number of samples.
         versions: (name, one entry for every output) pairs, one for each new version.
     """
