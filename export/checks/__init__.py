@@ -1,1 +1,1 @@
-"""Check artifacts against a Keras model: what is run, what it must show, and what to do."""
+"""Check artifacts against a Keras model: run test inputs, judge the outputs, give advice."""

@@ -1,4 +1,4 @@
-"""The exported files that a check runs, and the runners that each is run in."""
+"""Find the runners for the exported files that a check compares."""
 
 import collections
 import contextlib
@@ -23,15 +23,15 @@ Artifact = str | os.PathLike[str] | Run
 
 
 class Streamed(contextlib.AbstractContextManager["Streamed"]):
-    """A file of the step alone, as a function of whole sequences.
+    """Run whole sequences through a single-step file, one timestep at a time.
 
     Args:
-        model: the Keras model, which says what is a sequence and what a state.
-        open_runner: from a signature and a worker process, if there is one, to the file's runner.
-        worker: that process.
+        model: the Keras model; it defines which inputs are sequences and which are states.
+        open_runner: function that opens the file's runner, given a signature and `worker`.
+        worker: a worker process that is already running, or None.
 
     Raises:
-        RunnerError: the file does not run, or the model has no step.
+        RunnerError: the file does not run, or the model does not support a step signature.
     """
 
     def __init__(self, model: Any, open_runner: Any, worker: Any = None) -> None:
@@ -47,7 +47,7 @@ class Streamed(contextlib.AbstractContextManager["Streamed"]):
         self.ops, self.state, self.seconds = self.run.ops, self.run.state, self.run.seconds
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
-        """What the model gives for the whole: see `Step.over_time`."""
+        """Return the outputs for whole sequences: see `Step.over_time`."""
         return self.step.over_time(self.run, inputs)
 
     def __exit__(self, *_: object) -> None:
@@ -55,22 +55,22 @@ class Streamed(contextlib.AbstractContextManager["Streamed"]):
 
 
 def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tuple[Source, ...]:
-    """Every artefact with each of its runners.
+    """Return a source for every artifact and each of its runners.
 
-    SavedModels run in TensorFlow and through its C API, TFLite files in LiteRT, and both, where it
-    is installed, in OpenVINO; TFLite files of a step alone, where it is installed, in TensorFlow
-    Lite Micro; ONNX files in ONNX Runtime.
+    SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
+    files in ONNX Runtime. If OpenVINO is installed, SavedModels and TFLite files run in it too. If
+    TensorFlow Lite Micro is installed, single-step TFLite files run in it too.
 
     Args:
-        artifacts: SavedModel folders (or folders of numbered versions: the highest is taken),
-            TFLite files by any name, .onnx files, and functions from arrays to arrays.
-        model: the Keras model, by which a file of the step alone runs whole sequences.
+        artifacts: SavedModel directories (of a directory of numbered versions, the highest version
+            is taken), TFLite files of any name, .onnx files, and functions from arrays to arrays.
+        model: the Keras model; it is needed to run whole sequences through a single-step file.
 
     Raises:
-        ValueError: no artefacts, or a file or folder that is no model.
-        FileNotFoundError: a path that does not exist.
-        ImportError: a .tflite file, and LiteRT is not installed; an .onnx file, and ONNX Runtime is
-            not.
+        ValueError: there are no artifacts, or a file or directory is not a model.
+        FileNotFoundError: a path does not exist.
+        ImportError: LiteRT is needed for a .tflite file, or ONNX Runtime for an .onnx file, and is
+            not installed.
     """
     given: Any = artifacts
     several = isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike)
@@ -97,9 +97,9 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
             found.append(_function(artifact))
             continue
         path = pathlib.Path(artifact)
-        # Namesakes in two folders need the whole path.
+        # Two files of equal name in different directories need the whole path.
         found.extend(_file(path, _short(path) if names.count(_short(path)) == 1 else str(path)))
-    # Results are kept by name: of those that share one, the second has a number, and so on.
+    # Results are stored by name, so a repeated name gets a number: "model.tflite (2)".
     seen: collections.Counter[str] = collections.Counter()
     for k, source in enumerate(found):
         seen[source.name] += 1
@@ -110,13 +110,14 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
 
 
 def _short(path: pathlib.Path) -> str:
-    """The last name of a path, with the one before it where it is a version."""
+    """Return the last part of a path, with the parent's name if the last part is a version."""
     return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 
 def _function(run: Run) -> Source:
     name = getattr(run, "name", None) or getattr(run, "__name__", type(run).__name__)
-    # What a function of the user's has by the name of a runner's attribute is something else.
+    # A user's function may have attributes with the names of a runner's attributes, but with
+    # another meaning; `partial` hides them.
     own = run if isinstance(run, Runner) else functools.partial(run)
     return Source(str(name), "", "float64", lambda worker: contextlib.nullcontext(own))
 

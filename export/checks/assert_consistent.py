@@ -1,4 +1,4 @@
-"""A check of both exports in one call, for tests."""
+"""Export a model and check the exported files in one call, for tests."""
 
 import io
 import pathlib
@@ -22,24 +22,24 @@ def assert_consistent(
     formats: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("saved_model", "tflite"),
     **options: Any,
 ) -> Report:
-    """Export a model to a temporary folder and fail unless every file computes the same.
+    """Export a model to temporary files and raise AssertionError if a file fails the check.
 
     Args:
         model: a functional or built Sequential model.
-        data: real samples, as `keras_norm.export.check`.
-        formats: names of formats, such as "saved_model", "tflite" and "onnx"; or options of their
-            exporters, such as `step`, `quantize` and `samples`, by format.
-        **options: of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,
+        data: real samples, as for `keras_norm.export.check`.
+        formats: names of formats, such as "saved_model", "tflite" and "onnx"; or a dict of options
+            for the exporter by name of the format, such as `step`, `quantize` and `samples`.
+        **options: options of `keras_norm.export.check`: `rtol`, `atol`, `batch_sizes`, `lengths`,
             `max_gap`, `labels`.
 
     Returns:
         The report.
 
     Raises:
-        AssertionError: a check failed; the message is the report, with what to do.
-        ValueError: an unknown format, or data that do not fit; and what `export_saved_model` and
-            `export_tflite` raise for a model or for options that they refuse.
-        TypeError: an option that they do not have.
+        AssertionError: a check failed; the message is the report with its advice.
+        ValueError: a format is unknown, the data do not fit, or an exporter such as
+            `export_saved_model` or `export_tflite` rejects the model or its options.
+        TypeError: an exporter does not have one of the options.
 
     Example:
     ```python

@@ -1,4 +1,4 @@
-"""A part of the data in batches, each with what the model gives that others are compared with."""
+"""Run the reference model on a part of the data, in batches."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from keras_norm.export.runtimes.runner import Run
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """A call, and what comes of it.
+    """One batch, with the outputs of the reference model.
 
     Attributes:
-        rows: which of the part's samples it is for; what is beyond them only fills it.
-        case: the call.
-        answer: what the model gives.
-        labels: of all samples of the part, by output name.
+        rows: slice of the part's samples. The batch may have further rows that only fill it up.
+        case: the inputs.
+        answer: the outputs of the reference model.
+        labels: labels of all samples of the part, by output name.
     """
 
     rows: slice
@@ -30,35 +30,35 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """How many of its rows are to be counted."""
+        """Number of rows, without the rows that only fill up the batch."""
         return int(self.rows.stop - self.rows.start)
 
     @property
     def with_rows(self) -> Arrays:
-        """The outputs that have a row for each of the batch's."""
+        """The outputs that have one row for each row of the batch."""
         size = len(self.case.rows)
         return {n: y for n, y in self.answer.items() if np.shape(y)[:1] == (size,)}
 
     @property
     def given(self) -> Arrays:
-        """The labels of its rows."""
+        """The labels of the samples in this batch."""
         return {name: y[self.rows] for name, y in self.labels.items()}
 
     def counted(self, outputs: Arrays) -> Arrays:
-        """The rows of some outputs that are to be counted."""
+        """Remove the rows that only fill up the batch from some outputs."""
         return {name: y[: self.count] for name, y in outputs.items()}
 
 
 def batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
-    """Run a part.
+    """Run the reference model on a part of the data and yield its batches.
 
     Args:
-        part: of the data.
-        run: the model.
-        size: most samples of a call.
+        part: the part of the data.
+        run: the reference model.
+        size: largest batch size.
 
     Raises:
-        ValueError: labels that do not fit the model's outputs.
+        ValueError: the labels do not fit the model's outputs.
     """
     labels: Arrays = {}
     for rows, case in part.samples.batches(size):

@@ -1,4 +1,4 @@
-"""A model against another version of it: what changed, and for whom."""
+"""Compare the predictions of two versions of a model."""
 
 import contextlib
 import os
@@ -31,30 +31,36 @@ def compare_versions(
     labels: Any = None,
     batch_size: int = LARGE_BATCH,
 ) -> VersionReport:
-    """Say what another version of a model predicts differently, and for which samples.
+    """Compare the predictions of new versions of a model with those of an old version.
 
-    Where `check` asks whether a file computes what its model does, this takes two models that are
-    meant to differ, and fails nothing. An output with several values on its last axis predicts the
-    class of the largest, as integers predict themselves; a single one between 0 and 1 is held
-    against 0.5, and with integer labels any other against 0. What is left predicts numbers: so
-    does an output with float labels.
+    The versions are expected to differ, so no difference is a failure. Use
+    `keras_norm.export.check` to test whether a file computes the outputs of its model.
+
+    The outputs and labels define the prediction:
+
+    - An output with several floats on its last axis predicts the class with the largest value.
+    - An integer output predicts the integer.
+    - A single float between 0 and 1 predicts a class with the threshold 0.5.
+    - Any other single float with integer labels predicts a class with the threshold 0.
+    - Other outputs, and all outputs with float labels, predict numbers.
 
     Args:
-        old: the version to compare with: a functional or Sequential model, or an exported file.
-        new: another version, as a model, a file, or a function from arrays by input name to arrays
-            by output name; or several.
-        data: as `keras_norm.export.check`, read a part at a time. Where `old` is a file, several
-            inputs are given by name.
-        labels: as `check`: then it says which predictions became right and which wrong, with the
-            metric of both.
-        batch_size: most samples of a call.
+        old: the old version: a functional or Sequential model, or an exported file.
+        new: a new version: a model, an exported file, or a function that maps arrays by input name
+            to arrays by output name; or a list of new versions.
+        data: as for `keras_norm.export.check`, read one part at a time. If `old` is a file with
+            several inputs, give arrays by input name.
+        labels: as for `keras_norm.export.check`. With labels, the report counts the predictions
+            that became right or wrong, and has the metric of both versions.
+        batch_size: largest batch size.
 
     Returns:
-        A report, with the samples whose predictions changed most.
+        A report with the samples whose predictions changed most.
 
     Raises:
-        ValueError: data that do not fit the old version, a new one with other outputs, or none.
-        RunnerError: a file that does not run.
+        ValueError: the data do not fit the old version, a new version has other outputs, or there
+            is no new version.
+        RunnerError: a file does not run.
 
     Example:
     ```python
@@ -99,9 +105,10 @@ def compare_versions(
 
 
 def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None]:
-    """Where a single value turns from one class to the other, by output.
+    """Return the threshold between the two classes by output, None for outputs without one.
 
-    What is a share, between 0 and 1, has to be one in all data, which are read for it.
+    The threshold is 0.5 only if an output lies between 0 and 1 for all data. This function reads
+    all data to find out.
     """
     found: dict[str, float | None] = {}
     labelled: set[str] = set()
@@ -120,7 +127,7 @@ def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None
 
 
 def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
-    """A version's name, and its runner."""
+    """Open a version; return its name and its runner."""
     if isinstance(version, keras.Model):
         stack.enter_context(left_as_it_was(version))
         return version.name, KerasRunner(version)
@@ -131,10 +138,12 @@ def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
 
 
 def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
-    """What a new version gives, by the old one's names; a single input or output may have another.
+    """Run a new version and return its outputs by the output names of the old version.
+
+    A version with a single input or output may use another name for it.
 
     Raises:
-        ValueError: other inputs, outputs or shapes.
+        ValueError: the new version has other inputs, outputs or shapes.
     """
     inputs, expected = batch.case.inputs, batch.with_rows
     taken = getattr(run, "inputs", inputs)

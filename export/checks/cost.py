@@ -1,4 +1,4 @@
-"""What an exported file costs: bytes, operations, and milliseconds of a call."""
+"""Measure the size, the operations and the latency of an exported file."""
 
 import pathlib
 import statistics
@@ -11,21 +11,21 @@ import numpy as np
 from keras_norm.export.compare.input_cases import Samples
 from keras_norm.export.results.artifact_result import Cost
 
-# Calls that are timed, and the seconds after which no further one begins.
+# Most calls that are timed, and the seconds after which no further call starts.
 CALLS, SECONDS = 5, 0.25
 
 
 def measure_cost(run: Any, samples: Samples, batch: int, size: int | None = None) -> Cost:
-    """Count a runner's bytes and operations, and time a few calls.
+    """Measure a runner's size and operations, and time some calls.
 
     Args:
         run: a runner, or any function from arrays to arrays.
         samples: real data.
         batch: the largest batch size to time.
-        size: bytes, where there is no file.
+        size: size in bytes of a model without a file.
     """
     path = getattr(run, "path", None)
-    # A step alone runs in the one batch that it has, whatever is asked for.
+    # A single-step file has a static batch size, so only this batch size can be timed.
     alone = getattr(run, "batch", None)
     sizes = [alone] if alone else sorted({samples.batch or 1, batch})
     used = run.ops() if hasattr(run, "ops") else {}
@@ -40,16 +40,17 @@ def measure_cost(run: Any, samples: Samples, batch: int, size: int | None = None
 
 
 def file_size(path: pathlib.Path) -> int:
-    """Bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a directory."""
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     return sum(file.stat().st_size for file in files)
 
 
 def milliseconds(run: Any, inputs: Mapping[str, np.ndarray]) -> float:
-    """Median time of a call, after a first one that is not counted.
+    """Return the median latency of a call in milliseconds; a first warm-up call is not counted.
 
     Args:
-        run: a runner, which may tell by `seconds()` how long its last call took, or any function.
+        run: a runner, or any function. If it has a method `seconds()`, that returns the duration of
+            its last call and is used instead of the wall clock.
         inputs: arrays by input name.
     """
     run(inputs)

@@ -1,4 +1,4 @@
-"""All data, a part at a time, through the Keras model and the artefacts."""
+"""Run all data, one part at a time, through the Keras model and the artifacts."""
 
 import hashlib
 import math
@@ -27,17 +27,20 @@ from keras_norm.export.results.measurements import Measured, Partial
 
 
 class Sweep:
-    """Measures parts of the data; an artefact that raised is asked no more.
+    """Measure the differences between artifacts and the Keras model, one part at a time.
+
+    An artifact that raised an error is not run again.
 
     Args:
         model: a functional or Sequential model.
-        run: its runner.
-        artifacts: what is compared with it.
-        rtol: relative tolerance; None for that of the values' precision.
-        batch: most samples of a call.
+        run: the runner of `model`.
+        artifacts: the artifacts to compare with `model`.
+        rtol: relative tolerance; None for the tolerance of the values' precision.
+        batch: largest batch size.
 
     Attributes:
-        worst: by artefact, the batch that was furthest off, and what the Keras model gives for it.
+        worst: the batch with the largest difference, and the outputs of the Keras model for it, by
+            name of the artifact.
     """
 
     def __init__(
@@ -56,7 +59,11 @@ class Sweep:
         self._timesteps = timesteps_of(model)
 
     def __call__(self, part: Part) -> Partial:
-        """Run one part in batches, and in training mode as one, unless the model takes one size."""
+        """Measure one part of the data.
+
+        Inference mode runs in batches of at most `batch` samples. Training mode runs the whole part
+        as one batch, or in batches of the model's static batch size.
+        """
         found: list[Partial] = []
         labels: Arrays = {}
         for batch in batches(part, self.run, self.batch):
@@ -86,7 +93,7 @@ class Sweep:
         try:
             answer = artifact.run(batch.case.inputs)
             actual = {name: np.asarray(value) for name, value in answer.items()}
-        # Whatever a runner raises is a finding about its artefact; the others go on.
+        # Any error of a runner belongs to the result of its artifact; other artifacts still run.
         except Exception as error:
             artifact.run, artifact.error = None, one_line(error)
             return Measured(name, error=artifact.error)
@@ -95,7 +102,7 @@ class Sweep:
             own = model_precision(self.model, batch.answer)
             rtol = TOLERANCES[coarsest([artifact.source.precision, own])]
         outputs = measure(batch.answer, actual, rtol, batch.case.rows, source)
-        # As a share of an output's size.
+        # Relative to the largest absolute output.
         shares = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in outputs if m.worst)
         off = max(shares, default=-1.0)
         if off > self._off.get(name, -math.inf):
@@ -104,12 +111,12 @@ class Sweep:
 
 
 def _rows_by_output(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """A hash of the first row of each output, and of one that differs from it, if any."""
+    """Hash the first row of each output, and one row that differs from it if there is one."""
     found = []
     for name, y in batch.counted(batch.with_rows).items():
         others = y[(y != y[:1]).reshape(len(y), -1).any(axis=1)]
         rows = [y[0], *others[:1]]
-        # Adding 0 makes one zero of 0.0 and -0.0.
+        # Adding 0 turns -0.0 into 0.0, so that both zeros have one hash.
         hashes = {
             hashlib.sha256(f"{r.shape}".encode() + (r + 0).tobytes()).hexdigest() for r in rows
         }
@@ -118,7 +125,7 @@ def _rows_by_output(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
-    """The metrics of those outputs that have the shape of the Keras model's."""
+    """Return the tallies of the outputs that have the shape of the Keras model's outputs."""
     own = batch.with_rows
     alike = {n: y for n, y in outputs.items() if n in own and y.shape == own[n].shape}
     return tally(batch.given, batch.counted(alike), batch.counted(own))
