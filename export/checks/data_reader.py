@@ -1,4 +1,4 @@
-"""The user's data, a part at a time: arrays, files, or batches that something else reads."""
+"""Read the user's data one part at a time: arrays, files, or datasets of batches."""
 
 import dataclasses
 import itertools
@@ -13,10 +13,11 @@ import numpy as np
 from keras_norm.export.compare.input_cases import Samples, read_samples
 from keras_norm_verify import printable, require_arrays
 
-# Most samples that are held, and run in training mode, at once: their mean is then off by 0.03
-# standard deviations.
+# Most samples in memory, and in one batch in training mode. The mean of so many samples has a
+# standard error of 0.03 standard deviations.
 PART = 1024
-# Samples that the cases and the properties are made of, where so many come in parts of one shape.
+# Number of samples for the test inputs and the property tests; fewer if the first parts that share
+# one shape have fewer.
 FIRST = 32
 
 Path = str | os.PathLike[str]
@@ -24,12 +25,12 @@ Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Some samples.
+    """A part of the user's data.
 
     Attributes:
-        samples: their inputs.
+        samples: the inputs.
         labels: arrays by output name, one array for one output, or None.
-        source: the file that they are counted in; "" where they are counted over all data.
+        source: the file in which samples are numbered; "" if they are numbered over all data.
     """
 
     samples: Samples
@@ -38,23 +39,26 @@ class Part:
 
 
 class Data:
-    """All samples in parts, which are read anew each time that it is gone through.
+    """Iterate over all samples in parts; each iteration reads the data anew.
 
-    Batches are taken as they come, and what has more than `PART` samples is cut in equal parts.
+    Each batch of a dataset is one part. Arrays, files and batches with more than `PART` samples are
+    split into equal parts.
 
     Args:
         specs: input specs by input name.
         data: arrays (samples, ...) by input name, or one array for one input; a .npz file of such
             arrays by name, a .npy file for one input, or several files; or a `tf.data.Dataset` or
-            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights): the labels are y, and
-            no weights are used.
-        labels: of arrays: arrays by output name, or one for one output. Of files: as many files.
-        ordered: whether inputs and outputs have an order, as a Keras model's have; else several are
-            given by name only.
+            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights). The labels are y; the
+            weights are not used.
+        labels: labels for data in arrays: arrays by output name, or one array for one output. For
+            data in files: one file of labels for each data file.
+        ordered: whether the inputs and outputs have an order, as in a Keras model. If not, several
+            inputs or outputs must be given by name.
 
     Raises:
-        ValueError: labels beside batches, which have their own; another number of files; batches
-            without an end; and, when it is gone through, as `read_samples`.
+        ValueError: labels are given for a dataset, which has its own; the number of label files
+            differs from the number of data files; or the dataset is infinite. Iteration raises the
+            errors of `read_samples`.
     """
 
     def __init__(
@@ -99,7 +103,10 @@ class Data:
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """The first samples, as many parts of one shape as make `FIRST`, and the first part."""
+        """Return the first samples, and the first part.
+
+        The samples come from the first parts, until they are `FIRST` samples or the shape changes.
+        """
         found: list[Part] = []
         for part in self:
             if found and _shapes(part) != _shapes(found[0]):
@@ -121,7 +128,7 @@ class Data:
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
                 y = None if self.of_files is None else read_arrays(self.of_files[k])
-                # Namesakes in two folders need the whole path.
+                # Two files of equal name in different directories need the whole path.
                 name = file.name if names.count(file.name) == 1 else str(file)
                 yield name if several else "", read_inputs(file, self.specs), y
         elif _is_batched(self.data):
@@ -140,7 +147,8 @@ def read_inputs(path: Path, specs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         specs: input specs by input name.
 
     Raises:
-        OSError, ValueError: as `read_arrays`; or one array for several inputs.
+        OSError, ValueError: as `read_arrays`.
+        ValueError: the file has one array, but the model has several inputs.
     """
     loaded = read_arrays(path)
     if isinstance(loaded, dict):
@@ -155,11 +163,13 @@ def read_inputs(path: Path, specs: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray] | np.ndarray:
-    """Read the arrays of a .npz file by name, or the array of a .npy file; nothing is executed.
+    """Read the arrays of a .npz file by name, or the array of a .npy file.
+
+    Pickled objects are refused, so reading a file executes no code from it.
 
     Raises:
-        OSError: there is no such file, it is a folder, or it cannot be read.
-        ValueError: it is something else, or damaged.
+        OSError: the file does not exist, is a directory, or cannot be read.
+        ValueError: the file is not a .npz or .npy file, or it is damaged.
     """
     path = pathlib.Path(path)
     require_arrays(path)
@@ -167,13 +177,13 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | np.ndarray:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    # Whatever a damaged archive makes of its parsers; a header may claim what no memory holds.
+    # A damaged file may raise any error: a wrong header, for example, asks for too much memory.
     except Exception as error:
         raise ValueError(f"{path} cannot be read: {printable(str(error), 200)}") from error
 
 
 def _files(data: Any) -> list[pathlib.Path] | None:
-    """The paths that data are, or None where they are something else."""
+    """Return the paths if the data are one path or a list of paths, else None."""
     if isinstance(data, str | os.PathLike):
         return [pathlib.Path(data)]
     if isinstance(data, Sequence) and data and all(isinstance(d, str | os.PathLike) for d in data):
@@ -198,7 +208,10 @@ def _batches(data: Any) -> Iterator[Any]:
 
 
 def _cut(samples: Samples, labels: Any, source: str) -> Iterator[Part]:
-    """Equal parts of at most `PART` samples: a small last one would have statistics of its own."""
+    """Split samples into equal parts of at most `PART` samples.
+
+    The parts are equal because a small last part would have noisy batch statistics.
+    """
     parts = -(-samples.count // PART)
     bounds = [samples.count * k // parts for k in range(parts + 1)]
     for start, end in itertools.pairwise(bounds):
@@ -216,7 +229,7 @@ def _require_names(what: str, arrays: Any) -> None:
 
 
 def _with_rows(labels: Any, count: int) -> Any:
-    """Labels as arrays, each with a row for each sample; None where there are none."""
+    """Convert labels to arrays and check that each array has one row for each sample."""
     if labels is None:
         return None
     if isinstance(labels, Mapping):
@@ -232,9 +245,10 @@ def _with_rows(labels: Any, count: int) -> Any:
 
 
 def _is_several(labels: Any, count: int) -> bool:
-    """Whether they are arrays of as many outputs, as `fit` takes them, and not rows of one.
+    """Check whether labels are a list with one array for each output, as in `Model.fit`.
 
-    As many outputs as samples are told from rows by the tuple that a dataset gives.
+    A list of `count` entries could also be the rows of a single output. It is taken for the rows,
+    unless it is a tuple: datasets give the labels of several outputs as a tuple.
     """
     return (
         isinstance(labels, list | tuple)

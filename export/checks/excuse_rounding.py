@@ -1,4 +1,4 @@
-"""Rows that the data do not hold, at which rounding alone takes the Keras model far."""
+"""Accept differences that rounding explains, for test inputs that are not in the data."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ from keras_norm.export.results.artifact_result import ArtifactResult
 def excuse_rounding(
     model: Any, results: Sequence[ArtifactResult], plan: Plan
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Let differences pass that rounding explains, for a row of zeros, of one value or of extremes.
+    """Accept differences that rounding explains, for rows of zeros, of one value or of extremes.
 
-    A norm of equal values divides rounding by sqrt(epsilon), in the Keras model as in its files. No
-    file is to blame, and the data hold no such row. A difference of more than `MOST` of the output
-    fails all the same, and so does any for the data themselves.
+    A norm of equal values divides the rounding error by sqrt(epsilon), in the Keras model and in
+    its files. This is no error of a file, and the data have no such row. A difference of more than
+    `MOST` times the largest output still fails. So does every difference for samples of the data.
 
     Args:
         model: a functional or Sequential model.
-        results: of the artifacts.
-        plan: of the check.
+        results: the results of the artifacts.
+        plan: the plan of the check.
 
     Returns:
-        (results, a note of each difference that passes).
+        (results, a note on each accepted difference).
     """
     edges = {case.name: (case, y) for case, y in zip(plan.edges, plan.edges_expected, strict=True)}
     known: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Artefacts that run: what they answer is plain arrays, which others compare."""
+"""Run artifacts on the test inputs and record their outputs; `judge` compares the outputs."""
 
 import contextlib
 import dataclasses
@@ -19,25 +19,25 @@ from keras_norm.export.formats.registry import format_of
 from keras_norm.export.results.artifact_result import Cost
 from keras_norm.export.signature import STEP
 
-# Keras' own recurrent layers draw dropout masks at inference too, and use none: the seed moves, and
-# nothing else.
+# Keras' own recurrent layers draw unused dropout masks at inference too. This changes the seed
+# variable, but no output.
 SEED_VARIABLE = "seed_generator_state"
 
-# Why a file with unsafe operations has no outputs.
+# Error text of a file with unsafe operations.
 NOT_RUN = "it was not run, for the operations that it holds"
 
 
 @dataclasses.dataclass
 class Opened:
-    """One artefact in one runner.
+    """One artifact, opened in one runner.
 
     Attributes:
-        source: what it is.
-        run: the runner; None where it did not open, or no longer runs.
-        state: digests of its variables before the first call.
-        first: what it gave in the first call.
-        error: why it did not open or run, or None.
-        unsafe: the operations for which it was not opened, with the names of their nodes.
+        source: the artifact and its runner.
+        run: the open runner; None if it did not open, or raised an error later.
+        state: digests of the artifact's variables before the first call.
+        first: outputs of the first call.
+        error: the reason why the artifact did not open or run, or None.
+        unsafe: names of the nodes by unsafe operation; an artifact with such nodes is not opened.
     """
 
     source: Source
@@ -50,24 +50,26 @@ class Opened:
 
 @dataclasses.dataclass
 class Answers:
-    """What a model answered to a plan; what it did not come to is empty, or None.
+    """The recorded outputs of one model for a plan.
+
+    After an error, the fields of calls that did not run are empty or None.
 
     Attributes:
-        first: to the first case, before all other calls.
-        cases: to each case.
-        edges: to each case of the plan's edges.
-        companions: to each of the plan's companions.
-        again: to the first case, and then to the last one, after all others.
-        at_once: number of calls by many threads, and the lowest and the highest answers to the
-            cases `picked`; None where threads cannot call it.
-        picked: which cases these are.
-        streamed: to the plan's stream, timestep by timestep; or how the signature is another's;
-            None without one.
-        changed: the variables that the calls changed.
-        ops: how many kinds of op it holds, and those that a plain runtime lacks.
+        first: outputs for the first of the plan's test inputs, before all other calls.
+        cases: outputs for each of `plan.cases`.
+        edges: outputs for each of `plan.edges`.
+        companions: outputs for each of `plan.companions`.
+        again: outputs for the first and for the last of `plan.cases`, after all other calls.
+        at_once: the number of concurrent calls, then the elementwise minimum and maximum of the
+            outputs for the test inputs `picked`; None if threads cannot call the runner.
+        picked: indices in `plan.cases` of the test inputs of the concurrent calls.
+        streamed: outputs of the step signature, called once for each timestep; or the reason why
+            the signature does not belong to this model; None without a step signature.
+        changed: names of the variables that the calls changed.
+        ops: number of different operations, and the operations that a standard runtime lacks.
         cost: bytes, milliseconds and operations.
-        error: why it did not come to the rest, or None.
-        unsafe: the operations for which it was not run, with the names of their nodes.
+        error: the error that ended the run, or None.
+        unsafe: names of the nodes by unsafe operation; an artifact with such nodes is not run.
     """
 
     first: Arrays = dataclasses.field(default_factory=dict)
@@ -87,16 +89,16 @@ class Answers:
 
 @contextlib.contextmanager
 def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[tuple[Opened, ...]]:
-    """Open every artefact, and call it once.
+    """Open every artifact and call it once.
 
-    Whatever one raises is a finding, and the others are still to be run.
+    An error of an artifact is recorded in its `Opened.error`; the next artifact still opens.
 
     Args:
-        sources: the artefacts.
-        first: inputs of the first call; None for none.
+        sources: the artifacts.
+        first: inputs of the first call; None to make no call.
     """
     with contextlib.ExitStack() as stack:
-        # What they import takes seconds: all do it at once.
+        # The imports of a worker process take seconds, so all workers start in parallel.
         workers = [stack.enter_context(s.start()) if s.start else None for s in sources]
         found = []
         for source, worker in zip(sources, workers, strict=True):
@@ -115,7 +117,7 @@ def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[t
 
 @contextlib.contextmanager
 def left_as_it_was(model: Any) -> Iterator[None]:
-    """Give the model's variables, seeds and metrics among them, what they held before."""
+    """Restore all variables of the model after the block, including seeds and metrics."""
     before = [tensors.convert_to_numpy(variable) for variable in model.variables]
     try:
         yield
@@ -125,18 +127,18 @@ def left_as_it_was(model: Any) -> Iterator[None]:
 
 
 def answers_of(artifact: Opened, plan: Plan, size: int | None = None) -> Answers:
-    """Ask one model all that a plan has.
+    """Run one model on all test inputs of a plan and record its outputs.
 
     Args:
-        artifact: the model.
-        plan: what to ask.
-        size: bytes of what has no file.
+        artifact: the model in its runner.
+        plan: the test inputs.
+        size: size in bytes of a model without a file.
     """
     found = Answers(artifact.first, error=artifact.error, unsafe=artifact.unsafe)
     try:
         if artifact.run is not None:
             _ask(artifact, plan, size, found)
-    # Whatever a runner raises is a finding about its artefact.
+    # Any error of a runner belongs to the result of its artifact.
     except Exception as error:
         found.error = one_line(error)
     return found
@@ -164,29 +166,30 @@ def _ask(artifact: Opened, plan: Plan, size: int | None, found: Answers) -> None
 
 
 def answers_to_padding(run: Any, plan: Plan) -> dict[str, Arrays]:
-    """What a model gives for padded sequences; nothing where none can be padded."""
+    """Run a model on padded sequences; return no outputs if padding does not apply."""
     if isinstance(plan.padding, str):
         return {}
     return {side: run(inputs) for side, inputs in padded(plan.samples, plan.padding).items()}
 
 
 def changed_weights(before: dict[str, str], now: dict[str, str]) -> tuple[str, ...]:
-    """The variables, but for seeds, whose digest is another; see `WorkerRunner.state`."""
+    """Return the variables whose digest changed, without seeds; see `WorkerRunner.state`."""
     changed = (n for n, d in before.items() if now.get(n) != d and SEED_VARIABLE not in n)
     return tuple(name.split(": ")[1] for name in changed)
 
 
 def ops(runner: Any) -> tuple[int | None, tuple[str, ...]]:
-    """How many kinds of op a file holds, and those that its format's plain runtimes lack.
+    """Count the operations of a file, and list those that a standard runtime of the format lacks.
 
-    A SavedModel may hold no XLA op, no `jit_compile`d function and no custom op; a TFLite file no
-    Flex op and no custom op; an ONNX file no op of another domain than ONNX's own.
+    A standard runtime lacks these operations: in a SavedModel XLA ops, `jit_compile`d functions and
+    custom ops; in a TFLite file Flex ops and custom ops; in an ONNX file ops of a custom domain.
 
     Args:
         runner: a runner with `path` and `ops()`, or any function.
 
     Returns:
-        None for what is no file, and 0 where the runner does not see the file's own.
+        (number of different operations, operations that a standard runtime lacks). The number is
+        None for a function, and 0 if the runner cannot list the file's operations.
     """
     path = getattr(runner, "path", None)
     if path is None:

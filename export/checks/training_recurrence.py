@@ -1,4 +1,4 @@
-"""The recurrence as training computed it, against the one that is served."""
+"""Compare the recurrence that XLA compiles for training with the exported recurrence."""
 
 import functools
 from typing import Any
@@ -23,22 +23,23 @@ from keras_norm.substitution import substituted_methods
 
 NAME = "training form"
 
-# What a layer gave in one of its calls: as it trained, and as it is served.
+# The outputs of one call of a layer: first in training, then in the exported file.
 Forms = tuple[Arrays, Arrays]
 
 
 def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | None) -> Property:
-    """Whether each recurrence that XLA compiled in training is the one that inference runs.
+    """Check that each recurrence that XLA compiles in training gives the outputs of inference.
 
-    A clone runs one case, and each of its recurrent layers both forms on what it receives, without
-    dropout. Batch statistics differ between the two by design, so layers with them are left out.
+    A clone of the model runs one of the plan's test inputs. Each recurrent layer runs the compiled
+    training recurrence and the exported recurrence on its inputs, without dropout. Layers with
+    batch statistics are left out: their outputs differ between the two modes by design.
 
     Args:
         model: a functional or Sequential model.
-        plan: of the check; its smallest case with masked timesteps is run, or else the smallest
-            with rows and timesteps.
+        plan: the plan of the check. The smallest test input with masked timesteps is run. Without
+            masked test inputs, it is the smallest with several rows and timesteps.
         rtol: relative tolerance.
-        atol: absolute tolerance; None for the default share of each result's largest value.
+        atol: absolute tolerance; None for the default share of each output's largest value.
     """
     case = min(plan.cases, key=_preference)
     found: dict[str, list[Forms]] = {}
@@ -53,7 +54,7 @@ def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | Non
             inputs = [case.inputs[name] for name in signature.input_specs(model)]
             with substituted_methods(loops):
                 call_clone(clone, inputs, training=False)
-    # Whatever a layer's own code raises in a copy, the files can be compared.
+    # A layer's code may raise any error in a clone; the files can still be compared.
     except Exception as error:
         return Property(NAME, "not applicable", one_line(error))
     compiled = {path: calls for path, calls in found.items() if calls}
@@ -84,7 +85,11 @@ def _run_both(
     mask: Any,
     training: bool = False,
 ) -> tuple[Any, Any, list[Any]]:
-    """The layer's loop at inference; `calls` gets both forms where training compiles it."""
+    """Run the exported loop of a layer and return its outputs.
+
+    If training compiles the loop, the function also runs the compiled loop. It then appends the
+    outputs of both loops to `calls`.
+    """
     loop = functools.partial(type(layer).inner_loop, layer, sequences, initial_state, mask)
     with exported_loops("saved_model"):
         served = loop(training=False)
