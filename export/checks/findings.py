@@ -1,4 +1,4 @@
-"""What an engineer should do about what a check measured."""
+"""Give advice on the results of a check."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -7,7 +7,7 @@ from keras_norm.export.results.artifact_result import ArtifactResult, Finding
 from keras_norm.export.results.gap_result import NOTABLE, LayerStatistics, TrainInferenceGap
 from keras_norm.export.results.output_comparison import difference
 
-# A failed check of this name -> what to do about it.
+# Advice by the name of the failed check.
 ADVICE = {
     "run": "Export the model again; what failed is in the message.",
     "values": "Export the model again: the outputs are not those of this model.",
@@ -23,14 +23,15 @@ ADVICE = {
     "gap": "Call recalibrate(model, training_data), and compare again; or state a larger max_gap.",
 }
 
-# What started the statistics may have this share in them, and an average is of so many batches.
+# Largest weight of the initial value in moving statistics without advice, and the fewest batches in
+# an average without advice.
 STARTED = 0.1
 FEW = 10
 
 # Below this many values, a standard error of the mean reaches 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# What a metric loses that is worth a word.
+# Loss of a metric above which advice is given.
 NOTABLE_METRIC = 0.01
 
 
@@ -41,14 +42,15 @@ def findings(
     samples: int,
     length: int | None,
 ) -> tuple[Finding, ...]:
-    """Every finding with what to do, the artefacts' first.
+    """Return all findings with advice; the findings on artifacts come first.
 
     Args:
-        own: the Keras model's own result.
-        artifacts: the artefacts' results.
-        gap: training mode against inference mode.
+        own: the result of the Keras model.
+        artifacts: the results of the artifacts.
+        gap: the difference between training mode and inference mode.
         samples: number of samples in the data.
-        length: timesteps of the data, None without or with several.
+        length: number of timesteps of the data; None without a dynamic time dimension, or if the
+            lengths differ.
     """
     found = [(r.path or r.name, f) for r in (*artifacts, own) for f in _of_result(r, own)]
     causes = [*_of_statistics(gap, samples, length), *_of_gap(gap)]
@@ -67,18 +69,18 @@ def _of_result(result: ArtifactResult, own: ArtifactResult) -> Iterator[Finding]
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
         yield _of_values(result, own)
-    elif wrong and not own.gives_nan:  # nothing of them can be compared
+    elif wrong and not own.gives_nan:  # NaN in the Keras model has its own finding
         yield Finding(result.name, difference(wrong[0]), ADVICE["values"])
     sides = {tested.name: tested.status for tested in result.properties}
     for tested in result.properties:
-        if tested.name == "streaming" and wrong:  # of the same cause
+        if tested.name == "streaming" and wrong:  # wrong outputs have the cause in their finding
             continue
         if tested.status == "fail":
             advice = ADVICE[tested.name]
             if tested.name == "padding" and sides.get("left padding") == "pass":
                 advice = "Pad on the left: the model counts its timesteps from the end."
             yield Finding(result.name, tested.detail, advice)
-        # Where padding on the right fails as well, its advice is that of both sides.
+        # If padding on the right fails too, its advice covers both sides.
         if (tested.name, tested.status) == ("left padding", "differs") and (
             sides.get("padding") != "fail"
         ):
@@ -117,7 +119,7 @@ def _of_values(result: ArtifactResult, own: ArtifactResult) -> Finding:
 
 
 def _failed_cases(result: ArtifactResult) -> list[str]:
-    """The names of the cases in which an output differs."""
+    """Return the names of the test inputs for which an output differs."""
     return [
         name
         for output in result.outputs
@@ -127,7 +129,7 @@ def _failed_cases(result: ArtifactResult) -> list[str]:
 
 
 def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> Iterator[Finding]:
-    """One finding for each rule, with all the layers that it holds for."""
+    """Yield one finding for each rule that applies; it names the first layer, counts the rest."""
 
     def found(
         rule: Callable[[LayerStatistics], bool], seen: Callable[[LayerStatistics], str], advice: str
@@ -206,7 +208,7 @@ def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
 
 
 def _of_max_gap(gap: TrainInferenceGap) -> Finding:
-    """What to do about a gap that nothing measured explains."""
+    """Give advice on a gap whose cause was not found."""
     if gap.worst is None:
         seen = f"the train/inference gap was not measured: {gap.reason}"
         return Finding("Keras model", seen, "Mend what the message names, or leave max_gap out.")
@@ -215,10 +217,10 @@ def _of_max_gap(gap: TrainInferenceGap) -> Finding:
 
 
 def _is_off(statistics: LayerStatistics) -> bool:
-    """Whether the means are not quite the data's: few updates that are right need no advice."""
+    """Check whether the moving means differ from the data's means; only then advice is needed."""
     return statistics.distance is not None and statistics.distance > NOTABLE
 
 
 def _fewest(statistics: LayerStatistics) -> int:
-    """Updates of the row that had fewest, among those that had any."""
+    """Return the smallest number of updates of a row, without rows that had no update."""
     return min((n for n in statistics.updates or () if n), default=0)

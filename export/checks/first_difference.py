@@ -1,4 +1,4 @@
-"""The first layer of a Keras model whose output an exported file no longer computes."""
+"""Find the first layer of a Keras model whose output is wrong in an exported file."""
 
 import pathlib
 import tempfile
@@ -31,21 +31,21 @@ from keras_norm.named_layers import named_layers
 def explained_by_rounding(
     model: Any, case: Case, expected: Arrays, comparisons: Iterable[OutputComparison]
 ) -> FirstDifference | None:
-    """Whether rounding alone takes the Keras model as far as the artefact is from it.
+    """Check whether rounding in the Keras model explains the differences of an artifact.
 
     Args:
         model: a functional or Sequential model.
-        case: the inputs.
-        expected: what the model gives for them.
-        comparisons: of each output of the artefact with that.
+        case: the test inputs.
+        expected: the outputs of the model for `case`.
+        comparisons: the comparison of each output of the artifact with `expected`.
 
     Returns:
-        What was seen where rounding explains every difference; else None.
+        A `FirstDifference` with the evidence if rounding explains every difference, else None.
     """
     floor = rounding(model, case.inputs, expected)
     failed = [c for c in comparisons if not c]
     limits = ((c.max_abs, MAGNIFIED * floor.get(c.output, 0.0)) for c in failed)
-    if not all(off is not None and 0 < off <= limit for off, limit in limits):  # a NaN is not
+    if not all(off is not None and 0 < off <= limit for off, limit in limits):  # False for NaN
         return None
     worst = max(failed, key=lambda c: c.max_abs or 0.0)
     reason = (
@@ -56,18 +56,19 @@ def explained_by_rounding(
 
 
 def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> FirstDifference:
-    """Compare every layer's output with every tensor that the file computes.
+    """Find the first layer whose output differs from the tensors of a file.
 
-    A layer is right when the file has its output at all the places where a new export of the model
-    has it (at any, where the graphs of the two are not alike), and so is all that a right layer is
-    computed from. Layers whose output the new export does not show are passed over: a converter
-    merges layers.
+    The search compares every layer's output with every tensor of the file and of a new export of
+    the model. A layer is right if its output is in the file wherever it is in the new export. If
+    the two graphs have different numbers of tensors, any place in the file suffices. All layers
+    before a right layer are right too. Layers whose output is not in the new export are skipped: a
+    converter may merge layers.
 
     Args:
         model: a functional or Sequential model.
-        path: a SavedModel's folder, a .tflite or .onnx file, or "" for a function.
-        inputs: arrays by input name, for which the file's outputs are wrong.
-        share: how far values may differ, as a share of a layer's largest.
+        path: a SavedModel directory, a .tflite or .onnx file, or "" for a function.
+        inputs: arrays by input name for which the file's outputs are wrong.
+        share: the tolerance, as a share of each value and of a layer's largest value.
     """
     if not path:
         return FirstDifference(None, "a function shows nothing of what it computes within")
@@ -77,7 +78,7 @@ def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> Fir
                 None, "a file of the step alone has no tensor of whole sequences"
             )
         return _found(model, pathlib.Path(path), inputs, share)
-    # Whatever a damaged file or a layer makes of this, what it failed on is in the report.
+    # A damaged file or a layer may raise any error; the report shows its message.
     except Exception as error:
         return FirstDifference(None, f"the file's tensors cannot be seen: {one_line(error)}")
 
@@ -100,7 +101,7 @@ def _found(model: Any, path: pathlib.Path, inputs: Arrays, share: float) -> Firs
 
 
 class _Tensors:
-    """What a file computes on its way, in its order, to be asked for a layer's output."""
+    """All tensors that a file computes, in graph order, to search for a layer's output."""
 
     def __init__(self, arrays: list[np.ndarray], share: float) -> None:
         self.count = len(arrays)
@@ -111,7 +112,7 @@ class _Tensors:
             self.by_size.setdefault(array.size, {})[place] = flat
 
     def places(self, output: Any) -> set[int]:
-        """Where a layer's output is, in whatever shape."""
+        """Return the indices of the tensors that equal a layer's output, in any shape."""
         wanted = keras.ops.convert_to_numpy(output).astype(np.float64).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
@@ -122,9 +123,12 @@ class _Tensors:
 
 
 def _first(model: Any, inputs: list[Any], file: _Tensors, fresh: _Tensors | None) -> str | None:
-    """Path of the first layer whose output is not in the file, in nested models too."""
+    """Return the path of the first layer whose output is not in the file, or None.
+
+    The search includes the layers of nested models.
+    """
     nodes = nodes_in_order(model)
-    # The tensors keep their masks, which a nested model needs.
+    # A model call keeps the masks of its tensors: a nested model needs them.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
     verdicts = [_verdict(values, file, fresh) for values in outputs]
@@ -147,7 +151,7 @@ def _first(model: Any, inputs: list[Any], file: _Tensors, fresh: _Tensors | None
 
 
 def _verdict(values: list[Any], file: _Tensors, fresh: _Tensors | None) -> bool | None:
-    """Whether the file has a layer's outputs; None where that cannot be told."""
+    """Check whether the file has a layer's outputs; return None if this is not known."""
     verdicts = []
     for value in values:
         here = file.places(value)
@@ -160,7 +164,7 @@ def _verdict(values: list[Any], file: _Tensors, fresh: _Tensors | None) -> bool 
 
 
 def _is_telling(value: Any) -> bool:
-    """Whether values are numbers that are found by chance nowhere else."""
+    """Check that values are floats and not all equal, so that a match is not by chance."""
     if "float" not in keras.backend.standardize_dtype(value.dtype):
         return False
     return bool(np.ptp(keras.ops.convert_to_numpy(value).astype(np.float64)))
@@ -174,7 +178,7 @@ def _format(path: pathlib.Path) -> Format:
 
 
 def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
-    """Every tensor that a file computes, outside its loops."""
+    """Return every tensor that a file computes outside loops."""
     script = _format(path).trace_script
     request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
     with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
@@ -185,7 +189,12 @@ def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
 def _new_export(
     model: Any, path: pathlib.Path, inputs: Arrays, outputs: list[Any], share: float
 ) -> tuple[_Tensors | None, bool | None, str]:
-    """What a new file of the same kind computes, where it is right; whether it is; and in words."""
+    """Export the model again, to the format of `path`, and compare the outputs.
+
+    Returns:
+        (tensors of the new file, or None if its outputs are wrong or it could not be made; whether
+        its outputs are right, or None if it could not be made; a description).
+    """
     known = _format(path)
     options = known.export_again(path)
     with tempfile.TemporaryDirectory() as folder:
@@ -200,9 +209,10 @@ def _new_export(
 
 
 def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
-    """Paths of the innermost layers with a weight whose values a SavedModel nowhere holds.
+    """Return the paths of the innermost layers with a weight that a SavedModel does not contain.
 
-    It holds those that inference reads, and counts of updates, say, are not among them.
+    Only weights that inference reads are compared. Others, such as counts of updates, are not
+    stored in a SavedModel.
     """
     read = KerasRunner(model).variables_read
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
@@ -223,7 +233,7 @@ def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
 
 
 def _own_weights(layer: Any) -> list[Any]:
-    """The weights of a layer that none of the layers inside it has."""
+    """Return the weights that belong to a layer itself and not to its sublayers."""
     inner = {id(weight) for _, child in named_layers(layer) for weight in child.weights}
     return [weight for weight in layer.weights if id(weight) not in inner]
 

@@ -1,4 +1,4 @@
-"""The train/inference gap: how far training mode is from inference mode on the same data."""
+"""Measure the train/inference gap: the difference between the two modes on equal inputs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,14 +29,16 @@ FROZEN = "frozen: training uses the moving statistics too"
 
 
 class GapMeter:
-    """Runs batches in training mode, dropout off, on a clone; the model is not touched.
+    """Run batches in training and inference mode on a clone, with dropout off.
+
+    The model itself does not change.
 
     Args:
         model: a built Keras model.
     """
 
     def __init__(self, model: Any) -> None:
-        # A clone may name its inputs and outputs anew; their order stays.
+        # A clone may have other names for its inputs and outputs; their order does not change.
         self.inputs = list(signature.input_specs(model))
         self.outputs = signature.output_names(model)
         self.error: str | None = None
@@ -44,29 +46,29 @@ class GapMeter:
             self.clone = clone_for_statistics(model)
             self.measured = [StatisticsAccumulator(copy) for _, copy in batch_norms(self.clone)]
             self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
-        # Whatever a layer's own code raises in a copy, the files can be compared.
+        # A layer's code may raise any error in a clone; the files can still be compared.
         except Exception as error:
             self.error = one_line(error)
 
     def __call__(
         self, inputs: Mapping[str, np.ndarray], labels: Arrays | None = None
     ) -> PartialGap:
-        """Run one batch with training=True and training=False, and compare.
+        """Run one batch with training=True and training=False, and compare the outputs.
 
         Args:
             inputs: arrays (batch, ...) by input name.
-            labels: by output name (`keras_norm.export.compare.metrics.read_labels`), or None; of
-                a batch that was filled to the one size that a model takes, those of its first rows.
+            labels: labels by output name (`keras_norm.export.compare.metrics.read_labels`), or
+                None. If rows were added to reach a static batch size, the labels of the first rows.
 
         Returns:
-            What was measured. Of a model that cannot be rebuilt from its config, or that raises in
-            training mode, `error` says why there is nothing.
+            The measurements. If the model cannot be rebuilt from its config, or raises in training
+            mode, there are none and `error` has the reason.
         """
         if self.error is not None:
             return PartialGap(error=self.error)
         ordered = [inputs[name] for name in self.inputs]
         try:
-            # The batch before left its own statistics.
+            # The previous batch changed the moving statistics.
             for variable, value in self.state:
                 variable.assign(value)
             for measured in self.measured:
@@ -90,27 +92,27 @@ class GapMeter:
 
 
 def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> TrainInferenceGap:
-    """The train/inference gap: how far the modes are from each other on the same data, dropout off.
+    """Compute and judge the train/inference gap from the measurements on all data.
 
-    Every batch is run in training mode as it comes, as training would run it: an output's gap is
-    the largest, and the mean, over all elements of all batches. A batch of fewer than half as many
-    rows as the largest, as a last one may be, is left out of that: its statistics are noise. Moving
-    statistics are held against those of all data together,
+    Every batch runs in training mode on its own, as in training. The gap of an output is the
+    largest difference, and the mean difference, over all elements of all batches. A batch with
+    fewer than half the rows of the largest batch is left out: its statistics are too noisy. The
+    moving statistics are compared with the statistics of all data,
 
     ::
 
         mean = sum of n_b mean_b / N        variance = sum of n_b (var_b + (mean_b - mean)^2) / N
 
-    where batch b has n_b of the N positions: of what does not depend on other batch statistics,
-    those of one batch of all samples.
+    where batch b has n_b of the N positions. These are the statistics of one batch of all samples,
+    if the inputs of the layer do not depend on the batch statistics of other layers.
 
     Args:
         model: the Keras model.
-        found: of `GapMeter`, on all parts of the data.
+        found: the merged results of `GapMeter` on all parts of the data.
         max_gap: largest difference of any output that passes, or None.
 
     Returns:
-        The gap; "not measured", and why, where a part of it could not be.
+        The gap; its verdict is "not measured", with the reason, if a part could not be measured.
     """
     if found.error is not None:
         return TrainInferenceGap("not measured", found.error, max_gap=max_gap)
@@ -131,10 +133,10 @@ def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> Tr
 
 
 def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Moving mean and variance (rows, features), and which rows training reached (rows,).
+    """Return the moving mean and variance (rows, features), and the rows with updates (rows,).
 
-    A layer that counts no updates has been reached when its statistics are not those that every
-    BatchNorm starts with.
+    A layer that does not count its updates counts as updated if its statistics differ from the
+    initial values, mean 0 and variance 1.
 
     Args:
         layer: a batch normalization; statistics of shape (features,) are one row.
@@ -151,7 +153,7 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
-    """Compare the moving statistics of a layer, as trained, with those of all batches."""
+    """Compare the moving statistics of a layer with the statistics of all batches."""
     mean, variance, trained = moving_statistics(layer)
     reached = seen.positions[:, 0] > 0
     note = _note(layer, trained, reached)
@@ -172,18 +174,18 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
 
 
 def _statistics(place: int, found: StatisticsAccumulator) -> BatchStatistics:
-    """What one batch shows of a norm of the clone."""
+    """Return the statistics of one batch in a batch normalization of the clone."""
     mean, variance = (np.atleast_2d(as_array(s)) for s in (found.mean, found.variance))
     return BatchStatistics(place, as_array(found.count).reshape(-1, 1), mean, variance)
 
 
 def _rounded(value: Any) -> float:
-    """In float32, in which the order of adding does not show."""
+    """Round to float32, so that the result does not depend on the order of addition."""
     return float(np.float32(value))
 
 
 def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
-    """The updates of each row, and the largest share that the starting values still have."""
+    """Return the number of updates of each row, and the largest weight of the initial value."""
     count = getattr(layer, "update_count", None)
     if count is None:
         return None, None
@@ -207,7 +209,10 @@ def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
 def _verdict(
     outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
 ) -> tuple[str, str]:
-    """The verdict and its reason; two modes that compute the same differ by `rounding` at most."""
+    """Return the verdict and its reason.
+
+    Without a batch normalization, a difference above `rounding` of the largest output is a gap.
+    """
     large = [layer for layer in layers if layer.large]
     if large:
         far = max(large, key=lambda layer: layer.distance or 0.0)
@@ -264,7 +269,10 @@ def _output_gap(name: str, parts: Sequence[ModeDifference]) -> OutputGap:
 
 
 def call_clone(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list[np.ndarray]:
-    """The outputs of a clone, whose inputs may have new names: they are given in order."""
+    """Return the outputs of a clone.
+
+    The inputs are given in order, because the inputs of a clone may have other names.
+    """
     for _, layer in named_layers(clone):
         if getattr(layer, "stateful", False):
             layer.reset_state()
@@ -274,5 +282,5 @@ def call_clone(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list
 
 
 def as_array(tensor: Any) -> np.ndarray:
-    """A tensor of any dtype in float64."""
+    """Convert a tensor of any dtype to a float64 array."""
     return ops.convert_to_numpy(tensor).astype(np.float64)
