@@ -211,7 +211,8 @@ def _verdict(
 ) -> tuple[str, str]:
     """Return the verdict and its reason.
 
-    Without a batch normalization, a difference above `rounding` of the largest output is a gap.
+    Without a batch normalization, the gap is large if an output differs by more than `rounding`
+    times its largest value (or more than `rounding`, if that value is below 1).
     """
     large = [layer for layer in layers if layer.large]
     if large:

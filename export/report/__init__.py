@@ -1,1 +1,1 @@
-"""What a check found: as an object, and as text, JSON and HTML."""
+"""The report of a check as an object, as text, as JSON and as HTML."""

@@ -1,4 +1,4 @@
-"""A report as one page that needs no other file."""
+"""Render a report as one HTML page that needs no other file."""
 
 import dataclasses
 import re
@@ -19,7 +19,7 @@ from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.results.check_outcome import Outcome
 from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
 
-# What a failed check means, for somebody who has never seen one.
+# The meaning of each failed check, for a reader who has never seen one.
 MEANING = {
     "run": "could not be run",
     "values": "the outputs are not those of the Keras model",
@@ -35,18 +35,19 @@ MEANING = {
     "gap": "training and inference differ by more than max_gap",
 }
 
-# Outputs drawn at once, those that use the most of their tolerance; the others are folded away.
+# Number of outputs whose images are visible at first: those that use most of their tolerance.
+# Images of further outputs are collapsed.
 OPEN_OUTPUTS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row of the table of values: an output, or all those that are equal everywhere.
+    """One row of the table of values: one output, or all outputs that are equal everywhere.
 
     Attributes:
-        names: the artefacts.
+        names: names of the artifacts.
         outputs: names of the outputs.
-        result: the output's comparison; the first's where there are several.
+        result: the result of the first of `outputs`.
     """
 
     names: tuple[str, ...]
@@ -55,12 +56,12 @@ class Row:
 
     @property
     def worst(self) -> OutputComparison:
-        """The comparison of the case that needs the widest tolerance."""
+        """The comparison of the test input that needs the widest tolerance."""
         return self.result.comparisons[self.result.worst_case]
 
 
 def render(report: Outcome) -> str:
-    """The page as text: verdict, tables, pictures; styles and pictures are inside it.
+    """Render the HTML page: verdict, tables and images; styles and images are embedded.
 
     Args:
         report: the report.
@@ -121,10 +122,11 @@ def render(report: Outcome) -> str:
 
 
 def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[tuple[Any, ...]]]:
-    """The columns, names of subjects with the same properties, and a row for each property.
+    """Make the columns and rows of the table of properties.
 
-    A row is the property's name; the detail of the first that has it, which the others need not
-    repeat; and what was found for every column, None where it was not tested.
+    A column has the names of the artifacts with equal results. A row is a tuple of three: the name
+    of the property; the detail of the first column that passes, shown once for the whole row; and a
+    list with the property of each column, None if it was not tested.
 
     Args:
         report: the report.
@@ -140,9 +142,9 @@ def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[tuple[An
 
 
 def value_rows(report: Outcome) -> list[Row]:
-    """Every output of every artefact, those first that use the most of their tolerance.
+    """Make the rows of the table of values, sorted by the used share of the tolerance.
 
-    Artefacts with the same results share a row, and so do all their outputs that are equal.
+    Artifacts with equal results share a row. All outputs without any difference share one row too.
 
     Args:
         report: the report.
@@ -162,7 +164,7 @@ def value_rows(report: Outcome) -> list[Row]:
 
 
 def percent(share: float | None) -> str:
-    """A share in words: "under 0.1%", "3.1%", "250%", "25 times"."""
+    """Format a share: "under 0.1%", "3.1%", "250%", "25 times"."""
     if share is None:
         return "-"
     if share > 1e4:
@@ -175,7 +177,7 @@ def percent(share: float | None) -> str:
 
 
 def _with_breaks(text: str) -> Any:
-    """HTML in which a long name breaks between its parts."""
+    """Escape a text as HTML, with line break opportunities between the parts of long names."""
     import markupsafe
 
     return markupsafe.Markup(
@@ -184,12 +186,12 @@ def _with_breaks(text: str) -> Any:
 
 
 def _demand(result: OutputResult) -> float:
-    """The share of the tolerance that is used; infinite where nothing could be compared."""
+    """Return the used share of the tolerance; infinite if nothing could be compared."""
     return float("inf") if result.used is None else result.used
 
 
 def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
-    """The rows with differences to draw, by output."""
+    """Return the rows with differences to draw, by output name."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         if row.result.profile is not None and not row.result.profile.equal:

@@ -1,4 +1,4 @@
-"""The report's pictures: small PNGs and bars, whose colour says how much of a limit is used up."""
+"""Draw the images of the report: small PNGs and bars, colored by the used share of a limit."""
 
 import base64
 import dataclasses
@@ -13,14 +13,15 @@ from keras_norm.export.compare.difference_profile import DECADES
 from keras_norm.export.results.gap_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
-# Blue up to the limit, the fainter the less of it is used, which shows on white and on black; from
-# the limit on orange, then red. The page's legend has the same colours.
+# Blue up to the limit; a smaller share is more transparent, which works on white and on black.
+# Orange just above the limit, then red. The legend of the HTML page repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
-# The scale of colours: 0 is equality, 1 the limit, reached by DOWN decades; 2 is UP decades above.
+# The color scale: 0 means equal, 1 is the limit, 2 is UP decades above the limit. Below the limit,
+# the scale falls to FAINTEST over about DOWN decades.
 FAINTEST, DOWN, UP = 0.1, 4, 2
 
-# Of a map, in the page's text sizes.
+# Heights of a map, in units of the page's font size.
 ROW_HEIGHT, LEAST_HEIGHT, MOST_HEIGHT = 0.9, 1.5, 13.0
 
 
@@ -29,10 +30,11 @@ class Axis:
     """One side of a map.
 
     Attributes:
-        name: "timestep", "unit", or "" for the side that a strip has none of.
+        name: "timestep" or "unit"; "sample" for outputs without units; "" for the second side of a
+            map with one axis.
         ticks: the first index of the first, the middle and the last cell.
-        width: how many indices a cell stands for.
-        mark: where the worst element is, in percent of the side; None where nothing differs.
+        width: number of indices in a cell.
+        mark: position of the worst element in percent of the side; None if it is not known.
     """
 
     name: str
@@ -46,10 +48,10 @@ class Bar:
     """One bar of a histogram.
 
     Attributes:
-        label: the largest difference that it counts.
+        label: the largest difference in this bin.
         share: percent of all elements.
-        height: in percent of the highest bar.
-        colour: as CSS says it.
+        height: height in percent of the highest bar.
+        colour: a CSS color.
     """
 
     label: str
@@ -60,12 +62,12 @@ class Bar:
 
 @dataclasses.dataclass(frozen=True)
 class DifferenceMap:
-    """Where one output differs and by how much.
+    """Image and histogram of the differences of one output.
 
     Attributes:
-        image: the worst difference of each cell, as a data URI.
-        height: of the image, in the page's text sizes.
-        across: the horizontal axis, time where there is one.
+        image: the worst difference of each cell, as a PNG in a data URI.
+        height: height of the image, in units of the page's font size.
+        across: the horizontal axis; the time axis if there is one.
         down: the vertical axis.
         bars: the histogram of all differences.
     """
@@ -78,14 +80,14 @@ class DifferenceMap:
 
 
 def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> DifferenceMap:
-    """Draw the differences of one output in one artefact.
+    """Draw the differences of one output in one artifact.
 
     Args:
-        comparison: the case that needs the widest tolerance.
-        spread: the differences of all cases, some of which are not 0.
+        comparison: the comparison that needs the widest tolerance.
+        spread: the differences over all test inputs; at least one is not 0.
     """
-    # A value that fails is seen beyond the limit, which there follows its own size; where all pass,
-    # none is: the limit is that of the largest value.
+    # A failed comparison uses the limit of its worst element, so that this element is drawn above
+    # the limit. If all values pass, the limit of the largest value keeps every cell below it.
     failed = comparison.problem is None and not comparison.passed
     size = abs(comparison.expected or 0.0) if failed else spread.scale
     allowed = comparison.atol + comparison.rtol * size
@@ -107,10 +109,13 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
 
 
 def strip(layer: LayerStatistics) -> str:
-    """The distance of each row of per-timestep statistics as a data URI, "" for a single row.
+    """Draw the distance of each row of per-timestep statistics as a PNG in a data URI.
 
     Args:
-        layer: a batch normalization; rows that were not reached stay blank.
+        layer: statistics of a batch normalization; rows that were not reached are transparent.
+
+    Returns:
+        The data URI, or "" for a layer with a single row.
     """
     if len(layer.by_row) == 1:
         return ""
@@ -119,14 +124,15 @@ def strip(layer: LayerStatistics) -> str:
 
 
 def used(difference: np.ndarray, allowed: float) -> np.ndarray:
-    """How much of what is allowed differences use up, on the scale of colours.
+    """Convert differences to the color scale.
 
     Args:
         difference: absolute differences.
         allowed: the limit.
 
     Returns:
-        0 for equality, 1 for the limit, up to 2 beyond it, logarithmically; NaN counts as infinite.
+        0 for no difference, 1 for the limit, up to 2 above the limit, on a logarithmic scale. NaN
+        counts as infinite.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         decades = np.log10(np.nan_to_num(np.divide(difference, allowed), nan=np.inf))
@@ -135,7 +141,7 @@ def used(difference: np.ndarray, allowed: float) -> np.ndarray:
 
 
 def colours(level: np.ndarray) -> np.ndarray:
-    """Pixels (..., red green blue alpha) of `used`, transparent where nothing is."""
+    """Convert the result of `used` to RGBA pixels (..., 4); level 0 is transparent."""
     beyond = np.clip(level - 1.0, 0.0, 1.0)[..., None]
     ink = np.where(beyond > 0, (1 - beyond) * ORANGE + beyond * np.array(RED), BLUE)
     alpha = 255 * np.clip(level, 0.0, 1.0)[..., None]
@@ -143,7 +149,7 @@ def colours(level: np.ndarray) -> np.ndarray:
 
 
 def _axis(name: str, cells: int, width: int, place: int | None) -> Axis:
-    if name == "sample":  # a row of its batch: not the number that the user knows
+    if name == "sample":  # the index is a row of the batch, not the user's sample number
         return Axis(name, (), width, None)
     ticks = sorted({0, (cells - 1) // 2, cells - 1})
     mark = None if place is None else 100 * (place // width + 0.5) / cells
@@ -151,13 +157,13 @@ def _axis(name: str, cells: int, width: int, place: int | None) -> Axis:
 
 
 def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
-    """A bar for equality, and one for every decade from the least to the largest difference."""
+    """Make a bar for equal values, and a bar for each decade of the differences that occur."""
     present = [k for k, count in enumerate(counts) if k and count]
     bars = [("0", counts[0], "transparent")]
     bounds = list(itertools.pairwise(DECADES))
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
-        # The least of the bar gives its colour: what passes is not shown as if it failed.
+        # The lower bound of the bin sets the color: a bin with passing values must not look failed.
         red, green, blue, alpha = colours(used(np.array(lower or upper / 10), allowed)).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")
         colour = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"

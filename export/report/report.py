@@ -1,4 +1,4 @@
-"""What a check found, and its forms as text, JSON and HTML."""
+"""The report of a check, with methods that write it as text, JSON and HTML."""
 
 import abc
 import dataclasses
@@ -18,58 +18,60 @@ from keras_norm.export.results.check_outcome import Outcome
 
 
 class Printed(abc.ABC):
-    """A report with its forms for people; those for programs are `to_json` and `from_json`."""
+    """Base class of reports that can be printed, written as HTML and shown in a notebook."""
 
     @abc.abstractmethod
     def _tables(self) -> Iterator[Any]:
-        """What `print` prints, one after the other."""
+        """Yield the rich objects that `print` prints."""
 
     @abc.abstractmethod
     def page(self) -> str:
-        """The text of `to_html`."""
+        """Return the HTML page that `to_html` writes."""
 
     def _repr_html_(self) -> str:
-        """The tables of `print`, for a notebook."""
+        """Return the tables of `print` as HTML, for a notebook."""
         console = rich.console.Console(file=io.StringIO(), record=True, width=100)
         self.print(console)
-        form = '<pre style="line-height: 1.2">{code}</pre>'  # in which nothing moves
+        # A fixed line height keeps the lines of the tables in place.
+        form = '<pre style="line-height: 1.2">{code}</pre>'
         return console.export_html(inline_styles=True, code_format=form)
 
     def print(self, console: rich.console.Console | None = None) -> None:
         """Print the report as tables that fit 80 columns.
 
         Args:
-            console: where to; the standard output by default.
+            console: the console to print to; the standard output by default.
         """
         (console or rich.console.Console()).print(*self._tables(), sep="\n")
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as one page that needs no other file.
+        """Write the report as one HTML page that needs no other file.
 
         Args:
-            path: file to write; an existing one is replaced, in one step.
+            path: file to write; an existing file is replaced in one atomic step.
 
         Raises:
-            ImportError: jinja2 or pillow is missing, which draw the report of a check.
+            ImportError: jinja2 or pillow is missing; the report of a check needs both.
         """
         replace_text(pathlib.Path(path), self.page())
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report(Printed, Outcome):
-    """What `check` found. Falsy when any check failed; its attributes are those of `Outcome`."""
+    """The report of `check`, with the attributes of `Outcome`. Falsy when any check failed."""
 
     def __repr__(self) -> str:
         return f"<Report of {self.model!r}: {self.verdict}>"
 
     def to_json(self) -> str:
-        """The whole report as JSON text; NaN and infinity are text within it."""
-        # Lists of numbers in one line; no text in JSON holds a line break.
+        """Return the whole report as JSON text; NaN and infinity are strings in it."""
+        # Write each list of numbers in one line. A JSON string cannot contain a line break, so the
+        # pattern does not change strings.
         one_line = r'\[\n[^]["{}]*\]'
         return re.sub(one_line, lambda found: " ".join(found[0].split()), super().to_json())
 
     def page(self) -> str:
-        """The text of `to_html`."""
+        """Return the HTML page that `to_html` writes."""
         return render(self)
 
     def _tables(self) -> Iterator[Any]:

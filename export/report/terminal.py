@@ -1,4 +1,4 @@
-"""A report as text: tables that stay readable at 80 columns."""
+"""Print a report as text tables that are readable at 80 columns."""
 
 import math
 import re
@@ -17,7 +17,7 @@ from keras_norm.export.results.gap_result import LayerStatistics
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm_verify import MOST_PRINTED, printable
 
-# What a property that applies can be.
+# The statuses of a property that applies.
 TESTED = ("pass", "differs", "fail")
 
 STYLES = {
@@ -30,13 +30,16 @@ STYLES = {
 
 
 def report_tables(report: Outcome) -> Iterator[Any]:
-    """What `Report.print` prints: verdict, reasons, findings, values, properties, statistics.
+    """Yield the parts of a report: verdict, failures, notes, findings, and all tables.
+
+    The tables are: values, metrics, properties, sizes and latencies, train/inference gap, and
+    moving statistics.
 
     Args:
         report: the report.
 
     Yields:
-        Things that rich can print.
+        Objects that rich can print.
     """
     yield plain(report.verdict, STYLES["pass" if report.passed else "fail"])
     for failure in report.failures:
@@ -62,14 +65,14 @@ def report_tables(report: Outcome) -> Iterator[Any]:
 
 
 def number(value: float | None) -> str:
-    """Two digits of a number that is mostly an exponent: "3.1e-07", "0", "nan"."""
+    """Format a number with two digits and an exponent: "3.1e-07", "0", "nan"; None gives "-"."""
     if value is None:
         return "-"
     return "0" if value == 0 else f"{value:.1e}"
 
 
 def rounded_up(value: float | None) -> str:
-    """As `number`, and never below the value: as a tolerance, it passes."""
+    """Format a number as `number` does, but round it up, so that it passes as a tolerance."""
     if value is None or not math.isfinite(value) or value == 0:
         return number(value)
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -77,7 +80,7 @@ def rounded_up(value: float | None) -> str:
 
 
 def place(comparison: OutputComparison, case: str) -> str:
-    """Where a comparison's worst element is: "sample 3, timestep 7, unit 12 (batch 7)"."""
+    """Describe the position of the worst element: "sample 3, timestep 7, unit 12 (batch 7)"."""
     if comparison.problem is not None:
         at = ", ".join(f"{axis} {index}" for axis, index in comparison.where)
         return f"{comparison.problem} ({case}{at and ', such as ' + at})"
@@ -87,13 +90,13 @@ def place(comparison: OutputComparison, case: str) -> str:
 
 
 def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]]:
-    """Put subjects with equal findings together, so that these are shown once.
+    """Group subjects with equal findings, so that each finding is shown once.
 
     Args:
-        pairs: (subject, finding), which can be hashed.
+        pairs: (subject, finding) pairs; the findings must be hashable.
 
     Returns:
-        (subjects, finding) pairs, in the order of the first.
+        (subjects, finding) pairs, in the order of the first subject.
     """
     found: dict[Any, list[str]] = {}
     for name, item in pairs:
@@ -102,7 +105,7 @@ def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]
 
 
 def new_table(title: str, *columns: str | Column) -> Table:
-    """An empty table in the style of all reports."""
+    """Make an empty table in the style of all reports."""
     return Table(
         *columns,
         title=title,
@@ -115,25 +118,25 @@ def new_table(title: str, *columns: str | Column) -> Table:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """A text with names, which are shown as they are.
+    """Make a text that rich prints literally.
 
-    Brackets are no markup, and line breaks and escape sequences are shown as escapes.
+    Brackets are not parsed as markup. Line breaks and escape sequences are printed as escapes.
     """
     return Text(printable(text, MOST_PRINTED), style)
 
 
 def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
-    """Add a row whose text is shown as by `plain`."""
+    """Add a row to a table; strings are printed literally, as by `plain`."""
     table.add_row(*(plain(c) if isinstance(c, str) else c for c in cells), style=style)
 
 
 def breakable(path: str, width: int = 38, after: str = "/") -> Text:
-    """A layer's path with line breaks after its slashes, so that no name is cut in two.
+    """Break a layer's path into lines after its slashes, so that no name is split.
 
     Args:
         path: names joined by slashes.
-        width: most characters in a line; a longer name has a line to itself.
-        after: the characters that a line may end with.
+        width: most characters in a line; a longer name gets a line of its own.
+        after: the characters after which a line may end.
     """
     lines = [""]
     shown = printable(path, MOST_PRINTED)
@@ -176,7 +179,7 @@ def _values(report: Outcome) -> Iterator[Any]:
 
 
 def smallest_tolerances(report: Outcome) -> str:
-    """The smallest atol that would pass, one for each artefact."""
+    """Describe the smallest `atol` that would pass, for each artifact."""
     needed = (
         f"{result.name} {'none' if result.atol_needed is None else rounded_up(result.atol_needed)}"
         for result in report.artifacts
@@ -198,7 +201,7 @@ def _metrics(report: Outcome) -> Table:
 
 
 def tolerances(report: Outcome) -> str:
-    """Which tolerances were used, by precision, and what the default follows."""
+    """Describe the tolerance of each artifact, with the layers and timesteps that set it."""
     used = shared((result.name, _allowed(result)) for result in report.artifacts)
     parts = (f"{allowed} ({', '.join(names)})" for names, allowed in used)
     steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
@@ -206,7 +209,7 @@ def tolerances(report: Outcome) -> str:
 
 
 def _allowed(result: ArtifactResult) -> str:
-    """By how much the values of an artefact may differ."""
+    """Describe the tolerance of one artifact."""
     if result.by_rms:
         return (
             f"root mean square up to {USEFUL:g} of that by which an output varies over the "
@@ -230,7 +233,7 @@ def _properties(report: Outcome) -> Iterator[Any]:
 
 
 def _named(result: ArtifactResult, status: str) -> str:
-    """The properties of which a test had this result."""
+    """Return the names of the properties with this status, joined by commas."""
     return ", ".join(p.name for p in result.properties if p.status == status)
 
 
@@ -290,7 +293,10 @@ def _layers_gap(report: Outcome) -> Iterator[Any]:
 
 
 def updates(layer: LayerStatistics) -> str:
-    """How many updates the statistics of a layer had: "12", "3-12" by timestep, or "unknown"."""
+    """Format the number of updates of a layer's moving statistics.
+
+    The result is "12"; "3-12" if the number differs between timesteps; or "unknown".
+    """
     if layer.updates is None:
         return "unknown"
     fewest, most = min(layer.updates), max(layer.updates)

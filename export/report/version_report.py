@@ -1,4 +1,4 @@
-"""What another version predicts differently, as text, JSON and HTML."""
+"""The report of a comparison of model versions, as text, JSON and HTML."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,18 +10,18 @@ from keras_norm.export.report.report import Printed
 from keras_norm.export.report.terminal import add_row, new_table, number, plain
 from keras_norm.export.results.version_changes import Changes, OutputChange
 
-# Flips from one class to another that are shown, and changed predictions.
+# Most pairs of an old and a new class that are shown, and most changed predictions.
 FLIPS, SHOWN = 8, 10
 
 
 class VersionReport(Printed, Changes):
-    """What `compare_versions` found; its attributes are those of `Changes`."""
+    """The report of `compare_versions`, with the attributes of `Changes`."""
 
     def __repr__(self) -> str:
         return f"<VersionReport against {self.old!r}: {self.verdict}>"
 
     def page(self) -> str:
-        """The text of `to_html`."""
+        """Return the HTML page that `to_html` writes."""
         return (
             '<!doctype html><html lang="en"><meta charset="utf-8"><title>Versions</title>'
             f"<body>{self._repr_html_()}</body></html>\n"
@@ -32,7 +32,7 @@ class VersionReport(Printed, Changes):
         yield plain(self.verdict)
         for name, outputs in self.versions:
             for output in outputs:
-                # Above the table, not its title: that would be no wider than the table is.
+                # This is a text above the table: a table title wraps at the width of the table.
                 if output.flips:
                     title = f"{name}, {output.output}: from which class to which"
                     yield Text.assemble("\n", plain(title, "bold"))
