@@ -147,7 +147,7 @@ def check(
         weights = [ops.convert_to_numpy(weight) for weight in model.weights]
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            next(batches(first, plan.run, plan.batch))  # refuses labels that do not fit
+            next(batches(first, plan.run, plan.batch))  # raises for labels that do not fit
         with opened(found, plan.cases[0].inputs) as runs:
             sweep = Sweep(model, plan.run, runs, rtol, plan.batch)
             measured = merge(map(sweep, parts))
@@ -242,7 +242,7 @@ def _of_use(
 def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
     """Return notes on the files whose step signature was not compared, if the model supports it."""
     ran = [result for result in results if result.path and result.outputs]
-    # One runner may find the step signature of a file where another runner does not.
+    # Two runners of one file may differ: one can run its step signature, the other cannot.
     streamed = {result.path for result in ran if result.property("streaming") is not None}
     names: dict[str, str] = {}
     others: dict[str, str] = {}

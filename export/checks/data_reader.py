@@ -13,11 +13,11 @@ import numpy as np
 from keras_norm.export.compare.input_cases import Samples, read_samples
 from keras_norm_verify import printable, require_arrays
 
-# Most samples in memory, and in one batch in training mode. The mean of so many samples has a
-# standard error of 0.03 standard deviations.
+# Most samples in memory, and in one batch in training mode. The standard error of the mean of this
+# many samples is 0.03 standard deviations.
 PART = 1024
-# Number of samples for the test inputs and the property tests; fewer if the first parts that share
-# one shape have fewer.
+# The test inputs and the property tests use the first parts of the data, until they have this many
+# samples or the shape changes.
 FIRST = 32
 
 Path = str | os.PathLike[str]
@@ -105,7 +105,8 @@ class Data:
     def first(self) -> tuple[Samples, Part]:
         """Return the first samples, and the first part.
 
-        The samples come from the first parts, until they are `FIRST` samples or the shape changes.
+        The samples are those of the first parts, until there are `FIRST` samples or more, or until
+        the shape changes.
         """
         found: list[Part] = []
         for part in self:

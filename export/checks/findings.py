@@ -23,15 +23,15 @@ ADVICE = {
     "gap": "Call recalibrate(model, training_data), and compare again; or state a larger max_gap.",
 }
 
-# Largest weight of the initial value in moving statistics without advice, and the fewest batches in
-# an average without advice.
+# Advice is given if the initial value has more than this weight in moving statistics, or if an
+# average contains fewer than this number of batches.
 STARTED = 0.1
 FEW = 10
 
-# Below this many values, a standard error of the mean reaches 0.1 standard deviations.
+# With fewer samples, the standard error of the mean is above 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# Loss of a metric above which advice is given.
+# Advice is given if inference mode loses more than this in a metric.
 NOTABLE_METRIC = 0.01
 
 
@@ -73,7 +73,7 @@ def _of_result(result: ArtifactResult, own: ArtifactResult) -> Iterator[Finding]
         yield Finding(result.name, difference(wrong[0]), ADVICE["values"])
     sides = {tested.name: tested.status for tested in result.properties}
     for tested in result.properties:
-        if tested.name == "streaming" and wrong:  # wrong outputs have the cause in their finding
+        if tested.name == "streaming" and wrong:  # the finding on wrong outputs has the cause
             continue
         if tested.status == "fail":
             advice = ADVICE[tested.name]

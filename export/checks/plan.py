@@ -29,7 +29,7 @@ from keras_norm.export.runtimes.runner import Run
 
 # Number of sequences that run through the step signature, and most timesteps of each.
 STREAMS, LONGEST_STREAM = 2, 64
-# Total number of timesteps, over all sequences, that a single-step model runs.
+# Approximate number of timesteps, over all sequences, that a single-step model runs.
 TIMESTEPS = 10_000
 
 

@@ -13,7 +13,7 @@ from keras_norm.export.compare.difference_profile import DECADES
 from keras_norm.export.results.gap_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
-# Blue up to the limit; a smaller share is more transparent, which works on white and on black.
+# Blue up to the limit; a smaller share is more transparent, so it suits a white or a black page.
 # Orange just above the limit, then red. The legend of the HTML page repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
@@ -27,7 +27,7 @@ ROW_HEIGHT, LEAST_HEIGHT, MOST_HEIGHT = 0.9, 1.5, 13.0
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """One side of a map.
+    """One axis of a difference map.
 
     Attributes:
         name: "timestep" or "unit"; "sample" for outputs without units; "" for the second side of a
@@ -98,7 +98,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
         for name, size, width in zip(spread.axes, worst.shape, spread.widths, strict=True)
     ]
     across, down = (*axes, Axis("", (), 1, 50.0))[:2]
-    cells = np.atleast_2d(worst.T)  # time runs across
+    cells = np.atleast_2d(worst.T)  # the time axis is horizontal
     return DifferenceMap(
         image=_png(colours(used(cells, allowed))),
         height=min(max(ROW_HEIGHT * len(cells), LEAST_HEIGHT), MOST_HEIGHT),

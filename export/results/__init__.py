@@ -1,1 +1,1 @@
-"""The results of a check, as dataclasses without behavior of their own."""
+"""Dataclasses for the results of a check."""

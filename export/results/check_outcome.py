@@ -65,7 +65,7 @@ class Outcome(InJson):
 
     @property
     def verdict(self) -> str:
-        """One line with PASS or FAIL and the names of the failed artifacts."""
+        """One line: PASS with the largest difference, or FAIL with the failed artifacts."""
         if self.passed:
             files = len({result.path or result.name for result in self.artifacts})
             equal = "1 artefact equals" if files == 1 else f"{files} artefacts equal"

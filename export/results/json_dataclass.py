@@ -69,7 +69,7 @@ def from_plain(kind: Any, plain: Any) -> Any:
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
     if kind is np.ndarray:
         return np.array(plain if isinstance(plain, list) else float(plain), "float64")
-    if kind is Any:  # numbers, or lists of them
+    if kind is Any:  # numbers, or lists of numbers
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _of(kind, plain)
 

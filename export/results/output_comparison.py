@@ -76,7 +76,7 @@ class DifferenceProfile:
 
     @property
     def equal(self) -> bool:
-        """Whether no element differs at all."""
+        """Whether all elements are equal to the expected values."""
         return self.counts[0] == sum(self.counts)
 
 

@@ -104,7 +104,7 @@ class Changes(InJson):
 
     @property
     def verdict(self) -> str:
-        """One line for each new version."""
+        """The changes of each new version, one line for each version."""
         return "\n".join(_verdict(name, outputs) for name, outputs in self.versions)
 
 
