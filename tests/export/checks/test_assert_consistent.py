@@ -34,7 +34,7 @@ def test_what_fails_is_an_assertion_with_the_report(model):
     assert "bn: the moving statistics are still those it started with" in text
 
 
-@pytest.mark.parametrize("formats", [["onnx"], [], None, 3])
+@pytest.mark.parametrize("formats", [["openvino"], [], None, 3])
 def test_formats_that_are_unknown_are_refused(model, formats):
     with pytest.raises(ValueError, match="formats takes saved_model, tflite"):
         assert_consistent(model, DATA, formats=formats)

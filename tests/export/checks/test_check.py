@@ -510,7 +510,7 @@ def test_a_folder_that_is_no_saved_model_is_refused(model, tmp_path):
 def test_a_file_that_is_no_model_is_refused(model, tmp_path):
     file = tmp_path / "model.tflite"
     file.write_text("not a model at all")
-    with pytest.raises(ValueError, match="neither a SavedModel folder nor a TFLite or ONNX file"):
+    with pytest.raises(ValueError, match="not a SavedModel folder, a TFLite file or an ONNX file"):
         check(model, [file], DATA)
 
 

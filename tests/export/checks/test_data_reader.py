@@ -179,7 +179,7 @@ def test_a_file_that_is_missing_or_something_else_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npz: no such file"):
         Data(SPECS, tmp_path / "nowhere.npz").first()
     (tmp_path / "text.npz").write_text("rows")
-    with pytest.raises(ValueError, match=r"is no \.npz or \.npy file"):
+    with pytest.raises(ValueError, match=r"is not an \.npz or \.npy file"):
         Data(SPECS, tmp_path / "text.npz").first()
 
 

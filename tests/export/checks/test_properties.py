@@ -115,14 +115,22 @@ def ops_of(path, used):
     return ops(types.SimpleNamespace(path=path, ops=lambda: used))
 
 
-def test_a_tflite_file_of_builtins_passes(tmp_path):
+@pytest.fixture
+def tflite_file(tmp_path):
+    """The beginning of a TFLite file, by which it is recognized."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"\x1c\x00\x00\x00TFL3")
+    return path
+
+
+def test_a_tflite_file_of_builtins_passes(tflite_file):
     used = {"WHILE": ["a"], "CONV_2D": ["b"], "FULLY_CONNECTED": ["c"]}
-    assert plain_ops(*ops_of(tmp_path / "model.tflite", used)).status == "pass"
+    assert plain_ops(*ops_of(tflite_file, used)).status == "pass"
 
 
 @pytest.mark.parametrize("op", ["FlexTensorListReserve", "MyOp"])
-def test_a_tflite_file_with_another_op_fails_by_its_name(tmp_path, op):
-    found = plain_ops(*ops_of(tmp_path / "model.tflite", {"WHILE": ["a"], op: ["b"]}))
+def test_a_tflite_file_with_another_op_fails_by_its_name(tflite_file, op):
+    found = plain_ops(*ops_of(tflite_file, {"WHILE": ["a"], op: ["b"]}))
     assert found.status == "fail"
     assert op in found.detail
 
