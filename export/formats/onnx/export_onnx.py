@@ -1,4 +1,4 @@
-"""Write a Keras model as an ONNX file, and run it before it is used."""
+"""Write a Keras model as an ONNX file, and verify the file."""
 
 import os
 import pathlib
@@ -37,36 +37,36 @@ def export_onnx(
     proof: bool = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Write `model` as an ONNX file, in inference mode.
+    """Write `model` as an ONNX file in inference mode, and compare its outputs with the model's.
 
-    It is converted by tf2onnx, as Keras' own exporter does it, with inputs and outputs named
-    (`keras_norm.export.signature`) as in the other formats. Batch, time and every other size that
-    the model leaves open stay open. The conversion is done in a child process, and the file moved
-    into place only after it ran in ONNX Runtime, at two batch sizes and lengths at least, and gave
-    what the Keras model gives.
+    A child process converts the model with tf2onnx, which Keras' own exporter uses too. Inputs and
+    outputs have the names that they have in other formats (`keras_norm.export.signature`). Batch,
+    time and every other dynamic dimension of the model stay dynamic. The exporter then runs the
+    file in ONNX Runtime, with at least two batch sizes and lengths, and compares its outputs with
+    the Keras model's. Only a file that passes is moved to `path`.
 
     Args:
         model: a functional or a built sequential model.
-        path: file to write, ending in ".onnx"; missing parent folders are made.
-        samples: real ones, arrays (samples, ...) by input name, or one array for one input, which
-            the file is run on: up to 3 of them. None for random ones.
+        path: file to write, ending in ".onnx". Missing parent folders are created.
+        samples: real test inputs: arrays (samples, ...) by input name, or an array for a model with
+            one input. The exporter runs the file on up to 3 samples. None: random inputs.
         proof: whether to store golden cases for `keras-norm verify` beside the file, in a file of
             its name and ".proof.npz".
-        overwrite: whether it takes the place of a file that stands there.
+        overwrite: whether to replace an existing file.
 
     Returns:
         The file written.
 
     Raises:
         FileExistsError: the file exists, and `overwrite` is False.
-        OSError: it cannot be written: no permission, a full disk.
-        UnsupportedOpError: an operation has no ONNX form; the message names it and its layers.
-        VerificationError: the file runs and computes something else than the model.
+        OSError: the file cannot be written: no permission, a full disk.
+        UnsupportedOpError: ONNX lacks an operation. The message names the operation and its layers.
+        VerificationError: the file runs, and its outputs differ from the model's.
         ConversionError: tf2onnx failed or died.
         RunnerError: the file was converted and does not run.
         ImportError: tf2onnx, onnx or onnxruntime is not installed.
-        ValueError: the model has no fixed inputs, a weight that is NaN, an input of text, a
-            stateful layer, or one that computes in float16 or bfloat16; the model does not take the
+        ValueError: the model has no fixed inputs, a weight that is NaN, a text input, a stateful
+            layer, or a layer that computes in float16 or bfloat16; the model does not accept the
             `samples`; `path` does not end in ".onnx".
 
     Example:
@@ -85,9 +85,10 @@ def export_onnx(
     refuse_text(model, "ONNX Runtime")
     refuse_unfit(model)
     warn_of_fixed_batch(model)
-    # bfloat16 becomes a file of mixed types, and float16 rounds in other places than Keras does.
+    # With bfloat16 the file has mixed types. With float16 it rounds at other operations than Keras.
     refuse_half_precision(model, "the ONNX converter")
-    # TensorFlow reads some characters of a path as a pattern, so it gets a path without any.
+    # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
+    # characters.
     with (
         staged(target, overwrite, beside=target.name + BESIDE) as file,
         tempfile.TemporaryDirectory() as folder,

@@ -43,53 +43,56 @@ def export_saved_model(
     warmup: bool = False,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Write `model` as a SavedModel, in inference mode, and run it before it is used.
+    """Write `model` as a SavedModel in inference mode, and compare its outputs with the model's.
 
-    Its signatures are `serving_default`, the model on whole sequences; `step`, one timestep of it
-    from given states (`keras_norm.export.Step`); and `signatures`.
+    The SavedModel has the signature `serving_default`, which runs whole sequences. It can also have
+    the signature `step`, which runs one timestep from given states (`keras_norm.export.Step`), and
+    the functions in `signatures`.
 
-    Inputs and outputs have names (`keras_norm.export.signature`); batch, time and every other size
-    that the model leaves open stay open. Nothing in it needs Keras, this package, XLA, a GPU or a
-    custom op: Keras' recurrent layers are written as those of this package that compute the same
-    (`model.layer_replacement`). The folder appears in one step, after its outputs were compared
-    with the Keras model's: a server that polls it never sees half a model. A model of texts is not
-    run, nor one that takes no random inputs where there are no `samples`; the reason is logged, at
-    the level INFO.
+    Inputs and outputs have names (`keras_norm.export.signature`). Batch, time and every other
+    dynamic dimension of the model stay dynamic. The SavedModel runs without Keras, this package,
+    XLA, a GPU or a custom op. For this, the exporter writes Keras' recurrent layers as equivalent
+    layers of this package (`model.layer_replacement`).
+
+    The folder appears in one step, after the outputs were compared with the Keras model's. A server
+    that polls the folder therefore never sees an incomplete model. The exporter skips this
+    comparison for a model with text inputs, and logs the reason at the level INFO. It also skips
+    the comparison if `samples` is None and the model refuses random inputs: it logs a warning.
 
     Args:
         model: a functional or a built sequential model.
-        path: folder to write; missing parent folders are made.
-        version: write `path/<version>/`, the layout that TensorFlow Serving polls; at least 1.
-        step: whether there is a signature `step`, which is tested before it is written. None: where
-            the model runs forward in time; why one does not is logged, at the level INFO.
-        signatures: further ones, by name: functions from a dict of the model's inputs by name to a
-            dict of tensors; or a `tf.function` with an `input_signature` of its own.
-        samples: real ones, arrays (samples, ...) by input name, or one array for one input, which
-            the file is run on: up to 3 of them. None for random ones.
-        proof: whether the cases that it was run on go along, in `assets.extra`, for
-            `keras-norm verify`.
-        warmup: whether TensorFlow Serving runs the same cases when it loads the model, so that the
-            first client need not wait.
-        overwrite: whether it takes the place of a SavedModel that stands there. A `version` never
-            does, as a server may hold it.
+        path: folder to write. Missing parent folders are created.
+        version: an integer of at least 1. The exporter then writes `path/<version>/`, the layout
+            that TensorFlow Serving polls. None writes `path`.
+        step: whether to write the step signature, which is tested before it is written. None writes
+            it if the model runs forward in time, and otherwise logs the reason at the level INFO.
+        signatures: more signatures by name. A signature is a function from a dict of the model's
+            inputs by name to a dict of tensors, or a `tf.function` with its own `input_signature`.
+        samples: real test inputs: arrays (samples, ...) by input name, or an array for a model with
+            one input. The exporter runs the SavedModel on up to 3 samples. None: random inputs.
+        proof: whether to store golden cases for `keras-norm verify`, in `assets.extra`.
+        warmup: whether TensorFlow Serving runs the golden cases when it loads the model, so that
+            the first client does not wait.
+        overwrite: whether to replace an existing SavedModel. The exporter never replaces a
+            `version`, because a server may have loaded it.
 
     Returns:
         The folder written: `path`, or `path/<version>`.
 
     Raises:
-        FileExistsError: the folder exists, and `overwrite` is False; or it is no SavedModel, or a
-            version.
-        ImportError: there is to be a `warmup`, and tensorflow-serving-api is not installed.
-        OSError: it cannot be written: no permission, a full disk.
-        VerificationError: the file computes something else than the model.
-        UnsupportedOpError: a layer brings an XLA op, a `jit_compile`d function, a custom op or one
-            that no CPU has, which a server may not have.
+        FileExistsError: the folder exists and `overwrite` is False; or `overwrite` is True and the
+            folder is not a SavedModel, or is a version.
+        ImportError: `warmup` is True, and tensorflow-serving-api is not installed.
+        OSError: the folder cannot be written: no permission, a full disk.
+        VerificationError: the SavedModel's outputs differ from the model's.
+        UnsupportedOpError: a layer uses an operation that a server may lack: an XLA op, a
+            `jit_compile`d function, a custom op, or an op without a CPU kernel.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
-            state all requests to a server would share; `version` is no positive integer; `path`
-            ends like a file, or has a character that TensorFlow reads as a pattern; a name of
-            `signatures` is taken; the model does not take the `samples`, or a `warmup` has no
-            cases; the file reads a table that no layer holds.
+            state all requests to a server would share; `version` is not a positive integer; `path`
+            ends like a file, or has a character that TensorFlow reads as a pattern; a name in
+            `signatures` is reserved; the model does not accept the `samples`; `warmup` is True and
+            there are no test inputs; the model or a signature reads a table that no layer holds.
 
     Example:
     ```python
@@ -151,11 +154,11 @@ def write_saved_model(
 
     Args:
         model: a functional or a built sequential model.
-        folder: where to.
-        step: the model timestep by timestep, for the signature `step`.
-        signatures: further ones, as for `export_saved_model`.
-        alone: whether `step` is all that there is, of one stream at a time where the model's batch
-            is open: a microcontroller has no open sizes.
+        folder: the folder to write.
+        step: the single-step model for the step signature; None writes no step signature.
+        signatures: more signatures, as for `export_saved_model`.
+        alone: whether to write the step signature without `serving_default`. A dynamic batch is
+            then fixed to 1, because microcontrollers support static dimensions only.
     """
     specs = signature.input_specs(model)
     traced = {}
@@ -168,7 +171,7 @@ def write_saved_model(
         traced[STEP] = signature.named_function(
             step.joined, _with_one_batch(ends) if alone else ends
         )
-    # What is saved are these graphs: Keras' archive traces four times.
+    # TensorFlow saves these graphs: Keras' export archive would trace four times.
     graphs = {name: function.get_concrete_function() for name, function in traced.items()}
     for name, function in (signatures or {}).items():
         graphs[name] = _graph_of(name, function, specs)
@@ -178,7 +181,7 @@ def write_saved_model(
     try:
         tf.saved_model.save(module, str(folder), signatures=graphs)
     except tf.errors.OpError as error:
-        # A full disk, say, in TensorFlow's own words: the file, and why it cannot be written.
+        # For example a full disk. TensorFlow's message names the file and the reason.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
     except AssertionError as error:
         if "untracked" not in str(error):
@@ -190,12 +193,12 @@ def write_saved_model(
 
 
 def _require_functions(signatures: Any) -> None:
-    """Raise ValueError for signatures that are not functions by name."""
+    """Raise ValueError unless `signatures` is a dict from valid names to functions."""
     if not isinstance(signatures, Mapping):
         kind = type(signatures).__name__
         raise ValueError(f"signatures takes a dict of functions by name; received {kind}")
     for name, function in signatures.items():
-        # TensorFlow keeps names that begin with two underscores for itself.
+        # TensorFlow reserves names that begin with two underscores.
         if not isinstance(name, str) or not name or name.startswith("__"):
             raise ValueError(
                 f"signatures takes names that do not begin with two underscores; received {name!r}"
@@ -205,17 +208,17 @@ def _require_functions(signatures: Any) -> None:
 
 
 def _graph_of(name: str, function: Any, specs: Mapping[str, TensorSpec]) -> Any:
-    """Trace a signature of the user's.
+    """Trace the user's function for one signature.
 
     Raises:
-        ValueError: the function fails, or returns something else than a dict of tensors.
+        ValueError: the function fails, or does not return a dict of tensors.
     """
     try:
         if getattr(function, "input_signature", None) is None:
             tensors = {n: tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()}
             function = tf.function(function, input_signature=[tensors], autograph=False)
         graph = function.get_concrete_function()
-    # Whatever the user's function raises.
+    # The user's function may raise any exception.
     except Exception as error:
         raise ValueError(
             f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. It is '
@@ -230,7 +233,7 @@ def _graph_of(name: str, function: Any, specs: Mapping[str, TensorSpec]) -> Any:
 
 
 def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
-    """The same for the batch that one of them has, or else for a batch of 1."""
+    """Return the specs with the static batch size that a spec has, or with batch 1 if none has."""
     batch = next(filter(None, (spec.shape[0] for spec in specs.values())), 1)
     return {
         name: dataclasses.replace(spec, shape=(batch, *spec.shape[1:]))
@@ -239,7 +242,7 @@ def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
 
 
 def _tables(model: keras.Model) -> list[Any]:
-    """What else than variables a graph reads: lookup tables, held by layers in whatever form."""
+    """Return the lookup tables in a model's layers, also from nested lists, dicts and modules."""
     resource = tf.saved_model.experimental.TrackableResource
     found: dict[int, Any] = {}
     todo: list[Any] = [model]
@@ -271,11 +274,12 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
 
 
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
-    """Raise FileExistsError where a SavedModel may not take the place of what stands there.
+    """Raise FileExistsError unless `target` is a SavedModel without a version number.
 
     Args:
-        target: what stands there.
-        version: of the SavedModel, or None: a folder of that name is one too.
+        target: the existing file or folder to replace.
+        version: version of the SavedModel, or None. A folder whose name is a number is a version
+            too.
     """
     if version is not None or target.name.isdecimal():
         raise FileExistsError(

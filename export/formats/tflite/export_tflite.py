@@ -1,4 +1,4 @@
-"""Write a Keras model as a TFLite file of builtin operations, and run it before it is used."""
+"""Write a Keras model as a TFLite file of builtin operations, and verify the file."""
 
 import os
 import pathlib
@@ -58,61 +58,65 @@ def export_tflite(
     proof: bool | str = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
-    """Write `model` as a TFLite file, in inference mode.
+    """Write `model` as a TFLite file in inference mode, and compare its outputs with the model's.
 
-    Its signatures are `serving_default`, the model on whole sequences, and `step`, one timestep of
-    it from given states (`keras_norm.export.Step`); both read the same weights. With
-    `signature="step"` it has the second alone, which needs no loop, and so in 8 bits too.
+    The file has the signature `serving_default`, which runs whole sequences. It can also have the
+    signature `step`, which runs one timestep from given states (`keras_norm.export.Step`). Both
+    signatures share the weights. `signature="step"` writes a file with the step signature only. The
+    step signature needs no loop, so it can also compute in 8 bits.
 
-    The file needs TFLite's builtin operations only. Keras' recurrent layers are written as those of
-    this package that compute the same (`model.layer_replacement`). Batch, time and every other
-    size that the model leaves open stay open. It is converted in a child process, and moved
-    into place only after it ran there, at two batch sizes and lengths at least, and gave what the
-    Keras model gives.
+    The file needs TFLite's builtin operations only. The exporter writes Keras' recurrent layers as
+    equivalent layers of this package (`model.layer_replacement`). Batch, time and every other
+    dynamic dimension of the model stay dynamic. A child process converts the model. The exporter
+    then runs the file, with at least two batch sizes and lengths, and compares its outputs with the
+    Keras model's. Only a file that passes is moved to `path`.
 
     Args:
         model: a functional or a built sequential model.
-        path: file to write, ending in ".tflite"; missing parent folders are made.
-        signature: "step" for a file of one timestep alone, of one stream at a time where the model
-            leaves the batch open; None for whole sequences.
-        quantize: None keeps the weights in float32; "float16" stores them in half the size;
-            "dynamic" in 8 bits, with activations quantised as they come; "int8" computes in 8 bits
-            throughout, and "int16x8" with weights in 8 bits and activations in 16, both with inputs
-            and outputs as in Keras. Over whole sequences these two take recurrences with
-            `unroll=True` only. How far off 8 bits are depends on the model: on random inputs the
-            file has to give finite numbers, on `samples` what is of use
-            (`keras_norm.export.compare.quantization_tolerance`), by which
-            `keras_norm.export.check` judges it too.
-        samples: real ones, whole, as they will come: arrays by input name, or one array for a model
-            with one input. The file is run on up to three of them, in place of random ones.
-            "int8" and "int16x8" take the scales of activations from all of them, a few hundred; a
-            step from the inputs and the states that occur while they stream through the model.
-            "dynamic" is tested on them where they are given.
-        step: whether there is a signature `step` beside the whole, as for `export_saved_model`.
-            None decides by the model. "int8" and "int16x8" have no such signature, as samples of
-            whole sequences have no states.
-        proof: whether the cases that it was run on go along for `keras-norm verify`, in a file
-            beside it of the same name and ".proof.npz"; or "inside" it, at its end, where readers
-            of the format pass over them.
-        overwrite: whether it takes the place of a file that stands there.
+        path: file to write, ending in ".tflite". Missing parent folders are created.
+        signature: "step" for a file with the step signature only; a dynamic batch is then fixed
+            to 1. None for whole sequences.
+        quantize: None keeps the weights in float32. "float16" stores the weights in half the size.
+            "dynamic" stores the weights in 8 bits and quantizes activations at run time. "int8"
+            computes in 8 bits throughout. "int16x8" computes with weights in 8 bits and activations
+            in 16 bits. "int8" and "int16x8" keep the types of Keras' inputs and outputs. For whole
+            sequences "int8" and "int16x8" support recurrent layers with `unroll=True` only. The
+            error of 8 bits depends on the model. On random inputs the outputs must be finite. On
+            `samples` the errors must meet `keras_norm.export.compare.quantization_tolerance`, the
+            rule that `keras_norm.export.check` applies too.
+        samples: real, complete samples like the model's later inputs: arrays by input name, or one
+            array for a model with one input. The file is run on up to three samples instead of
+            random inputs. "int8" and "int16x8" need a few hundred samples, and take the scales of
+            activations from all samples. The scales of a step signature come from the inputs and
+            states that occur while the samples stream through the model. "dynamic" is tested on the
+            samples if they are given.
+        step: whether to write the step signature beside `serving_default`, as for
+            `export_saved_model`. None writes it if the model supports it. "int8" and "int16x8" have
+            no step signature beside `serving_default`: samples of whole sequences have no states.
+        proof: True stores golden cases for `keras-norm verify` beside the file, in a file of its
+            name and ".proof.npz". "inside" appends the golden cases to the file, where TFLite
+            readers ignore them. False stores no golden cases.
+        overwrite: whether to replace an existing file.
 
     Returns:
         The file written.
 
     Raises:
         FileExistsError: the file exists, and `overwrite` is False.
-        OSError: it cannot be written: no permission, a full disk.
-        UnsupportedOpError: TFLite lacks an operation; the message names it and the layers it is in.
-        VerificationError: the file runs and computes something else than the model.
+        OSError: the file cannot be written: no permission, a full disk.
+        UnsupportedOpError: TFLite lacks an operation. The message names the operation and its
+            layers.
+        VerificationError: the file runs, and its outputs differ from the model's.
         ConversionError: TensorFlow's converter failed or died.
         RunnerError: the file was converted and does not run.
-        StreamingError: a step is asked for, and the model cannot run timestep by timestep.
+        StreamingError: a step signature is required, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
-        ValueError: the model has no fixed inputs, a weight that is NaN, an input of text, a
-            stateful layer, or one that computes in float16 or bfloat16; "dynamic" comes without
-            `samples` for a model with statistics of every timestep; "int8" or "int16x8" meets a
-            loop, or has no `samples`; `signature`, `quantize` or `proof` is unknown; two of
-            `signature`, `quantize` and `step` do not go together; `path` does not end in ".tflite".
+        ValueError: the model has no fixed inputs, a weight that is NaN, a text input, a stateful
+            layer, or a layer that computes in float16 or bfloat16; `quantize` is "dynamic" without
+            `samples` for a model with statistics of every timestep; `quantize` is "int8" or
+            "int16x8", and the model has a loop or `samples` is None; `signature`, `quantize` or
+            `proof` is unknown; two of the arguments `signature`, `quantize` and `step` exclude each
+            other; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -139,7 +143,7 @@ def export_tflite(
     refuse_text(model, "TFLite")
     refuse_unfit(model)
     warn_of_fixed_batch(model)
-    # Its kernels compute in float32: most have no float16 form and none has bfloat16.
+    # TFLite's kernels compute in float32: most do not support float16, and none supports bfloat16.
     refuse_half_precision(model, "TFLite", '; quantize="float16" stores them in half the size')
     _refuse_combination(signature, quantize, step)
     representative = read_representative(model, quantize, samples)
@@ -149,7 +153,8 @@ def export_tflite(
     wanted = step
     if step is None and quantize in INTEGERS:
         wanted = False
-    # TensorFlow reads some characters of a path as a pattern, so it gets a path without any.
+    # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
+    # characters.
     with (
         staged(target, overwrite, beside=target.name + BESIDE) as file,
         tempfile.TemporaryDirectory() as folder,
@@ -212,7 +217,10 @@ def _refuse_combination(signature: str | None, quantize: str | None, step: bool 
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
-    """The rows of a table of statistics share one scale in 8 bits, which few models survive."""
+    """Raise ValueError for a layer with statistics of every timestep.
+
+    In 8 bits all rows of the table of statistics share one scale, and few models stay usable.
+    """
     for path, layer in named_layers(model):
         if isinstance(layer, TimestepBatchNormalization):
             raise ValueError(
@@ -223,7 +231,7 @@ def _refuse_untested_statistics(model: keras.Model) -> None:
 
 
 def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
-    """TensorFlow's quantizer ends its process where it meets a loop."""
+    """Raise ValueError for a graph with a loop: TensorFlow's quantizer would end its process."""
     ops = SavedModelFile(saved_model).ops
     loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
     if loops:
@@ -271,7 +279,7 @@ def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, An
 
 
 def _refuse_quantized(model: keras.Model) -> None:
-    """Raise ConversionError if Keras quantized a layer: its operations have no TFLite form."""
+    """Raise ConversionError if Keras quantized a layer: TFLite lacks this layer's operations."""
     for path, layer in named_layers(model):
         if mode := getattr(layer, "quantization_mode", None):
             raise ConversionError(
@@ -281,20 +289,20 @@ def _refuse_quantized(model: keras.Model) -> None:
 
 
 def _origin(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
-    """An operation, and those of the model that the converter made it of."""
+    """Name an operation, and the model's operations from which the converter made it."""
     sources = [source for source, own in ops.items() if {*own} & {*nodes}]
     return op if op in ops or not sources else f"{op} (made of {' and '.join(sorted(sources))})"
 
 
 def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Operation -> nodes that the converter's report complains of."""
+    """Return the unsupported operations of the converter's report: operation -> nodes."""
     found: dict[str, list[str]] = {}
     for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
-        # The converter makes some operations of others: their nodes are in the report alone.
+        # The converter makes some operations from others. Only the report names these nodes.
         made = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
         nodes = ops.get(op, made)
-        # The report gives a node as "name@function", and an op can be wrong in one place only;
-        # but with the first op of a loop the converter stops looking.
+        # The report names a node "name@function", because a single node of an operation can be
+        # unsupported. At the first operation of a loop the converter stops its search.
         blamed = [node for node in nodes if f'"{node}@' in report]
         found[op] = nodes if op.startswith(LOOP_OPS) else blamed or nodes
     return found
