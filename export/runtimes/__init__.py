@@ -1,1 +1,1 @@
-"""Run artifacts in processes of their own: named arrays in, named arrays out."""
+"""Run artifacts in child processes, as functions from named arrays to named arrays."""

@@ -1,4 +1,4 @@
-"""What every runner is: a function from named arrays to named arrays."""
+"""The base class of runners: functions from named input arrays to named output arrays."""
 
 import abc
 import pathlib
@@ -17,12 +17,12 @@ Run = Callable[[Arrays], Arrays]
 
 
 class Runner(abc.ABC):
-    """A function from named arrays to named arrays, and a context manager that closes it.
+    """A function from named input arrays to named output arrays, and its context manager.
 
     Attributes:
-        name: short, for reports.
-        path: the file or folder it runs, or None for a model in memory.
-        inputs: name -> `TensorSpec`.
+        name: short name of the runner, for reports.
+        path: the file or folder that the runner runs, or None for a model in memory.
+        inputs: input name -> `TensorSpec`.
     """
 
     name: str
@@ -30,37 +30,37 @@ class Runner(abc.ABC):
     inputs: dict[str, TensorSpec]
 
     def __call__(self, inputs: Mapping[str, Any]) -> Arrays:
-        """Run once, in inference mode.
+        """Run the artifact once, in inference mode.
 
         Args:
-            inputs: name -> array, for every name in `self.inputs`. A type that differs is
-                converted where no value changes its meaning (int64 to int32, float64 to float32,
-                int to float).
+            inputs: name -> array, for every name in `self.inputs`. The runner converts an array of
+                another type if the conversion is safe (int64 to int32, float64 to float32, int to
+                float).
 
         Returns:
-            Output name -> array; bfloat16 comes as float32.
+            Output name -> array. A bfloat16 output is returned as float32.
 
         Raises:
             ValueError: an input is missing, unknown, or has the wrong shape or type.
-            RunnerError: the artefact failed to run.
+            RunnerError: the artifact failed to run.
         """
         return self._run(fitted(inputs, self.inputs, self.name))
 
     @abc.abstractmethod
     def _run(self, inputs: Arrays) -> Arrays:
-        """Run on arrays that fit `self.inputs`."""
+        """Run the artifact on arrays of the shapes and types in `self.inputs`."""
 
     def ops(self) -> dict[str, list[str]]:
-        """Operation -> where it stands (nodes of the graph, tensors of the file)."""
+        """Return the operations: operation -> its nodes in the graph, or its output tensors."""
         return {}
 
     def signatures(self) -> list[str]:
-        """Names of the signatures that the artefact has."""
+        """Return the names of the artifact's signatures."""
         return []
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Release what the runner holds. Closing twice is fine."""
+        """Release the runner's resources. A second call has no effect."""
 
     def __enter__(self) -> Self:
         return self
@@ -70,12 +70,12 @@ class Runner(abc.ABC):
 
 
 def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str) -> Arrays:
-    """The arrays in the types that they are asked for in.
+    """Check the inputs against their specs, and convert them to the required types.
 
     Args:
         inputs: name -> array.
-        specs: what is asked for.
-        who: what asks, for the message.
+        specs: input name -> the required shape and type.
+        who: name of the model or runner that takes the inputs, for messages.
 
     Raises:
         ValueError: an array is missing, unknown, or has the wrong shape or type.
@@ -85,7 +85,7 @@ def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str)
 
 
 def _fitted(data: Any, spec: TensorSpec) -> np.ndarray:
-    """Check an array's shape, and convert its type where that loses no meaning."""
+    """Check an array's shape, and convert its type if the conversion is safe."""
     try:
         array = np.asarray(data)
     except ValueError:  # nested lists of different lengths

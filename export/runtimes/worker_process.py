@@ -1,4 +1,4 @@
-"""The runner's end of a worker process: start it, ask it, and survive whatever happens to it."""
+"""Start a worker process, send requests to it, and report its failures as `RunnerError`."""
 
 import contextlib
 import os
@@ -19,41 +19,44 @@ from keras_norm.export.runtimes import worker_protocol as protocol
 
 FORMATS = pathlib.Path(__file__).parents[1] / "formats"
 
-# What TensorFlow and LiteRT say in passing, as against what went wrong.
+# Log lines of TensorFlow and LiteRT that are not the cause of an error.
 CHATTER = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
 
 
 class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     """A child process that runs a worker script of a format.
 
-    The scripts are started by path, so that neither this package nor Keras is imported in them.
-    What they import may take seconds: they begin at once, and `load` waits for it.
+    The script is started by path, so that it imports neither this package nor Keras. The script's
+    imports may take seconds. They start at once, and `load` waits until they are done.
 
     Args:
-        script: the file, relative to `formats/`: "tflite/run_tflite.py".
-        subject: what the worker works on, for error messages.
-        timeout: seconds that one answer may take before the worker is killed.
+        script: path of the script, relative to `formats/`, such as "tflite/run_tflite.py".
+        subject: name of the worker's task, which begins every error message.
+        timeout: seconds that the worker may take for one reply before it is killed.
 
     Attributes:
-        timeout: see above.
+        timeout: the argument `timeout`.
     """
 
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # Killed, a worker leaves its temporary files: TensorFlow's traces write some.
+        # A killed worker does not delete its temporary files, which TensorFlow writes in traces.
         self._folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
         self._process = start(FORMATS / script, self._stderr, self._folder.name)
 
     def load(self, request: Mapping[str, Any]) -> Any:
-        """Load what every later call runs, in place of what is loaded; the worker's report of it.
+        """Load the model that later calls run, and return the worker's report of the model.
+
+        The new model replaces a model that is already loaded.
 
         Args:
-            request: anything JSON can hold.
+            request: the worker script's options, as a dict that JSON can store.
 
         Raises:
-            RunnerError: the worker could not load, died, or took too long. It is closed then.
+            RunnerError: the worker could not load, died, or took too long. The worker is then
+                closed.
         """
         try:
             return self.ask("load", request=request)[0]
@@ -62,18 +65,18 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
             raise
 
     def run(self, arrays: Mapping[str, np.ndarray]) -> protocol.Arrays:
-        """Send inputs and return outputs."""
+        """Run the loaded model on inputs by name, and return its outputs by name."""
         return self.ask("run", [arrays])[1][0]
 
     def ask(
         self, what: str, cases: Sequence[Mapping[str, np.ndarray]] = (), **given: Any
     ) -> tuple[Any, list[protocol.Arrays]]:
-        """What the worker tells, and the arrays that it answers; see `protocol`.
+        """Send a request, and return the worker's report and output arrays; see `protocol`.
 
         Args:
-            what: "run", "stream", "threads", "modules", "state" or "seconds".
-            cases: inputs.
-            **given: what JSON can hold.
+            what: the request: "run", "stream", "threads", "modules", "state" or "seconds".
+            cases: dicts of input arrays by name.
+            **given: further arguments of the request, which JSON can store.
 
         Raises:
             RunnerError: the worker failed, died, or took too long.
@@ -89,10 +92,10 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         timer = threading.Timer(self.timeout, give_up)
         timer.start()
         try:
-            with contextlib.suppress(BrokenPipeError):  # it died: reading finds that out
+            with contextlib.suppress(BrokenPipeError):  # the worker died: read_message returns None
                 protocol.write_message(self._process.stdin, {"ask": what, "given": given}, cases)
             reply = protocol.read_message(self._process.stdout)
-        except BaseException:  # an interrupt: what it will answer is no answer to the next call
+        except BaseException:  # an interrupt: the next call must not read the late reply
             self.close()
             raise
         finally:
@@ -107,10 +110,10 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         return header["told"], outputs
 
     def close(self) -> None:
-        """End the worker, which holds nothing that must be put in order. Twice is fine."""
-        self._process.kill()  # nothing where it has ended
+        """Kill the worker, which needs no orderly shutdown. A second call has no effect."""
+        self._process.kill()  # no effect on a process that has ended
         self._process.wait()
-        with contextlib.suppress(BrokenPipeError):  # of what it had not read
+        with contextlib.suppress(BrokenPipeError):  # the worker did not read all of its stdin
             self._process.stdin.close()
         self._process.stdout.close()
         self._stderr.close()
@@ -131,7 +134,13 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
 
 
 def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
-    """Start a script as a process with pipes for its input and output, and a temporary folder."""
+    """Start a Python script as a process with pipes for stdin and stdout.
+
+    Args:
+        script: path of the script.
+        stderr: file that receives the script's stderr.
+        temporary: folder for the script's temporary files.
+    """
     return subprocess.Popen(
         [sys.executable, str(script)],
         stdin=subprocess.PIPE,
@@ -142,7 +151,7 @@ def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
 
 
 def _environment() -> dict[str, str]:
-    """Variables with which a script finds its neighbors and `worker_protocol`."""
+    """Return environment variables that let a script import its folder and `worker_protocol`."""
     variables = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
     folders = [str(pathlib.Path(__file__).parent), *filter(None, [variables.get("PYTHONPATH")])]
     return variables | {"PYTHONPATH": os.pathsep.join(folders)}

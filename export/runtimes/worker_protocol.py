@@ -1,18 +1,21 @@
-"""How a runner and its worker process talk: messages over the worker's stdin and stdout.
+"""The messages between a runner and its worker process, over the worker's stdin and stdout.
 
-A message is a JSON object and any number of dicts of arrays, after the lengths of both, in eight
-bytes each (little-endian). It depends on NumPy alone, because a worker must not import what it is
-there to do without. The runner asks, and the worker tells, or answers with arrays:
+A message has a JSON object and any number of dicts of arrays. Two lengths precede the JSON object
+and the arrays, in eight bytes each (little-endian). This module depends on NumPy alone: a worker
+checks that its file runs without Keras and this package, so it must not import them.
 
-    load       what to load, in place of what is loaded     tells its names, shapes and dtypes
-    run        inputs                                       the outputs
-    stream     whole sequences, and what else there is      see `over_time`
-    threads    several inputs                               tells how many calls; see `run_at_once`
-    modules                                                 tells what it has imported
-    state                                                   tells digests of its variables
-    seconds                                                 tells how long the last call took
+The runner sends a request. The worker replies with a report (a JSON value), with arrays, or both:
 
-An error is a text instead. The worker ends where it cannot load.
+    request    arguments                                    reply
+    load       the model, which replaces the loaded model   report: input names, shapes and dtypes
+    run        inputs                                       outputs
+    stream     whole sequences and other inputs             outputs; see `over_time`
+    threads    several dicts of inputs                      report and arrays; see `run_at_once`
+    modules                                                 report: the imported modules
+    state                                                   report: digests of the variables
+    seconds                                                 report: duration of the last call
+
+If a request fails, the reply is an error text. If `load` fails, the worker also ends.
 """
 
 import concurrent.futures
@@ -36,7 +39,13 @@ Run = Callable[[Arrays], Arrays]
 def write_message(
     stream: IO[bytes], header: Mapping[str, Any], cases: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Write a message, `header` being what JSON can hold, and flush it."""
+    """Write one message to a stream, and flush the stream.
+
+    Args:
+        stream: the stream to write to.
+        header: a dict that JSON can store.
+        cases: dicts of arrays by name.
+    """
     text = json.dumps({**header, "cases": len(cases)}).encode()
     arrays = pack_arrays(
         {f"{i}:{name}": a for i, case in enumerate(cases) for name, a in case.items()}
@@ -47,7 +56,7 @@ def write_message(
 
 
 def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[Arrays]] | None:
-    """Read what `write_message` wrote, or None where the stream ends."""
+    """Read one message that `write_message` wrote; None at the end of the stream."""
     lengths = stream.read(16)
     if len(lengths) < 16:
         return None
@@ -66,8 +75,8 @@ def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[Arrays]] | Non
 def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Encode named arrays as .npz, which `unpack_arrays` reads without pickle.
 
-    The names stand in an array of their own: a name such as "file" is none that `np.savez` takes.
-    bfloat16, which .npz cannot hold, goes as float32 (exact).
+    The names are stored in a separate array, because `np.savez` rejects names such as "file". A
+    bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16.
     """
     values = [np.asarray(a) for a in arrays.values()]
     values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
@@ -77,7 +86,7 @@ def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def unpack_arrays(payload: bytes) -> Arrays:
-    """Decode what `pack_arrays` encoded."""
+    """Decode named arrays that `pack_arrays` encoded."""
     with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
         names, *values = (archive[f"arr_{i}"] for i in range(len(archive.files)))
     return dict(zip(names.tolist(), values, strict=True))
@@ -89,16 +98,17 @@ def over_time(
     others: Arrays,
     states: Sequence[str],
 ) -> Arrays:
-    """Call `run` once for every timestep, from the states that the call before it gave.
+    """Call `run` once for every timestep, each time with the states of the previous call.
 
     Args:
-        run: from input arrays to output arrays.
-        sequences: inputs with time, (batch, time, ...), all of one length.
-        others: inputs without: the first states, and what every timestep is given alike.
+        run: the single-step model, a function from input arrays to output arrays.
+        sequences: inputs with a time axis, (batch, time, ...), all of equal length.
+        others: inputs without a time axis: the initial states, and inputs that are equal at every
+            timestep.
         states: names of the states.
 
     Returns:
-        Every output that is no state, of all timesteps: (batch, time, ...).
+        The output sequences, (batch, time, ...), without the states.
     """
     (length,) = {array.shape[1] for array in sequences.values()}
     answers = []
@@ -112,17 +122,17 @@ def over_time(
 def run_at_once(
     run: Run, cases: Sequence[Arrays], threads: int, seconds: float
 ) -> tuple[int, list[Arrays]]:
-    """Call `run` on many threads at once, each going through the cases from another one on.
+    """Call `run` on many threads at once, where each thread starts with a different case.
 
     Args:
-        run: from input arrays to output arrays.
-        cases: inputs, no more of them than threads, so that each is run.
-        threads: how many call at once.
-        seconds: how long; every thread calls at least once.
+        run: a function from input arrays to output arrays.
+        cases: dicts of inputs. At most as many cases as threads, so that every case is run.
+        threads: number of threads.
+        seconds: duration of the test. Every thread calls `run` at least once.
 
     Returns:
-        How many calls there were; and the lowest, then the highest values that they answered, each
-        as one dict for every case.
+        (calls, extremes). `calls` is the number of calls. `extremes` has the lowest output values
+        of every case, and after them the highest output values of every case, one dict per case.
     """
     together, turn = threading.Barrier(threads), threading.Lock()
     lowest: list[Arrays] = [{} for _ in cases]
@@ -135,7 +145,7 @@ def run_at_once(
             case = (first + calls) % len(cases)
             answer = run(cases[case])
             with turn:
-                for name, value in answer.items():  # NaN in any answer stays NaN
+                for name, value in answer.items():  # NaN in any output stays NaN
                     lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
                     highest[case][name] = np.maximum(highest[case].get(name, value), value)
             if time.monotonic() >= end:
@@ -148,24 +158,24 @@ def run_at_once(
 
 
 def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -> None:
-    """Be a worker: load, then run on every request until stdin ends.
+    """Run a worker: read requests from stdin, and write replies to stdout, until stdin ends.
 
     Args:
-        load: takes the request's JSON; returns what to report about the model, and a function
-            from input arrays to output arrays, or None where loading was all there is to do. Its
-            attribute `state`, where it has one, gives a digest of every variable by name.
-            An exception in either is sent as text.
+        load: a function from the JSON of a "load" request to (report, run). `report` describes the
+            model. `run` is a function from input arrays to output arrays, or None if the worker
+            only converts. If `run` has an attribute `state`, this function returns a digest of
+            every variable by name. An exception in `load` or `run` is sent as an error text.
     """
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     requests = sys.stdin.buffer
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not write into the frames
+    os.dup2(2, 1)  # a library's print must not write into the messages
 
     run: Any = None
     seconds = 0.0
 
     def answer(ask: str, given: dict[str, Any], cases: list[Arrays]) -> tuple[Any, list[Arrays]]:
-        """What is to be told, and outputs."""
+        """Return the report and the outputs for one request."""
         nonlocal run, seconds
         if ask == "load":
             info, run = load(given["request"])
@@ -200,7 +210,7 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
 
 
 def _end_with(parent: int) -> None:
-    """End this process soon after its parent, which may be killed while a model is converted."""
+    """End this process soon after its parent, which may be killed during a conversion."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)

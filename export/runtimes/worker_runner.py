@@ -1,4 +1,4 @@
-"""Runners that work in a child process."""
+"""Runners that run an artifact in a child process."""
 
 import abc
 import dataclasses
@@ -16,17 +16,17 @@ TIMEOUT = 300.0
 
 
 class WorkerRunner(Runner):
-    """A runner whose work is done in a child process, so that nothing there can harm this one.
+    """A runner that runs an artifact in a child process, so that a crash cannot end this process.
 
     Args:
         path: the file or folder to run.
-        signature_name: which of its signatures to run.
+        signature_name: name of the signature to run.
         timeout: seconds that loading or one run may take.
-        worker: a process of `start`, or of another runner of this class, which then runs no more;
-            None to start one.
+        worker: a process from `start`, or the process of another runner of this class, which can
+            then run no more. None starts a process.
 
     Raises:
-        RunnerError: the artefact is missing, damaged or foreign.
+        RunnerError: the artifact is missing, damaged or of another format.
 
     Attributes:
         worker: the child process.
@@ -48,7 +48,7 @@ class WorkerRunner(Runner):
         self.worker = worker or self.start(path, timeout=timeout)
         try:
             self._load()
-        except (OSError, ValueError) as error:  # what reads the file here finds it damaged
+        except (OSError, ValueError) as error:  # the file is damaged
             self.close()
             raise RunnerError(f"{self._subject}: {error}") from error
         except BaseException:
@@ -57,21 +57,21 @@ class WorkerRunner(Runner):
 
     @classmethod
     def start(cls, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> WorkerProcess:
-        """Start the child process, which imports its runtime while others do other things."""
+        """Start the child process, which imports its runtime while the caller continues."""
         return WorkerProcess(cls.script, subject=f"{cls.name} {path}", timeout=timeout)
 
     @abc.abstractmethod
     def _load(self) -> None:
-        """Let the worker load the artefact, and set `self.inputs`."""
+        """Load the artifact in the worker, and set `self.inputs`."""
 
     def _load_file(self, request: Mapping[str, Any]) -> Any:
-        """As `_load_reporting`, one file."""
+        """Load a single file as `_load_reporting` does, and raise RunnerError if it is missing."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
         return self._load_reporting(request)
 
     def _load_reporting(self, request: Mapping[str, Any]) -> Any:
-        """Let the worker load, and take the inputs that it reports."""
+        """Load the artifact in the worker, and set `self.inputs` from the worker's report."""
         info = self.worker.load(request)
         self.inputs = {
             name: TensorSpec(name, tuple(shape), dtype)
@@ -85,15 +85,16 @@ class WorkerRunner(Runner):
     def over_time(
         self, sequences: Mapping[str, Any], others: Mapping[str, Any], states: Sequence[str]
     ) -> Arrays:
-        """Run whole sequences through a signature `step`, timestep by timestep, in the worker.
+        """Run whole sequences through a step signature, timestep by timestep, in the worker.
 
         Args:
-            sequences: inputs with time, (batch, time, ...), all of one length.
-            others: inputs without: the first states, and what every timestep is given alike.
+            sequences: inputs with a time axis, (batch, time, ...), all of equal length.
+            others: inputs without a time axis: the initial states, and inputs that are equal at
+                every timestep.
             states: names of the states.
 
         Returns:
-            Every output that is no state, of all timesteps: (batch, time, ...).
+            The output sequences, (batch, time, ...), without the states.
 
         Raises:
             ValueError, RunnerError: as `__call__`.
@@ -109,19 +110,22 @@ class WorkerRunner(Runner):
         return self.worker.ask("stream", [now, rest], states=list(states))[1][0]
 
     def signatures(self) -> list[str]:
-        """Names of the signatures in the file that the runner can be led to."""
+        """Return the names of the signatures that the runner can run."""
         return [self.signature_name]
 
     def modules(self) -> set[str]:
-        """Top-level Python modules that the worker has imported."""
+        """Return the top-level Python modules that the worker has imported."""
         return set(self.worker.ask("modules")[0])
 
     def state(self) -> dict[str, str]:
-        """A digest of each variable, by name; empty where the runtime does not show them."""
+        """Return a digest of each variable by name; empty if the runtime hides its variables."""
         return dict(self.worker.ask("state")[0])
 
     def seconds(self) -> float:
-        """How long the last run took, or the average timestep, without the way to the worker."""
+        """Return the seconds of the last run, or of an average timestep, measured in the worker.
+
+        The time does not include the messages to and from the worker.
+        """
         return float(self.worker.ask("seconds")[0])
 
     def close(self) -> None:
