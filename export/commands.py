@@ -217,7 +217,7 @@ def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
     inside = any(report.is_relative_to(path) for report in reports for path in inputs)
     if inside or len(set(reports)) < len(reports):
         raise UsageError(
-            "A report would overwrite the model, the data, the labels, a file of an artefact or "
+            "A report would overwrite the model, the data, the labels, a file of an artifact or "
             "the other report."
         )
 

@@ -81,7 +81,7 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         )
     if any(isinstance(artifact, keras.Model) for artifact in artifacts):
         raise ValueError(
-            "A Keras model is no artefact: export it, and check the files. Two models are compared "
+            "A Keras model is no artifact: export it, and check the files. Two models are compared "
             "by compare_versions(old, new, data)."
         )
     for artifact in artifacts:

@@ -43,7 +43,7 @@ def make_proof(
             so too.
         alone: whether the file has no other signature: then all cases are, in the batch that it
             has.
-        quantize: how the file is quantised, as for `export_tflite`.
+        quantize: how the file is quantized, as for `export_tflite`.
         answers: what each signature of the file gave for the cases.
     """
     cases, in_eight_bits = reference.cases, quantize in EIGHT_BITS

@@ -29,7 +29,7 @@ def verify_file(
         file: the exported file.
         open_file: from the file and the name of a signature to its runner.
         reference: what the model that it was made from gives.
-        quantize: how the file is quantised.
+        quantize: how the file is quantized.
         over_time: `Step.over_time` of the model, for the signature `step` in place of the whole.
 
     Returns:

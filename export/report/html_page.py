@@ -114,7 +114,7 @@ def render(report: Outcome) -> str:
         metric_columns={"subject": ""}
         | {f"{m.output}: {m.name}": "n" for m in report.keras.metrics},
         costs=costs,
-        cost_columns={"artefact": "", "precision": "", "size": "n"}
+        cost_columns={"artifact": "", "precision": "", "size": "n"}
         | {f"ms, batch {batch}": "n" for batch in batches},
         ops=shared((r.name, cost.ops) for r, cost in costs if cost.ops),
         tolerances=tolerances(report),

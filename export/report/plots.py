@@ -51,13 +51,13 @@ class Bar:
         label: the largest difference in this bin.
         share: percent of all elements.
         height: height in percent of the highest bar.
-        colour: a CSS color.
+        color: a CSS color.
     """
 
     label: str
     share: float
     height: float
-    colour: str
+    color: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
     across, down = (*axes, Axis("", (), 1, 50.0))[:2]
     cells = np.atleast_2d(worst.T)  # the time axis is horizontal
     return DifferenceMap(
-        image=_png(colours(used(cells, allowed))),
+        image=_png(colors(used(cells, allowed))),
         height=min(max(ROW_HEIGHT * len(cells), LEAST_HEIGHT), MOST_HEIGHT),
         across=across,
         down=down,
@@ -120,7 +120,7 @@ def strip(layer: LayerStatistics) -> str:
     if len(layer.by_row) == 1:
         return ""
     limits = [0.0 if d is None else max(d / LARGE_DISTANCE, FAINTEST) for d in layer.by_row]
-    return _png(colours(np.clip([limits], 0.0, 2.0)))
+    return _png(colors(np.clip([limits], 0.0, 2.0)))
 
 
 def used(difference: np.ndarray, allowed: float) -> np.ndarray:
@@ -140,7 +140,7 @@ def used(difference: np.ndarray, allowed: float) -> np.ndarray:
     return np.where(difference == 0, 0.0, level)
 
 
-def colours(level: np.ndarray) -> np.ndarray:
+def colors(level: np.ndarray) -> np.ndarray:
     """Convert the result of `used` to RGBA pixels (..., 4); level 0 is transparent."""
     beyond = np.clip(level - 1.0, 0.0, 1.0)[..., None]
     ink = np.where(beyond > 0, (1 - beyond) * ORANGE + beyond * np.array(RED), BLUE)
@@ -164,12 +164,12 @@ def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
         # The lower bound of the bin sets the color: a bin with passing values must not look failed.
-        red, green, blue, alpha = colours(used(np.array(lower or upper / 10), allowed)).tolist()
+        red, green, blue, alpha = colors(used(np.array(lower or upper / 10), allowed)).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")
-        colour = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"
-        bars.append(("more" if math.isinf(upper) else label, counts[k], colour))
+        color = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"
+        bars.append(("more" if math.isinf(upper) else label, counts[k], color))
     every, most = sum(counts), max(counts)
-    return tuple(Bar(label, 100 * n / every, 100 * n / most, colour) for label, n, colour in bars)
+    return tuple(Bar(label, 100 * n / every, 100 * n / most, color) for label, n, color in bars)
 
 
 def _png(pixels: np.ndarray) -> str:

@@ -151,7 +151,7 @@ def _values(report: Outcome) -> Iterator[Any]:
     table = new_table(
         "Values, against the Keras model in inference mode",
         Column("", no_wrap=True, width=4),
-        Column("artefact", overflow="fold", max_width=17),
+        Column("artifact", overflow="fold", max_width=17),
         Column("output", overflow="fold", max_width=14),
         *(Column(n, justify="right", width=7) for n in ("worst abs", "worst rel", "needs atol")),
         Column("where", overflow="fold"),

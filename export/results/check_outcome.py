@@ -68,7 +68,7 @@ class Outcome(InJson):
         """One line: PASS with the largest difference, or FAIL with the failed artifacts."""
         if self.passed:
             files = len({result.path or result.name for result in self.artifacts})
-            equal = "1 artefact equals" if files == 1 else f"{files} artefacts equal"
+            equal = "1 artifact equals" if files == 1 else f"{files} artifacts equal"
             count = len(self.artifacts)
             runners = "1 runner" if count == 1 else f"{count} runners"
             found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))

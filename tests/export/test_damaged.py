@@ -1,4 +1,4 @@
-"""Truncated, corrupted and foreign artefacts: one clear line, or a finding of the check."""
+"""Truncated, corrupted and foreign artifacts: one clear line, or a finding of the check."""
 
 import pathlib
 import shutil
@@ -79,13 +79,13 @@ REFUSED = {
 def test_what_is_no_model_is_refused_in_one_line(damaged, capfd, damage):
     name, apply, message = REFUSED[damage]
     apply(damaged / name)
-    artefact = damaged / name.partition("/")[0]
+    artifact = damaged / name.partition("/")[0]
     status = main(
-        ["check", f"{damaged}/model.keras", str(artefact), "--data", f"{damaged}/data.npz"]
+        ["check", f"{damaged}/model.keras", str(artifact), "--data", f"{damaged}/data.npz"]
     )
     out, err = capfd.readouterr()
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert artefact.name in err
+    assert artifact.name in err
     assert message in err
 
 

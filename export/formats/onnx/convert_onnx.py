@@ -46,11 +46,11 @@ def repair_means(graph: onnx.GraphProto) -> None:
 
         shift = mean(x)        mean = shift + mean(x - shift)
     """
-    centred = {frozenset(node.input) for node in graph.node if node.op_type == "Sub"}
+    centered = {frozenset(node.input) for node in graph.node if node.op_type == "Sub"}
     nodes = []
     for node in graph.node:
         nodes.append(node)
-        if node.op_type not in MEANS or frozenset((node.input[0], node.output[0])) not in centred:
+        if node.op_type not in MEANS or frozenset((node.input[0], node.output[0])) not in centered:
             continue
         mean, shift, shifted, left = (
             node.output[0] + suffix for suffix in ("", "/shift", "/shifted", "/left")

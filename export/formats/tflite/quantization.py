@@ -73,7 +73,7 @@ def calibration_data(
         samples: of `read_representative`.
         step: the model timestep by timestep, where the file is that alone: its inputs and states
             are then those that occur while the samples stream through it.
-        quantize: how the file is quantised. For "int8" timesteps are left out that begin from a
+        quantize: how the file is quantized. For "int8" timesteps are left out that begin from a
             state of zeros, or have inputs of zeros alone (`_without_zeros`).
     """
     if step is None:

@@ -21,7 +21,7 @@ def test_a_saved_model_runs_in_two_runners(saved_model):
     assert [s.name for s in sources([saved_model])] == ["saved_model", "saved_model (C API)"]
 
 
-def test_one_artefact_needs_no_list(saved_model):
+def test_one_artifact_needs_no_list(saved_model):
     assert [s.path for s in sources(str(saved_model))] == [str(saved_model)] * 2
 
 

@@ -55,5 +55,5 @@ def test_the_options_of_a_format_are_its_exporter_s(model, formats, message):
 
 
 def test_an_option_that_no_exporter_has_is_refused(model):
-    with pytest.raises(TypeError, match="quantise"):
-        assert_consistent(model, DATA, formats={"tflite": {"quantise": "int8"}})
+    with pytest.raises(TypeError, match="bits"):
+        assert_consistent(model, DATA, formats={"tflite": {"bits": 8}})

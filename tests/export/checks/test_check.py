@@ -55,7 +55,7 @@ def failed(report):
     return {(failure.subject, failure.check) for failure in report.failures}
 
 
-def test_an_equal_artefact_passes(model):
+def test_an_equal_artifact_passes(model):
     report = check(model, [KerasRunner(model)], DATA)
     assert report
     assert report.failures == ()
@@ -105,7 +105,7 @@ def test_a_keras_model_without_a_batch_axis_is_found():
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("labels", [None, np.zeros((9, 6), int)], ids=["", "labels"])
-def test_an_artefact_with_a_fixed_number_of_rows_is_found(model, rows, labels):
+def test_an_artifact_with_a_fixed_number_of_rows_is_found(model, rows, labels):
     def fault(_, outputs):
         return {"y": np.resize(outputs["y"], (rows, *outputs["y"].shape[1:]))}
 
@@ -115,7 +115,7 @@ def test_an_artefact_with_a_fixed_number_of_rows_is_found(model, rows, labels):
     assert report.artifacts[0].metrics == ()
 
 
-def test_an_artefact_with_memory_between_calls_is_found(model):
+def test_an_artifact_with_memory_between_calls_is_found(model):
     calls = []
 
     def fault(inputs, outputs):
@@ -215,7 +215,7 @@ def test_a_mask_inside_a_nested_model_is_found(masked):
 
 
 @pytest.mark.parametrize("where", ["padded right", "padded left", "with gaps", "row 0 masked"])
-def test_an_artefact_that_is_wrong_where_steps_are_masked_is_found(masked, where):
+def test_an_artifact_that_is_wrong_where_steps_are_masked_is_found(masked, where):
     cases = masked_cases(read_samples(input_specs(masked), DATA), {"x": -1.0})
     (wrong,) = (case.inputs["x"] for case in cases if case.name.endswith(where))
 
@@ -238,7 +238,7 @@ def off_at_zeros(by):
     return fault
 
 
-def test_an_artefact_that_is_wrong_for_zeros_is_found(model):
+def test_an_artifact_that_is_wrong_for_zeros_is_found(model):
     report = check(model, [faulty(model, off_at_zeros(0.01))], DATA)
     (failure,) = report.failures
     assert failure.detail.startswith("batch 2, length 6, row 0 zeros: output 'y' differs by up to")
@@ -368,7 +368,7 @@ def test_the_tolerance_follows_the_timesteps_that_a_recurrence_runs():
     assert failed(report) == {("faulty_run", "values")}
 
 
-def test_one_number_for_each_artefact_is_the_smallest_tolerance_that_passes(model):
+def test_one_number_for_each_artifact_is_the_smallest_tolerance_that_passes(model):
     def fault(inputs, outputs):
         return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
 
@@ -396,7 +396,7 @@ def test_a_difference_in_rounding_is_told_from_a_wrong_file():
     assert "lengths=" in report.findings[0].advice
 
 
-def test_labels_give_the_metric_of_every_artefact_and_of_both_modes():
+def test_labels_give_the_metric_of_every_artifact_and_of_both_modes():
     model = sequence_model(keras.layers.BatchNormalization(), keras.layers.SimpleRNN(4))
     labels = KerasRunner(model)({"x": DATA})["y"].argmax(axis=-1)
 
@@ -468,7 +468,7 @@ def test_a_unit_that_a_far_larger_one_hides_is_noted():
         ({"artifacts": []}, "nothing to check"),
         ({"data": {"z": DATA}}, "must be the model's inputs"),
         ({"data": DATA[:1]}, "check needs at least 2 samples"),
-        ({"artifacts": sequence_model()}, "Keras model is no artefact"),
+        ({"artifacts": sequence_model()}, "Keras model is no artifact"),
         ({"artifacts": 3}, "An artifact is the path of a SavedModel.* Received: 3"),
         ({"artifacts": [None]}, "An artifact is the path of a SavedModel.* Received: None"),
         ({"artifacts": b"folder"}, "An artifact is the path of a SavedModel.* Received: b'folder'"),

@@ -68,14 +68,14 @@ def figures(report):
 
 
 def test_whatever_brings_the_data_the_figures_are_the_same(model, folder):
-    artefact = [off_at(model, 77)]
+    artifact = [off_at(model, 77)]
     dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(30)
     reports = [
-        check(model, artefact, X, labels=Y, batch_sizes=[2, 5]),
-        check(model, artefact, dataset, batch_sizes=[2, 5]),
+        check(model, artifact, X, labels=Y, batch_sizes=[2, 5]),
+        check(model, artifact, dataset, batch_sizes=[2, 5]),
         check(
             model,
-            artefact,
+            artifact,
             files(folder, "rows"),
             labels=files(folder, "labels"),
             batch_sizes=[2, 5],
@@ -89,10 +89,10 @@ def test_whatever_brings_the_data_the_figures_are_the_same(model, folder):
 
 
 def test_a_wrong_sample_is_named_by_its_number_or_in_its_file(model, folder):
-    artefact = off_at(model, 77)
+    artifact = off_at(model, 77)
     dataset = tf.data.Dataset.from_tensor_slices(X).batch(30)
     for data, where in ((dataset, "sample"), (files(folder, "rows"), "rows-2.npz: sample")):
-        report = check(model, artefact, data, batch_sizes=[2], lengths=[6])
+        report = check(model, artifact, data, batch_sizes=[2], lengths=[6])
         (output,) = report.artifacts[0].outputs
         assert [c.passed for c in output.comparisons[:2]] == [True, False]
         assert output.comparisons[1].where[0] == (where, 77 if where == "sample" else 17)
@@ -113,7 +113,7 @@ def test_batches_of_several_lengths_are_checked_and_the_tolerance_follows_the_lo
     assert (report.samples, report.timesteps) == (90, 300)
 
 
-def test_an_artefact_may_answer_in_lists_as_a_server_does(model):
+def test_an_artifact_may_answer_in_lists_as_a_server_does(model):
     run = KerasRunner(model)
 
     def lists(inputs):
@@ -122,7 +122,7 @@ def test_an_artefact_may_answer_in_lists_as_a_server_does(model):
     assert check(model, [lists], X, labels=Y, batch_sizes=[32], lengths=[6])
 
 
-def test_an_artefact_that_fails_in_the_middle_of_the_data_is_a_finding(model):
+def test_an_artifact_that_fails_in_the_middle_of_the_data_is_a_finding(model):
     run = KerasRunner(model)
 
     def breaks(inputs):

@@ -179,7 +179,7 @@ def test_statistics_that_explain_a_gap_have_the_advice():
     assert finding.subject == "bn"
 
 
-def test_an_artefact_that_does_not_run_has_advice():
+def test_an_artifact_that_does_not_run_has_advice():
     assert found(dataclasses.replace(FILE, error="gone"))[0].seen == "gone"
 
 

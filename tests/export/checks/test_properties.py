@@ -37,7 +37,7 @@ def padded_on(side, run, samples, fill):
     return padding(side, answers[""], answers[side], EXACT)
 
 
-def test_a_row_that_takes_from_its_neighbour_is_not_independent(samples):
+def test_a_row_that_takes_from_its_neighbor_is_not_independent(samples):
     found = rows_of(lambda i: {"y": i["x"] + np.roll(i["x"], 1, axis=0)}, samples)
     assert found.status == "fail"
     assert found.detail.startswith("row 0 among other rows")

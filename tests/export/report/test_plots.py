@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from keras_norm.export.compare.difference_profile import profile
-from keras_norm.export.report.plots import BLUE, RED, colours, difference_map, strip, used
+from keras_norm.export.report.plots import BLUE, RED, colors, difference_map, strip, used
 from keras_norm.export.results.gap_result import LayerStatistics
 from tests.export.compared import compare
 
@@ -37,7 +37,7 @@ def test_any_difference_is_beyond_a_limit_of_zero():
 
 
 def test_equality_is_transparent_the_limit_blue_and_far_beyond_it_red():
-    assert colours(np.array([0.0, 1.0, 2.0])).tolist() == [
+    assert colors(np.array([0.0, 1.0, 2.0])).tolist() == [
         [*BLUE, 0],
         [*BLUE, 255],
         [*RED, 255],
@@ -93,9 +93,9 @@ def test_the_histogram_has_a_bar_for_equality_and_every_decade_from_least_to_lar
     assert [bar.height for bar in bars] == [100, 50, 0, 0, 0, 0, 0, 50]
 
 
-def test_no_bar_of_what_passes_has_the_colour_of_a_failure():
+def test_no_bar_of_what_passes_has_the_color_of_a_failure():
     bars = drawn(np.array([[0.9e-5, 0.5e-6]])).bars
-    assert all(bar.colour.startswith("rgb(59 130 246") for bar in bars[1:])
+    assert all(bar.color.startswith("rgb(59 130 246") for bar in bars[1:])
 
 
 def test_what_fails_is_beyond_the_limit_however_large_the_other_values_are():

@@ -92,7 +92,7 @@ def printed(report, width=80):
 
 def test_a_report_is_true_when_every_check_passed(passing):
     assert passing
-    assert passing.verdict.startswith("PASS: 2 artefacts equal the Keras model within ")
+    assert passing.verdict.startswith("PASS: 2 artifacts equal the Keras model within ")
     assert passing.verdict.endswith(", in 2 runners, on 20 samples")
 
 
@@ -281,7 +281,7 @@ def test_the_output_that_uses_most_of_its_tolerance_comes_first():
     ]
 
 
-def test_all_outputs_of_an_artefact_that_are_equal_share_a_row():
+def test_all_outputs_of_an_artifact_that_are_equal_share_a_row():
     (output,) = artifact("m", EXPECTED).outputs
     outputs = tuple(dataclasses.replace(output, output=name) for name in ("a", "b", "c"))
     (row,) = value_rows(report_of(artifact("m", EXPECTED, outputs=outputs)))

@@ -57,9 +57,9 @@ def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
 def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
     """The logarithms of digital silence, of which a norm leaves 0 in exact numbers."""
     x = keras.Input(shape, name="x")
-    centred = x - keras.ops.mean(x, axis=-1, keepdims=True)
-    variance = keras.ops.mean(keras.ops.square(centred), axis=-1, keepdims=True)
-    y = centred / keras.ops.sqrt(variance + 1e-7)
+    centered = x - keras.ops.mean(x, axis=-1, keepdims=True)
+    variance = keras.ops.mean(keras.ops.square(centered), axis=-1, keepdims=True)
+    y = centered / keras.ops.sqrt(variance + 1e-7)
     model = keras.Model(x, {"y": y, "keras": keras.layers.LayerNormalization()(x)})
     values = np.log(np.float32([1e-7, 1e-12, 1.1, 2e3]))
     data = np.ones((4, *([6] * (len(shape) - 1)), 257), "float32")

@@ -123,7 +123,7 @@ def plain(wide, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("quantize", "share"), [("float16", 0.65), ("dynamic", 0.5)])
-def test_quantised_files_are_smaller_and_near(tmp_path, wide, plain, quantize, share):
+def test_quantized_files_are_smaller_and_near(tmp_path, wide, plain, quantize, share):
     path = export_tflite(wide, tmp_path / "small.tflite", quantize=quantize)
     assert path.stat().st_size < share * plain.stat().st_size
     data = {"x": np.random.default_rng(0).normal(size=(2, 3, 40))}
@@ -251,7 +251,7 @@ def test_an_existing_file_is_refused_and_kept(tmp_path):
 
 
 @pytest.mark.parametrize("quantize", ["int4", True, ""])
-def test_an_unknown_quantisation_is_refused(tmp_path, quantize):
+def test_an_unknown_quantization_is_refused(tmp_path, quantize):
     with pytest.raises(ValueError, match=r"quantize must be None, .* received"):
         export_tflite(models.dense(), tmp_path / "model.tflite", quantize=quantize)
 
