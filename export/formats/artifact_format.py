@@ -1,4 +1,4 @@
-"""The description of one format, from which all commands and functions work."""
+"""The description of a file format, which all commands and functions use."""
 
 import dataclasses
 import functools
@@ -15,18 +15,21 @@ Ops = Mapping[str, list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """An artifact in one runtime, not yet opened.
+    """An artifact and a runtime that can run it, not yet opened.
 
     Attributes:
         name: the artifact's name in a report.
         path: the file or folder; "" for a function.
-        precision: the coarsest precision of the stored values; "float64" where the file adds none.
-        open: from a signature, `serving_default` by default, and `worker=`, a process of `start` or
-            None, to a context manager that gives the runner.
-        start: starts the process for `open`, which takes seconds; None without a process.
-        optional: whether the runtime may lack operations, so that its failure is no fault of the
-            file.
-        alone: whether the file holds a single-step model only, which runs sequences as streams.
+        precision: the coarsest precision of the stored values; "float64" if the file does not
+            round the values further.
+        open: a function that returns a context manager, which yields the runner. It takes the
+            name of a signature (default `serving_default`) and `worker=`, a process from `start` or
+            None.
+        start: a function that starts the process for `open`, which takes seconds; None if the
+            runtime needs no process.
+        optional: whether the runtime may lack operations, so that its failure does not mean that
+            the file is wrong.
+        alone: whether the file has a single-step model only, which runs sequences as streams.
     """
 
     name: str
@@ -44,15 +47,16 @@ class Format:
 
     Attributes:
         name: what users type, such as "tflite".
-        title: its name in a sentence, such as "a TFLite file".
+        title: the name of the format in a sentence, such as "a TFLite file".
         file_name: name of an exported file in the folder of `keras-norm export`.
         recognizes: whether a path that exists is of this format.
-        export: from a model, a path and options to the path written.
-        open: from a path and the name of a signature to a runner.
-        sources: from a path and a name to the file in each of its runtimes.
-        foreign_ops: from a path and its operations to those that a plain runtime lacks.
-        signatures: from a path to the names of its signatures.
-        export_again: from a path to the options of `export` that write a file of its kind.
+        export: takes a model, a path and options; writes the artifact and returns its path.
+        open: takes a path and the name of a signature; returns a runner.
+        sources: takes a path and an artifact's name; returns a `Source` for each runtime.
+        foreign_ops: takes a path and its operations; returns the operations that a runtime without
+            extensions lacks.
+        signatures: takes a path; returns the names of its signatures.
+        export_again: takes a path; returns the options with which `export` writes a similar file.
         trace_script: worker script that computes every tensor of a file; "" for none.
     """
 
@@ -72,14 +76,16 @@ class Format:
 def in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """A file in a runner, as a tuple; an empty one where the runner's packages are missing.
+    """Return a tuple with the `Source` of a file in a runner's runtime.
+
+    The tuple is empty if the packages of an optional runtime are not installed.
 
     Args:
         runner: the class of the runner.
-        path: the file.
+        path: the file or folder.
         name: the artifact's name in a report.
         precision: see `Source`.
-        extra: the extra that installs an optional runtime; "" for a runtime that is required.
+        extra: the extra that installs an optional runtime; "" for a required runtime.
     """
     if extra and not is_installed(extra):
         return ()

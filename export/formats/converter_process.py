@@ -1,4 +1,4 @@
-"""What converts a SavedModel, and which layers of the model the nodes come from that it refuses."""
+"""Start a converter in a child process, and find the layers of the nodes that it rejects."""
 
 import re
 from collections.abc import Iterable
@@ -13,24 +13,24 @@ TIMEOUT = 1800.0
 
 
 def start_converter(script: str, form: str) -> WorkerProcess:
-    """Start a child process: some models make a converter end the process that it is in.
+    """Start a converter in a child process, because some models make a converter end its process.
 
-    It takes its memory and its logging with it. Started early, it imports TensorFlow while the
-    model is traced.
+    The converter's memory and logging end with the process. Call this function early: the process
+    then imports TensorFlow while the model is traced.
 
     Args:
-        script: the worker.
-        form: what it converts to, for messages.
+        script: path of the worker script, relative to `formats/`.
+        form: name of the target format, for messages.
     """
     return WorkerProcess(script, subject=f"conversion to {form}", timeout=TIMEOUT)
 
 
 def layers_of(model: keras.Model, nodes: Iterable[str]) -> str:
-    """The layers that the nodes of a graph belong to, for a message.
+    """Name the layers that the nodes of a graph belong to, for a message.
 
     Args:
-        model: the model that the graph was made from.
-        nodes: names with TensorFlow's scopes.
+        model: the model from which the graph was traced.
+        nodes: names of the nodes, with TensorFlow's name scopes.
     """
     classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
     layers = dict.fromkeys(_layer_of(node, classes) for node in nodes)
@@ -39,7 +39,7 @@ def layers_of(model: keras.Model, nodes: Iterable[str]) -> str:
 
 
 def _layer_of(node: str, classes: dict[str, Any]) -> str | None:
-    """The innermost layer among a node's name scopes, "model_1/encoder_1/lstm_1/while"."""
+    """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
         # Keras opens a layer's scope twice, so TensorFlow numbers the one in which it computes.
         for name in (re.sub(r"_\d+$", "", scope), scope):

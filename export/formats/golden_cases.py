@@ -1,4 +1,7 @@
-"""What goes along with an exported file, for `keras-norm verify` (`keras_norm_verify`)."""
+"""Make golden cases, and store them with an artifact for `keras-norm verify`.
+
+Golden cases are test inputs and their expected outputs. `keras_norm_verify` reads and runs them.
+"""
 
 import dataclasses
 import logging
@@ -31,20 +34,23 @@ def make_proof(
     quantize: str | None = None,
     answers: Mapping[str, Sequence[Arrays]] | None = None,
 ) -> Proof:
-    """The cases that a file was verified on, with the outputs that it is to give anywhere.
+    """Make the golden cases of an artifact from the test inputs on which it was verified.
 
-    These are the Keras model's. Those of a file in eight bits are its own, as the exporter saw
-    them: what they are worth beside the model is known then, and they have to stay what they are.
-    So are integers of one in float16, as a rounded weight may turn an argmax.
+    The expected outputs are the Keras model's, with two exceptions:
+
+    - For a file in eight bits the expected outputs are the file's own. The exporter has already
+      compared them with the Keras model's, so a verification checks that they do not change.
+    - For a file in float16 the expected integer outputs are the file's own: a rounded weight can
+      change an argmax.
 
     Args:
-        reference: what the Keras model gives.
-        step: the model timestep by timestep, where the file has a signature `step`; one case is run
-            so too.
-        alone: whether the file has no other signature: then all cases are, in the batch that it
-            has.
-        quantize: how the file is quantized, as for `export_tflite`.
-        answers: what each signature of the file gave for the cases.
+        reference: the test inputs, with the Keras model's outputs.
+        step: the single-step model, or None for a file without a step signature. One golden case
+            then runs timestep by timestep.
+        alone: whether the file has the step signature only. Then all golden cases run timestep by
+            timestep, with the batch size of the file.
+        quantize: quantization of the file, as for `export_tflite`.
+        answers: signature -> the file's outputs for each test input.
     """
     cases, in_eight_bits = reference.cases, quantize in EIGHT_BITS
 
@@ -86,16 +92,17 @@ def make_proof(
 
 
 def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
-    """What a model gives; None where it cannot be run, and a warning says why.
+    """Run a model on test inputs and return its outputs; None if the model cannot be run.
 
-    A model of texts cannot be run, and is no reason for a warning: it is logged at the level INFO.
+    If the model cannot be run, a warning gives the reason. For a model with text inputs the reason
+    is logged at the level INFO instead.
 
     Args:
         model: a functional or a built sequential model.
         data: real samples, as for `verification_cases`, or None.
 
     Raises:
-        ValueError: there are samples, and they do not fit, or the model refuses them.
+        ValueError: `data` does not match the model's inputs, or the model fails on `data`.
     """
     try:
         return make_reference(model, data)
@@ -109,13 +116,13 @@ def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
 
 
 def write_proof(path: pathlib.Path, proof: Proof, inside: bool = False) -> None:
-    """Write a proof where `keras_norm_verify.read_proof` looks for it.
+    """Write golden cases to the file that `keras_norm_verify.read_proof` reads.
 
     Args:
-        path: the SavedModel's folder, or the TFLite file.
-        proof: of `make_proof`; the hashes are added.
-        inside: whether it goes into the TFLite file, at its end, as metadata do, which readers of
-            the format pass over.
+        path: the SavedModel's folder, or the exported file.
+        proof: golden cases from `make_proof`. This function adds the hashes of the artifact.
+        inside: whether to append the golden cases to the TFLite file, as for TFLite metadata.
+            TFLite readers ignore them there.
     """
     content = dataclasses.replace(proof, hashes=hashes(path)).to_bytes()
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""The runner for a path."""
+"""Open an exported file or folder of any format in its runner."""
 
 import os
 import pathlib
@@ -17,17 +17,19 @@ def open_runner(
     model: keras.Model | None = None,
     signature_name: str = SERVING_DEFAULT,
 ) -> WorkerRunner:
-    """Open the runner that fits an exported file or folder.
+    """Open an exported file or folder in the runner of its format.
 
     Args:
-        artifact: a SavedModel's folder, a folder of numbered versions (the highest is taken), a
-            TFLite file by any name, or an .onnx file.
-        model: the Keras model it should be an export of; its inputs are then compared by name.
-        signature_name: which of its signatures to run.
+        artifact: a SavedModel's folder, a folder of numbered versions (the highest version is
+            opened), a TFLite file of any name, or an .onnx file.
+        model: the Keras model from which the artifact was exported, or None. If a model is given,
+            the names of its inputs are compared with the artifact's.
+        signature_name: name of the signature to run.
 
     Raises:
-        RunnerError: it is none of these, is damaged, or takes other inputs than `model`.
-        ValueError: `artifact` is no path, or `signature_name` no text.
+        RunnerError: the artifact is missing, damaged or of an unknown format, or its inputs differ
+            from the inputs of `model`.
+        ValueError: `artifact` is not a path, or `signature_name` is not a string.
     """
     if not isinstance(artifact, str | os.PathLike):
         raise ValueError(f"artifact is the path of an exported file; received {artifact!r}")

@@ -1,4 +1,4 @@
-"""What is not exported, and what runtimes for devices do not take, told before the conversion."""
+"""Reject, before the conversion, the models that an exporter or a runtime does not support."""
 
 import logging
 import re
@@ -15,13 +15,13 @@ from keras_norm_verify import printable
 
 logger = logging.getLogger("keras_norm.export")
 
-# The names that TensorFlow takes for scopes of a graph, and for the first scope of a path.
+# Names that TensorFlow accepts as a scope of a graph, and as the first scope of a path.
 SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def warn_of_fixed_batch(model: keras.Model) -> None:
-    """Log a warning of a Sequential model whose batch is fixed, mostly by its first call."""
+    """Log a warning if a Sequential model has a static batch size, usually from its first call."""
     (batch, *_), *_ = (spec.shape for spec in signature.input_specs(model).values())
     if isinstance(model, keras.Sequential) and batch is not None:
         logger.warning(
@@ -33,7 +33,7 @@ def warn_of_fixed_batch(model: keras.Model) -> None:
 
 
 def refuse_unfit(model: keras.Model) -> None:
-    """Raise ValueError for a model that no file can be right of, whatever its format."""
+    """Raise ValueError for a model that cannot be exported correctly to any format."""
     layers = list(named_layers(model))
     _refuse_names(model, layers)
     for path, layer in layers:
@@ -44,7 +44,7 @@ def refuse_unfit(model: keras.Model) -> None:
                 "keras.Input((None, ...)), and copy the weights (set_weights): the signature step "
                 "then takes the states as inputs and returns them"
             )
-    # All that such a model gives is NaN.
+    # All outputs of a model with a NaN weight are NaN.
     for path, layer in layers:
         for weight in layer.weights:
             if "float" in weight.dtype and np.isnan(np.asarray(weight, "float32")).any():
@@ -56,11 +56,11 @@ def refuse_unfit(model: keras.Model) -> None:
 
 
 def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, Any]]) -> None:
-    """Raise ValueError for a name that TensorFlow refuses when it writes a graph."""
+    """Raise ValueError for the name of a model, layer or weight that TensorFlow cannot save."""
     if not FIRST_SCOPE.fullmatch(model.name):
         _refuse_name("model", model.name)
     for path, layer in layers:
-        # The names of inputs are adapted (`signature.unique`).
+        # `signature.unique` changes the names of inputs, so they need no check.
         if not isinstance(layer, keras.layers.InputLayer) and not SCOPE.fullmatch(layer.name):
             _refuse_name("layer", path)
         for weight in layer.weights:
@@ -81,7 +81,7 @@ def refuse_text(model: keras.Model, runtime: str) -> None:
 
     Args:
         model: a functional or a built sequential model.
-        runtime: what would run the file, for the message.
+        runtime: name of the runtime for the file, for the message.
     """
     for name, spec in signature.input_specs(model).items():
         if spec.dtype == "string":
@@ -96,8 +96,8 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
 
     Args:
         model: a functional or a built sequential model.
-        runtime: what would run the file, for the message.
-        advice: further than to build the model in float32.
+        runtime: name of the runtime or converter, for the message.
+        advice: text that the message adds after its advice to build the model in float32.
     """
     for path, layer in named_layers(model):
         if isinstance(layer, keras.layers.InputLayer):

@@ -1,4 +1,4 @@
-"""The formats that exports are written in, run from and checked in."""
+"""The registry of file formats that this package can write, run and check."""
 
 import pathlib
 
@@ -7,18 +7,19 @@ from keras_norm.export.formats.onnx.onnx_format import ONNX
 from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.tflite.tflite_format import TFLITE
 
-# By name, in the order in which a path is tried: TFLite files may have any name.
+# Format name -> format. `format_of` tries the formats in this order. Its order matters because a
+# TFLite file may have any file name.
 FORMATS: dict[str, Format] = {}
 
 
 def register(added: Format) -> None:
-    """Add a format to those that every command and function knows.
+    """Register a format, so that every command and function supports it.
 
     Args:
-        added: the format; its name must be new.
+        added: the format, with a name that is not registered.
 
     Raises:
-        ValueError: a format of that name is registered.
+        ValueError: a format of this name is registered.
     """
     if added.name in FORMATS:
         raise ValueError(f"the format {added.name!r} is registered already")
@@ -32,7 +33,7 @@ def format_of(path: pathlib.Path) -> Format | None:
         path: a path that exists.
 
     Returns:
-        The first format that recognizes the path; None if none does.
+        The first format that recognizes the path; None if no format recognizes it.
     """
     return next((known for known in FORMATS.values() if known.recognizes(path)), None)
 
@@ -41,7 +42,7 @@ def format_named(name: str) -> Format:
     """Find a format by name.
 
     Args:
-        name: such as "tflite".
+        name: name of the format, such as "tflite".
 
     Raises:
         ValueError: no format has this name.
@@ -52,7 +53,7 @@ def format_named(name: str) -> Format:
 
 
 def titles() -> str:
-    """All formats, for a message: "a SavedModel folder, a TFLite file or an ONNX file"."""
+    """List all formats for a message: "a SavedModel folder, a TFLite file or an ONNX file"."""
     *others, last = (known.title for known in FORMATS.values())
     return f"{', '.join(others)} or {last}" if others else last
 

@@ -1,4 +1,4 @@
-"""Build a file or folder out of sight, then move it into place in one step."""
+"""Write a file or folder in a hidden folder, then rename it to its final path in one step."""
 
 import contextlib
 import pathlib
@@ -15,28 +15,29 @@ def staged(
     *,
     is_folder: bool = False,
 ) -> Iterator[pathlib.Path]:
-    """Yield a path to build at; rename it to `target` when the block ends without an exception.
+    """Yield a temporary path; rename it to `target` if the block ends without an exception.
 
-    The build happens in a hidden folder beside `target`, on the same file system, so that the
-    final rename is atomic: whoever watches the parent folder sees all of `target` or nothing. On
-    an exception (an interrupt too) the hidden folder goes, with every parent folder made here.
+    The temporary path is in a hidden folder beside `target`, on the file system of `target`, so
+    that the final rename is atomic. A process that watches the parent folder sees a complete
+    `target` or none. After an exception (also an interrupt) this function deletes the hidden folder
+    and every parent folder that it created.
 
     Args:
-        target: the file or folder to make. Missing parent folders are made.
-        overwrite: whether it takes the place of what stands there; else that is refused. (A folder
-            is not there for the moment between two renames; what it holds is whole at any time.)
-        beside: name of a file that belongs to it, and is moved with it where the block made one;
-            an old one goes.
-        is_folder: whether the block makes a folder.
+        target: the file or folder to write. Missing parent folders are created.
+        overwrite: whether to replace an existing `target`; False raises FileExistsError. (A folder
+            is missing for the moment between two renames. Its content is complete at any time.)
+        beside: name of a second file, stored beside `target`. It is moved with `target` if the
+            block wrote it. An old file of this name is deleted.
+        is_folder: whether the block writes a folder.
 
     Yields:
-        The path to build at: same name as `target`, in an otherwise empty folder of its own, so
-        intermediate files can stand beside it.
+        The path to write. Its name is the name of `target`. Its folder is empty, so the block can
+        write intermediate files beside the path.
 
     Raises:
-        FileExistsError: `target` exists, before the block or by its end; or, to be overwritten, is
-            a link, a folder where a file is made, or a file where a folder is. Or `beside` is a
-            folder.
+        FileExistsError: `target` exists before the block or at its end, and `overwrite` is False;
+            or `overwrite` is True, and `target` is a link, a folder instead of a file, or a file
+            instead of a folder; or `beside` is a folder.
         NotADirectoryError: a parent of `target` is a file.
         ValueError: `overwrite` is neither True nor False.
     """
@@ -54,7 +55,7 @@ def staged(
             yield work / target.name
             _require_free(target, overwrite, is_folder)
             with contextlib.ExitStack() as undo:
-                if other is not None and other.exists():  # it never stands beside another file
+                if other is not None and other.exists():  # an old file never stays by a new target
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
@@ -73,10 +74,11 @@ def staged(
 
 
 def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Those of a folder and its parents that are still to be made, the deepest first.
+    """List the missing folders among a folder and its parents, the deepest first.
 
     Raises:
-        NotADirectoryError: what they are to be made in is a file.
+        NotADirectoryError: the deepest existing parent is a file, or a missing folder is a broken
+            link.
     """
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
     if missing and missing[-1].is_symlink():
@@ -91,35 +93,39 @@ def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def remove_empty(folders: Iterable[pathlib.Path]) -> None:
-    """Remove folders, the deepest first; those that hold something stay, with all above them."""
+    """Remove the empty folders of a list that is ordered from the deepest folder to the highest.
+
+    A folder with content stays, and so do its parents.
+    """
     for folder in folders:
-        with contextlib.suppress(OSError):  # somebody else uses it
+        with contextlib.suppress(OSError):  # another process uses the folder
             folder.rmdir()
 
 
 def replace_text(path: pathlib.Path, text: str) -> None:
-    """Write a file in one step, over the one that may stand there.
+    """Write a text file in one step, and replace an existing file of this path.
 
     Args:
         path: the file.
-        text: what it will hold.
+        text: the new content of the file.
 
     Raises:
-        OSError: it cannot be written: a folder is missing or stands there, no permission.
+        OSError: the file cannot be written: its folder is missing, the path is a folder, or there
+            is no permission.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        # A file's name need not be UTF-8.
+        # `text` can contain file names, which are not always valid UTF-8.
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
         unfinished.replace(path)
-    except OSError as error:  # which names the unfinished file
+    except OSError as error:  # its message names the temporary file
         raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
-    """Rename a file or folder over another one, which is back in its place if that fails."""
+    """Replace `target` with the file or folder `new`; restore the old `target` on a failure."""
     if not target.is_dir():
         new.replace(target)
         return
@@ -134,12 +140,15 @@ def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _move(new: pathlib.Path, target: pathlib.Path) -> None:
-    """Give a file or folder a name that is free: of two that end at once the later one fails."""
-    if new.is_dir():  # no folder takes the place of one that holds something
+    """Rename a file or folder to an unused path; raise OSError if the path is now in use.
+
+    If two exports to one path end together, the later export fails.
+    """
+    if new.is_dir():  # a rename does not replace a folder that has content
         new.rename(target)
         return
     try:
-        target.hardlink_to(new)  # a file that is renamed takes the place of another one
+        target.hardlink_to(new)  # a rename would replace an existing file
     except FileExistsError:
         raise
     except OSError:  # a file system without links

@@ -1,4 +1,4 @@
-"""Run an exported file on some inputs and compare it with the Keras model it was made from."""
+"""Run an exported file on test inputs, and compare its outputs with the Keras model's."""
 
 import functools
 import pathlib
@@ -20,20 +20,22 @@ def verify_file(
     quantize: str | None = None,
     over_time: OverTime | None = None,
 ) -> list[Arrays]:
-    """Run the file on all cases and on the first again, in a worker process.
+    """Compare a file's outputs with the Keras model's on all test inputs, in a worker process.
 
-    A file can convert, load and allocate, and still fail or be wrong when it runs, or when it
-    runs at another shape, or when it keeps state between calls.
+    The first test input is run once more at the end, to find a file that keeps state between calls.
+    A file that converts and loads can still fail or return wrong outputs when it runs. Some files
+    fail only at a second input shape.
 
     Args:
         file: the exported file.
-        open_file: from the file and the name of a signature to its runner.
-        reference: what the model that it was made from gives.
-        quantize: how the file is quantized.
-        over_time: `Step.over_time` of the model, for the signature `step` in place of the whole.
+        open_file: takes the file and the name of a signature; returns a runner.
+        reference: the test inputs, with the Keras model's outputs.
+        quantize: quantization of the file, as for `export_tflite`.
+        over_time: `Step.over_time` of the model, which runs the step signature; None runs
+            `serving_default`.
 
     Returns:
-        What the file gives for the cases.
+        The file's outputs for each test input.
 
     Raises:
         VerificationError: an output is missing, has another shape, or differs.
@@ -49,15 +51,18 @@ def verify_file(
 def verify_saved_model(
     folder: pathlib.Path, reference: Reference, over_time: OverTime | None = None
 ) -> bool:
-    """Run all cases in this process, and one timestep by timestep.
+    """Compare a SavedModel's outputs with the Keras model's on all test inputs, in this process.
+
+    If the SavedModel has a step signature, one test input also runs timestep by timestep.
 
     Args:
         folder: a SavedModel.
-        reference: what the model that it was made from gives.
-        over_time: `Step.over_time` of the model, where the file has a signature `step`.
+        reference: the test inputs, with the Keras model's outputs.
+        over_time: `Step.over_time` of the model, or None for a SavedModel without a step signature.
 
     Returns:
-        True; False where an output of the model is random in inference, and cannot be compared.
+        True if all outputs were compared. False if an output of the model is random in inference,
+        and was not compared.
 
     Raises:
         VerificationError: as `verify_file`.
@@ -65,7 +70,7 @@ def verify_saved_model(
     served = open_run(folder)
 
     def run(signature: str, inputs: Arrays) -> Arrays:
-        # Whatever TensorFlow raises, the file does not run.
+        # TensorFlow may raise any exception for a file that does not run.
         try:
             return dict(served(signature, inputs))
         except Exception as error:
