@@ -13,12 +13,12 @@ MEANS = ("GlobalAveragePool", "ReduceMean")
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
-    """Convert `request["saved_model"]` to `request["path"]`; report what has no ONNX form."""
+    """Convert `request["saved_model"]` to `request["path"]`; report the unsupported operations."""
     model = tf.saved_model.load(request["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
     specs = function.structured_input_signature[1]
-    # tf2onnx takes every tensor that a function captures, such as a constant of a layer, for an
-    # input. Frozen, the function captures none.
+    # tf2onnx makes every captured tensor of a function, such as a constant of a layer, an input. A
+    # frozen function captures no tensors.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def named(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -31,15 +31,15 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
     onnx.save(converted, request["path"])
-    # What it cannot convert it leaves as it was.
+    # tf2onnx leaves operations unchanged that it cannot convert.
     ops = onnx_graph.operations(converted)
     return {"unknown": {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}}, None
 
 
 def repair_means(graph: onnx.GraphProto) -> None:
-    """Compute each mean that is subtracted from its own inputs more exactly.
+    """Increase the accuracy of each mean that is subtracted from the values it averages.
 
-    ONNX Runtime's mean of 257 equal values is off by several units in the last place. A norm
+    ONNX Runtime's mean of 257 equal values has an error of several units in the last place. A norm
     divides this error by sqrt(epsilon): its output for digital silence is noise instead of 0.
 
     ::

@@ -19,7 +19,7 @@ def _sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def _foreign_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Operations of another domain than ONNX's own, which are named "domain.Op"."""
+    """Return the operations of a domain other than ONNX's, which are named "domain.Op"."""
     return {op for op in ops if "." in op}
 
 

@@ -1,4 +1,4 @@
-"""Read what stands in an ONNX file, without loading it."""
+"""Read the operations and weight types of an ONNX file, without loading it into a runtime."""
 
 import pathlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ QUANTIZED = ("INT8", "UINT8", "INT4", "UINT4", "FLOAT8")
 
 
 def read(path: pathlib.Path) -> onnx.ModelProto:
-    """Parse a file; weights that stand in other files are not read.
+    """Parse an ONNX file, without weights that are stored in separate files.
 
     Args:
         path: an .onnx file.
@@ -31,7 +31,7 @@ def read(path: pathlib.Path) -> onnx.ModelProto:
 
 
 def operations(model: onnx.ModelProto) -> dict[str, list[str]]:
-    """Operation -> its nodes, as "domain.Op" where the domain is not ONNX's own."""
+    """List the operations: operation -> its nodes; "domain.Op" for a domain other than ONNX's."""
     found: dict[str, list[str]] = {}
     for graph in graphs(model.graph):
         for node in graph.node:
@@ -41,14 +41,14 @@ def operations(model: onnx.ModelProto) -> dict[str, list[str]]:
 
 
 def precisions(model: onnx.ModelProto) -> set[str]:
-    """What the weights are stored in: NumPy's names, and "int8" for quantized ones."""
+    """Return the types of the weights: NumPy's names of float types, and "int8" if quantized."""
     kinds = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
     names = map(onnx.TensorProto.DataType.Name, kinds)
     return {"int8" if name.startswith(QUANTIZED) else FLOATS.get(name, "") for name in names}
 
 
 def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph, and the bodies of its loops and branches."""
+    """Yield a graph, and the bodies of its loops and branches."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

@@ -1,4 +1,4 @@
-"""ONNX files in ONNX Runtime."""
+"""Run ONNX files in ONNX Runtime."""
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.optional_packages import require
@@ -23,5 +23,8 @@ class ONNXRunner(WorkerRunner):
         self._info = self._load_file({"path": str(self.path)})
 
     def ops(self) -> dict[str, list[str]]:
-        """Operation -> its nodes, in loop bodies too; "domain.Op" where it is not ONNX's own."""
+        """Return the operations, also in loop bodies: operation -> its nodes.
+
+        An operation of a domain other than ONNX's is named "domain.Op".
+        """
         return dict(self._info["ops"])

@@ -8,7 +8,7 @@ import onnx_graph
 import onnxruntime
 import worker_protocol as protocol
 
-# NumPy's names of ONNX Runtime's types, where they are others.
+# ONNX Runtime's name of a type -> NumPy's name, if the names differ.
 DTYPES = {"float": "float32", "double": "float64"}
 
 FATAL = 4
@@ -17,10 +17,10 @@ FATAL = 4
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     """Load `request["path"]`; report its inputs and operations.
 
-    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    With `request["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = FATAL  # errors are raised as well
+    options.log_severity_level = FATAL  # errors are raised, so no log is needed
 
     def opened(file: str | bytes) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
@@ -30,7 +30,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     model = onnx_graph.read(pathlib.Path(request["path"]))
     if request.get("every_tensor"):
         computed = [name for node in model.graph.node for name in node.output if name]
-        # ONNX Runtime finds their types and shapes by itself.
+        # ONNX Runtime infers the types and shapes of the new outputs.
         new = (onnx.ValueInfoProto(name=name) for name in computed if name not in outputs)
         model.graph.output.extend(new)
         session, outputs = opened(model.SerializeToString()), computed
@@ -50,12 +50,12 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
 
 def is_floating(value: Any) -> bool:
-    """Whether a value, which need not be a tensor, is one of floats."""
+    """Return whether a value is a tensor of floats; a value can also be a list or a map."""
     return getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
 
 
 def dtype(kind: str) -> str:
-    """NumPy's name of a type such as "tensor(float)"."""
+    """Return NumPy's name of an ONNX Runtime type such as "tensor(float)"."""
     name = kind.removeprefix("tensor(").removesuffix(")")
     return DTYPES.get(name, name)
 

@@ -1,1 +1,1 @@
-"""OpenVINO, a second opinion on SavedModels and TFLite files."""
+"""Run SavedModels and TFLite files in OpenVINO, an independent implementation."""

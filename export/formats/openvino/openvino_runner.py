@@ -1,4 +1,4 @@
-"""SavedModels and TFLite files in OpenVINO."""
+"""Run SavedModels and TFLite files in OpenVINO."""
 
 import pathlib
 import tempfile
@@ -11,14 +11,15 @@ from keras_norm.export.runtimes.worker_runner import WorkerRunner
 
 
 class OpenVINORunner(WorkerRunner):
-    """A SavedModel or a TFLite file in OpenVINO: a second opinion, by other code than TensorFlow's.
+    """A SavedModel or a TFLite file in OpenVINO, which shares no code with TensorFlow.
 
-    It computes in float32, also what the file has in float64 or float16, and int64 in 32 bits. What
-    it cannot read says nothing about the file, which TensorFlow or LiteRT may run. Reductions are
-    kept apart from what comes after them, with which OpenVINO would compute them wrongly.
+    OpenVINO computes float64 and float16 values in float32, and int64 values in 32 bits. A file
+    that OpenVINO cannot read is not necessarily wrong: TensorFlow or LiteRT may run it. The worker
+    prevents the fusion of reductions with later operations: OpenVINO computes such fusions wrongly.
 
     Raises:
-        ImportError: OpenVINO is not installed, or for a TFLite file LiteRT is not.
+        ImportError: OpenVINO is not installed; or the file is a TFLite file, and LiteRT is not
+            installed.
     """
 
     name = "OpenVINO"
@@ -39,6 +40,6 @@ class OpenVINORunner(WorkerRunner):
             self._load_reporting({"path": str(path), "inputs": inputs, "outputs": outputs})
 
     def signatures(self) -> list[str]:
-        """Names of the signatures in the file that OpenVINO can be led to."""
+        """Return the names of the signatures that OpenVINO can run."""
         is_dir = self.path.is_dir()
         return SavedModelFile(self.path).signatures if is_dir else super().signatures()

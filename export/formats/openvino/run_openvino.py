@@ -7,7 +7,7 @@ import numpy as np
 import openvino
 import worker_protocol as protocol
 
-# NumPy's names of OpenVINO's types.
+# OpenVINO's name of a type -> NumPy's name.
 DTYPES = {"boolean": "bool", "f16": "float16", "f32": "float32", "f64": "float64"}
 DTYPES |= {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "string": "string"}
 DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
@@ -16,7 +16,7 @@ INT32 = np.iinfo(np.int32)
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Compile `request["path"]`; its `inputs` and `outputs` are tensors in the file by name."""
+    """Compile `request["path"]`; the request's `inputs` and `outputs` name tensors in the file."""
     core = openvino.Core()
     try:
         model = core.read_model(request["path"])
@@ -24,7 +24,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         last = places(model.outputs, request["outputs"])
         keep_reductions_apart(model)
         model = with_float32_ends(model)
-        # On many processors it would compute in bfloat16 or float16 of its own accord.
+        # Without the hint OpenVINO computes in bfloat16 or float16 on many processors.
         compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except RuntimeError as error:
         raise RuntimeError(f"OpenVINO cannot read it: {reason(str(error))}") from error
@@ -52,7 +52,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
 
 def places(ports: Sequence[Any], tensors: dict[str, str]) -> dict[str, int]:
-    """Where among a model's inputs, or outputs, each tensor of the file stands."""
+    """Find the index of each tensor among a model's inputs or outputs."""
     return {
         name: next(i for i, port in enumerate(ports) if tensor in port.names)
         for name, tensor in tensors.items()
@@ -60,12 +60,13 @@ def places(ports: Sequence[Any], tensors: dict[str, str]) -> dict[str, int]:
 
 
 def keep_reductions_apart(model: openvino.Model) -> None:
-    """Let nothing else be computed within a reduction of a tensor of three dimensions.
+    """Prevent the fusion of later operations into a reduction of a tensor of three dimensions.
 
-    OpenVINO (2026.4.1) joins to a reduction what comes after it, such as the product with a
-    constant, and of three dimensions takes the first for the channels: row k of the batch gets
-    element k of the constant, or what lies behind its end in memory. It joins nothing to what is
-    read twice, and so each such reduction becomes an output too, after those that there are.
+    OpenVINO (2026.4.1) fuses later operations into a reduction, such as a product with a constant.
+    In a tensor of three dimensions the fusion treats the first dimension as channels. Row k of the
+    batch then gets element k of the constant, or memory behind the constant's end. OpenVINO fuses
+    nothing into a tensor that is read twice. This function therefore adds each such reduction as an
+    output, after the existing outputs.
     """
     for op in model.get_ops():
         for body in bodies(op):
@@ -75,14 +76,14 @@ def keep_reductions_apart(model: openvino.Model) -> None:
 
 
 def bodies(op: Any) -> list[openvino.Model]:
-    """The graphs that a loop or a branch runs."""
+    """Return the graphs that a loop or a branch runs."""
     if op.get_type_name() == "If":
         return [op.get_then_body(), op.get_else_body()]
     return [op.get_function()] if op.get_type_name() in ("Loop", "TensorIterator") else []
 
 
 def with_float32_ends(model: openvino.Model) -> openvino.Model:
-    """Let a model take and give float32 where it has bfloat16, which NumPy lacks."""
+    """Change bfloat16 inputs and outputs to float32, because NumPy lacks bfloat16."""
     ends = openvino.preprocess.PrePostProcessor(model)
     for side, ports in ((ends.input, model.inputs), (ends.output, model.outputs)):
         for i, port in enumerate(ports):
@@ -92,9 +93,9 @@ def with_float32_ends(model: openvino.Model) -> openvino.Model:
 
 
 def reason(text: str) -> str:
-    """What OpenVINO complains of, in one line out of many."""
+    """Extract the cause from OpenVINO's error text, in one line."""
     if "Incorrect subgraph idx" in text:
-        return "a loop stands in a loop"  # its TFLite reader does not look into loops for more
+        return "a loop stands in a loop"  # its TFLite reader supports no nested loops
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "No conversion rule" in line), lines[-1])
 

@@ -26,12 +26,12 @@ def open_library() -> ctypes.CDLL:
     if spec is None or spec.origin is None:
         raise ImportError("tensorflow is not installed")
     folder = pathlib.Path(spec.origin).parent
-    # The framework first, with its symbols shared: the other library needs them.
+    # Load the framework first and share its symbols: libtensorflow_cc needs them.
     _open(folder, "libtensorflow_framework*", ctypes.RTLD_GLOBAL)
     lib = _open(folder, "libtensorflow_cc*", ctypes.RTLD_LOCAL)
 
     pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    # The places in the graph, the tensors, and how many of them.
+    # The types of three arguments: outputs in the graph, their tensors, and the number of tensors.
     feeds = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
     dims = ctypes.POINTER(ctypes.c_int64)
     tags = ctypes.POINTER(ctypes.c_char_p)
@@ -78,9 +78,9 @@ class Session:
     Args:
         lib: from `open_library`.
         path: the SavedModel's folder.
-        inputs: input name -> its name in the graph, NumPy's name of its type, or "bfloat16", and
-            the number of that, a TF_DataType.
-        outputs: output name -> the same.
+        inputs: input name -> (its name in the graph, its type, the type's number in TF_DataType).
+            The type is NumPy's name, or "bfloat16".
+        outputs: output name -> (name in the graph, type, number), as for the inputs.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Session:
         self._outputs = {name: self._output(tensor) for name, (tensor, *_) in outputs.items()}
 
     def run(self, arrays: protocol.Arrays) -> protocol.Arrays:
-        """Feed every input, fetch every output."""
+        """Run the model once on every input by name, and return every output by name."""
         results = (ctypes.c_void_p * len(self._outputs))()
         feeds = (ctypes.c_void_p * len(arrays))()
         try:
@@ -132,8 +132,8 @@ class Session:
                     self._lib.TF_DeleteTensor(tensor)
 
     def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function whose last argument is a TF_Status, and raise what that says."""
-        status = self._lib.TF_NewStatus()  # of this call: others may be under way
+        """Call a function whose last argument is a TF_Status; raise RuntimeError on an error."""
+        status = self._lib.TF_NewStatus()  # a new status, because other threads may call too
         try:
             result = function(*arguments, status)
             if self._lib.TF_GetCode(status):
@@ -165,7 +165,7 @@ class Session:
 
 
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load `request["path"]` with the tensors that `request` names."""
+    """Load the SavedModel `request["path"]` with the request's `inputs` and `outputs`."""
     session = Session(open_library(), request["path"], request["inputs"], request["outputs"])
     return {}, session.run
 

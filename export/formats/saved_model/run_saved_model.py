@@ -4,7 +4,7 @@ import hashlib
 import sys
 
 for name in ("keras", "keras_norm", "tf_keras"):
-    sys.modules[name] = None  # type: ignore[assignment]  # any import of it fails
+    sys.modules[name] = None  # type: ignore[assignment]  # its import now fails
 
 import pathlib  # noqa: E402
 import tempfile  # noqa: E402
@@ -18,7 +18,7 @@ from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     """Load `request["path"]` and return its signature `request["signature"]` as a function.
 
-    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    With `request["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     if request.get("every_tensor"):
         return {}, tracing(pathlib.Path(request["path"]), request["signature"])
@@ -43,14 +43,14 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
 
 def tracing(path: pathlib.Path, name: str) -> protocol.Run:
-    """A signature of a SavedModel as a function that gives all tensors."""
+    """Load a signature as a function that returns all float tensors computed outside loops."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     with tempfile.TemporaryDirectory() as folder:
         copy_without_assignments(path, pathlib.Path(folder))
         model = tf.saved_model.load(folder, tags=["serve"])
     signature = model.signatures[name]
-    # The functions that a signature calls are written out in its frozen graph; loops are not.
+    # The frozen graph inlines the functions that the signature calls, but not its loops.
     frozen = convert_variables_to_constants_v2(signature, lower_control_flow=False)
     computed = [
         tensor
@@ -71,7 +71,7 @@ def tracing(path: pathlib.Path, name: str) -> protocol.Run:
 
 
 def copy_without_assignments(path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copy a SavedModel without what assigns to its variables, which cannot become constants."""
+    """Copy a SavedModel without its assignments: an assigned variable cannot become a constant."""
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:

@@ -1,4 +1,4 @@
-"""SavedModels in TensorFlow, in Python's and through its C API."""
+"""Run SavedModels in Python's TensorFlow and through TensorFlow's C API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from keras_norm.export.signature import TensorSpec
 
 
 def refuse_unsafe(file: SavedModelFile) -> None:
-    """Raise UnsafeOpError for a SavedModel that reaches more than its own folder when it runs.
+    """Raise UnsafeOpError for a SavedModel that accesses anything outside its folder when it runs.
 
     Args:
         file: the SavedModel.
@@ -47,11 +47,11 @@ class SavedModelRunner(WorkerRunner):
         self.worker.load(request | dict(zip(("inputs", "outputs"), ends, strict=True)))
 
     def ops(self) -> dict[str, list[str]]:
-        """Operation -> nodes of the graph and its functions."""
+        """Return the operations: operation -> nodes of the graph and its functions."""
         return SavedModelFile(self.path).ops
 
     def signatures(self) -> list[str]:
-        """Names of the signatures in the file."""
+        """Return the names of the signatures in the file."""
         return SavedModelFile(self.path).signatures
 
 
@@ -67,16 +67,16 @@ class CApiRunner(SavedModelRunner):
     def run_at_once(
         self, cases: Sequence[Mapping[str, Any]], threads: int = 8, seconds: float = 1.0
     ) -> tuple[int, list[Arrays], list[Arrays]]:
-        """Run many calls at once on the one loaded model, as a server does.
+        """Run the loaded model from many threads at once, as a server does.
 
         Args:
-            cases: inputs of a call, as `__call__` takes them; no more of them than threads.
-            threads: how many call at once, each with the cases in turn.
-            seconds: for how long; every thread calls at least once.
+            cases: dicts of inputs, as for `__call__`. At most as many cases as threads.
+            threads: number of threads. Each thread runs the cases in turn.
+            seconds: duration of the test. Every thread runs the model at least once.
 
         Returns:
-            How many calls there were; and for every case the lowest and the highest value that
-            each element of its outputs had in any call.
+            (calls, lowest, highest). `calls` is the number of calls. `lowest` and `highest` have
+            one dict per case: the lowest and highest value of each output element over all calls.
 
         Raises:
             ValueError, RunnerError: as `__call__`.

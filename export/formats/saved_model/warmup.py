@@ -1,4 +1,4 @@
-"""Requests that TensorFlow Serving runs when it loads a model, before anybody waits for it."""
+"""Write requests that TensorFlow Serving runs when it loads a model, before the first client."""
 
 import pathlib
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ import tensorflow as tf
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm_verify import ProvenCase
 
-# Where the server looks for them in a SavedModel.
+# Path in the SavedModel from which TensorFlow Serving reads the warmup requests.
 WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
 
 def write_warmup(folder: pathlib.Path, cases: Iterable[ProvenCase]) -> None:
-    """Write a request for each case into a SavedModel; a stream is asked for its first timestep.
+    """Write one warmup request for each golden case into a SavedModel.
 
-    A request names its signature and no model: the server replays it on the model it stands in,
-    whatever the server calls that.
+    The request for a stream has the first timestep only. A request names its signature but no
+    model: the server runs the request on the model of its folder, under any model name.
 
     Args:
-        folder: the SavedModel's.
-        cases: of its proof.
+        folder: the SavedModel's folder.
+        cases: golden cases of the SavedModel.
     """
     from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 

@@ -8,8 +8,9 @@ import float_ops
 import tensorflow as tf
 import worker_protocol as protocol
 
-# What computes in integers, with scales that are measured. With 16 bits the second set lets
-# operations without such a kernel compute in float32; with 8 bits they do so without it.
+# Sets of operations that compute in integers, with scales from calibration. With 16 bits the second
+# set lets operations without a 16-bit kernel compute in float32. With 8 bits operations without an
+# 8-bit kernel compute in float32 without a second set.
 INTEGERS = {
     "int8": [tf.lite.OpsSet.TFLITE_BUILTINS_INT8],
     "int16x8": [
@@ -22,9 +23,8 @@ INTEGERS = {
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
     """Convert `request["saved_model"]` to `request["path"]`.
 
-    Where `request["products"]` names a second file, products of matrices alone compute in integers
-    in that. What is reported are the operations that compute in float32 though the file is in
-    integers.
+    If `request["products"]` names a second file, only matrix products compute in integers in the
+    second file. For a file in integers the report lists the operations that compute in float32.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(
         request["saved_model"], signature_keys=request["signatures"], tags={"serve"}
@@ -49,7 +49,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
 
 
 def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:
-    """Inputs by name, `batch` samples at a time, from a file of packed arrays."""
+    """Yield the inputs by name, `batch` samples at a time, from a file of packed arrays."""
     arrays = protocol.unpack_arrays(pathlib.Path(path).read_bytes())
     for start in range(0, len(next(iter(arrays.values()))), batch):
         yield {name: array[start : start + batch] for name, array in arrays.items()}

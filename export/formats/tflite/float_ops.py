@@ -1,14 +1,14 @@
 """Let operations of a quantized TFLite file compute in float32.
 
-Around an operation the file converts: integers are dequantized before it, and its outputs are
-quantized for operations that read integers. Two kinds of operations need it:
+The file dequantizes integers before such an operation. It quantizes the operation's outputs for
+operations that read integers. Two kinds of operations need float32:
 
-- In 16 bits TensorFlow's quantizer leaves operations in float32 that have no kernel of 16 bits. It
-  forgets to convert an input that another operation reads as integers. (Measured: -x beside 2 x was
-  off by 1e4; ELU does not run.)
-- In 8 bits values of very different sizes lose the small ones: a sigmoid is one of 256 numbers, so
-  that a forget gate is at most 255/256; a variance below 1/256 of the largest is 0. In 16 bits
-  LOG and RSQRT are read from a table of 512 numbers.
+- Operations without a 16-bit kernel, in a file of 16 bits. TensorFlow's quantizer leaves these in
+  float32, but does not convert an input that another operation reads as integers. (Measured: -x
+  beside 2 x had an error of 1e4; ELU does not run.)
+- Operations that lose precision in integers. In 8 bits small values are lost beside large values. A
+  sigmoid has 256 possible values, so a forget gate is at most 255/256. A variance below 1/256 of
+  the largest variance is 0. In 16 bits LOG and RSQRT use a table of 512 numbers.
 """
 
 import copy
@@ -18,8 +18,8 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-# Products of matrices and tables, whose weights are what makes a file large; and what has graphs of
-# its own. All else costs little in float32.
+# Matrix products and lookups, whose weights make a file large, and operations that run subgraphs.
+# Other operations cost little in float32.
 IN_INTEGERS = frozenset(
     getattr(schema.BuiltinOperator, name)
     for name in (
@@ -39,22 +39,22 @@ IN_INTEGERS = frozenset(
         "WHILE",
     )
 )
-# In 16 bits TensorFlow's quantizer gives what is selected from another scale than the result.
+# In 16 bits TensorFlow's quantizer gives a selection's inputs a different scale than its output.
 SELECTIONS = frozenset([schema.BuiltinOperator.SELECT, schema.BuiltinOperator.SELECT_V2])
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
 QUANTIZE, DEQUANTIZE = schema.BuiltinOperator.QUANTIZE, schema.BuiltinOperator.DEQUANTIZE
-# A sum takes the larger scale of its operands for both.
+# Scale of a tensor of zeros. It is tiny, because a sum uses the larger scale of its two operands.
 TINY = 1e-9
 CONVERSIONS = (QUANTIZE, DEQUANTIZE, schema.BuiltinOperator.CAST)
 
 
 def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
-    """Let operations compute in float32.
+    """Rewrite a quantized TFLite file so that some operations compute in float32.
 
     Args:
         content: a TFLite file with inputs and outputs in float32.
-        all_but_products: whether all do but `IN_INTEGERS`, or those alone that mix float32 and
-            integers.
+        all_but_products: True: all operations except `IN_INTEGERS` compute in float32. False: only
+            selections, and operations that mix float32 and integers, compute in float32.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     for graph in model.subgraphs:
@@ -66,7 +66,7 @@ def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
 
 
 def operations_in_float32(content: bytes) -> list[tuple[str, str]]:
-    """The kind of each operation that computes in float32, and the name of its first output.
+    """List the operations that compute in float32: (kind, name of the first output).
 
     Args:
         content: a TFLite file.
@@ -84,17 +84,17 @@ def operations_in_float32(content: bytes) -> list[tuple[str, str]]:
 
 
 class _Graph:
-    """A subgraph whose operations are written anew."""
+    """A subgraph whose operations are rewritten to compute in float32."""
 
     def __init__(self, model: schema.ModelT, graph: schema.SubGraphT) -> None:
         self._model = model
         self._graph = graph
         self._tensors = graph.tensors
-        # The tensor in float32, by that in integers.
+        # Index of a tensor in integers -> index of its tensor in float32.
         self._float: dict[int, int] = {}
 
     def give_scales(self) -> None:
-        """Give a scale to what is zero throughout, which in 16 bits has the scale 0."""
+        """Set a positive scale for tensors that are all zeros, whose scale is 0 in 16 bits."""
         constants = set(range(len(self._tensors)))
         constants -= {tensor for op in self._graph.operators or [] for tensor in op.outputs}
         for tensor in filter(self._is_integer, constants):
@@ -111,7 +111,7 @@ class _Graph:
             quantization.scale = np.full(len(quantization.scale), scale, "float32")
 
     def convert(self, all_but_products: bool) -> None:
-        """Write the chosen operations, and what converts their inputs and outputs."""
+        """Rewrite the chosen operations, and convert their inputs and outputs."""
         operators = self._graph.operators or []
         chosen = {id(op) for op in operators if self._is_chosen(op, all_but_products)}
         if not chosen:
@@ -125,7 +125,7 @@ class _Graph:
                 self._float[op.outputs[0]] = op.inputs[0]
             elif kind == DEQUANTIZE and op.inputs[0] in made:
                 self._float.setdefault(op.inputs[0], op.outputs[0])
-        # A chosen operation writes what was dequantized.
+        # A chosen operation now writes this tensor in float32, so its DEQUANTIZE is not needed.
         needless = {self._float[tensor] for tensor in made & self._float.keys()}
         kept = [op for op in operators if not needless & set(op.outputs)]
         read = {tensor for op in kept if id(op) not in chosen for tensor in op.inputs}
@@ -138,7 +138,7 @@ class _Graph:
         self._drop_unread()
 
     def _is_chosen(self, op: schema.OperatorT, all_but_products: bool) -> bool:
-        """Whether an operation reads integers, and is to compute in float32."""
+        """Return whether an operation reads integers and must be rewritten to float32."""
         kind, inputs = self._kind(op), [tensor for tensor in op.inputs if tensor >= 0]
         if kind == DEQUANTIZE or kind in IN_INTEGERS or not any(map(self._is_integer, inputs)):
             return False
@@ -146,7 +146,7 @@ class _Graph:
         return all_but_products or mixed or kind in SELECTIONS
 
     def _write(self, op: schema.OperatorT, read: set[int]) -> None:
-        """Append an operation in float32, and its outputs in integers where those are read."""
+        """Append an operation in float32, and quantize its outputs for readers of integers."""
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
         if self._kind(op) == QUANTIZE:  # to another scale
@@ -163,7 +163,7 @@ class _Graph:
                 self._append(QUANTIZE, self._float[tensor], tensor)
 
     def _in_float(self, tensor: int) -> int:
-        """The tensor with the same numbers in float32."""
+        """Return the index of the float32 tensor with the values of a tensor in integers."""
         if tensor not in self._float:
             data = self._model.buffers[self._tensors[tensor].buffer].data
             if data is not None and len(data):
@@ -185,7 +185,7 @@ class _Graph:
         return ((values - zero) * scale).astype("float32")
 
     def _new(self, tensor: int, constant: np.ndarray | None = None) -> int:
-        """A tensor in float32 of the shape and name of another."""
+        """Add a float32 tensor with the shape and name of `tensor`, and return its index."""
         new = copy.copy(self._tensors[tensor])
         new.type, new.quantization, new.buffer = schema.TensorType.FLOAT32, None, 0
         if constant is not None:
@@ -195,7 +195,7 @@ class _Graph:
         return len(self._tensors) - 1
 
     def _append(self, kind: int, source: int, target: int) -> None:
-        """Append a QUANTIZE or a DEQUANTIZE, both of which a file in integers has."""
+        """Append a QUANTIZE or DEQUANTIZE; every file in integers already has both opcodes."""
         op = schema.OperatorT()
         op.opcodeIndex = next(
             i for i, code in enumerate(self._model.operatorCodes) if code.builtinCode == kind
@@ -204,7 +204,7 @@ class _Graph:
         self._graph.operators.append(op)
 
     def _drop_unread(self) -> None:
-        """Leave out what converts tensors that nothing reads any more."""
+        """Remove each QUANTIZE and DEQUANTIZE whose output no operation reads."""
         read, kept = set(self._graph.outputs), []
         for op in reversed(self._graph.operators):
             if self._kind(op) not in (QUANTIZE, DEQUANTIZE) or read & set(op.outputs):
@@ -216,7 +216,7 @@ class _Graph:
         return _kind(self._model, op)
 
     def _is_integer(self, tensor: int) -> bool:
-        """Whether integers with a scale stand for real numbers."""
+        """Return whether a tensor stores real numbers as integers with a scale."""
         if tensor < 0 or self._tensors[tensor].type not in INTEGERS:
             return False
         quantization = self._tensors[tensor].quantization
@@ -224,12 +224,12 @@ class _Graph:
 
 
 def _kind(model: schema.ModelT, op: schema.OperatorT) -> int:
-    """The operation's number in `BuiltinOperator`."""
+    """Return the operation's number in `BuiltinOperator`."""
     code = model.operatorCodes[op.opcodeIndex]
-    # Old files keep it in a byte.
+    # Old files store the code in a byte, new files in an int: the larger number is the code.
     return max(code.builtinCode, code.deprecatedBuiltinCode)
 
 
 def _any_float(graph: schema.SubGraphT, tensors: Iterable[int]) -> bool:
-    """Whether one of the tensors is in float32."""
+    """Return whether at least one tensor is in float32."""
     return any(t >= 0 and graph.tensors[t].type == schema.TensorType.FLOAT32 for t in tensors)

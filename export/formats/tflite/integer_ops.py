@@ -1,4 +1,4 @@
-"""Write a SavedModel in operations that LiteRT computes in 8 and 16 bits."""
+"""Rewrite a SavedModel to operations that LiteRT computes correctly in 8 and 16 bits."""
 
 import math
 import pathlib
@@ -12,18 +12,18 @@ from tensorflow.core.protobuf import saved_model_pb2
 FILE = "saved_model.pb"
 FLOAT32 = tf.float32.as_datatype_enum
 WHOLE = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
-# A bound beyond them protects from 0 or infinity.
+# A bound smaller than SMALL protects from 0, and a bound larger than LARGE protects from infinity.
 SMALL, LARGE = 1e-2, 1e3
 
-# Without a kernel of 16 bits, as functions that have one. (LiteRT has no 16 bits for
-# SQUARED_DIFFERENCE either, but TensorFlow's quantizer writes it.)
+# Operation without a 16-bit kernel -> equivalent function of operations with a 16-bit kernel.
+# (LiteRT has no 16-bit kernel for SQUARED_DIFFERENCE, but TensorFlow's quantizer writes it.)
 REAL: dict[str, Callable[..., Any]] = {
     "Neg": lambda x: -1.0 * x,
     "Square": lambda x: x * x,
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
 # TensorFlow's quantizer takes compared integers for real numbers, and then has no range for them.
-# a - min(a, b) is 0 where a <= b, and nowhere else, even where it overflows.
+# a - min(a, b) is 0 if a <= b, and nonzero otherwise, even if the subtraction overflows.
 COMPARED: dict[str, Callable[..., Any]] = {
     "Equal": lambda a, b: tf.logical_not(_nonzero(a - b)),
     "NotEqual": lambda a, b: _nonzero(a - b),
@@ -32,8 +32,9 @@ COMPARED: dict[str, Callable[..., Any]] = {
     "Less": lambda a, b: _nonzero(b - tf.minimum(a, b)),
     "LessEqual": lambda a, b: tf.logical_not(_nonzero(a - tf.minimum(a, b))),
 }
-# Both sides and the result share one scale, in which a small bound is 0 and a large one overflows.
-# Of the two forms each adds no number far larger than its result.
+# The operands and the result of MAXIMUM and MINIMUM share one scale. In this scale a small bound is
+# rounded to 0, and a large bound overflows. The functions below add no number that is far larger
+# than their result.
 SMALL_BOUND: dict[str, Callable[..., Any]] = {
     "Maximum": lambda x, bound: bound + tf.nn.relu(x - bound),
     "Minimum": lambda x, bound: bound - tf.nn.relu(bound - x),
@@ -45,11 +46,11 @@ LARGE_BOUND: dict[str, Callable[..., Any]] = {
 
 
 def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
-    """Replace operations that are wrong or missing in integers by others that compute the same.
+    """Replace operations that LiteRT computes wrongly or lacks in integers by equivalent ones.
 
     Args:
-        folder: the SavedModel, which is changed.
-        bits: of activations, 8 or 16.
+        folder: the folder of the SavedModel, which is rewritten.
+        bits: bits of an activation, 8 or 16.
     """
     path = folder / FILE
     model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
@@ -71,8 +72,8 @@ def _nonzero(x: Any) -> Any:
 
 
 def _replacement(node: Any, function: Any, bits: int) -> Callable[..., Any] | None:
-    """The function to call in place of a node, or None where the node may stay."""
-    # Asked for a key that it has not, the map would add it.
+    """Return the function that replaces a node, or None if the node is supported."""
+    # An access to a missing key would add the key to the protobuf map.
     dtype = node.attr["T"].type if "T" in node.attr else None
     if dtype == FLOAT32 and node.op in SMALL_BOUND:
         return _bounded(node, function)
@@ -84,7 +85,7 @@ def _replacement(node: Any, function: Any, bits: int) -> Callable[..., Any] | No
 
 
 def _bounded(node: Any, function: Any) -> Callable[..., Any] | None:
-    """A bound by a constant that protects from 0 or infinity."""
+    """Return the function for a node whose bound is a constant that protects from 0 or infinity."""
     constants = {
         other.name: tf.make_ndarray(other.attr["value"].tensor)
         for other in function.node_def
@@ -103,17 +104,20 @@ def _swapped(compute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _scaled_mean(node: Any, function: Any) -> Callable[..., Any] | None:
-    """A Sum of 16 bits is clipped to the range of its summands: n times their mean is not."""
+    """Return n times the mean in place of a Sum, or None if n is unknown.
+
+    In 16 bits LiteRT clips a Sum to the range of its summands. It does not clip n times the mean.
+    """
     before, after = _shape(node.input[0], function), _shape(f"{node.name}:output:0", function)
     if before is None or after is None or before.count(-1) != after.count(-1):
-        return None  # unknown, or a dynamic dimension is summed over
+        return None  # the shape is unknown, or the sum is over a dynamic dimension
     before, after = ([size for size in shape if size != -1] for shape in (before, after))
     count, keep = math.prod(before) / max(math.prod(after), 1), node.attr["keep_dims"].b
     return lambda x, axis: count * tf.reduce_mean(x, axis, keepdims=keep)
 
 
 def _shape(reference: str, function: Any) -> list[int] | None:
-    """The shape of an argument, "x", or of a node's output, "node:output:0"; -1 is dynamic."""
+    """Return the shape of an argument "x" or a node's output "node:output:0"; -1 is dynamic."""
     name, _, place = reference.partition(":")
     if place:
         (owner,) = (node for node in function.node_def if node.name == name)
@@ -127,9 +131,9 @@ def _shape(reference: str, function: Any) -> list[int] | None:
 
 
 def _traced(node: Any, replacement: Callable[..., Any]) -> Any:
-    """A function for the library, whose nodes have the node's name as their scope."""
+    """Trace a replacement into a function whose nodes have the replaced node's name as scope."""
     dtypes = [node.attr["T"].type] * 2
-    if node.op == "Sum":  # of an axis, whose type is not stored where it is the usual one
+    if node.op == "Sum":  # its second input is the axis; the default type is not stored
         dtypes[1] = node.attr["Tidx"].type or tf.int32.as_datatype_enum
     inputs = [name for name in node.input if not name.startswith("^")]
 
@@ -143,7 +147,7 @@ def _traced(node: Any, replacement: Callable[..., Any]) -> Any:
 
 
 def _call(node: Any, function: Any) -> None:
-    """Make a node a call of a function."""
+    """Change a node to a call of a function."""
     for name in [name for name in node.attr if not name.startswith("_")]:
         del node.attr[name]
     node.op = "PartitionedCall"
@@ -156,7 +160,7 @@ def _call(node: Any, function: Any) -> None:
 
 
 def _rename_outputs(function: Any, calls: Collection[str]) -> None:
-    """Refer to the one output of a call by the name that it has there."""
+    """Rename references to a replaced node's output, because a call's output is "node:output:0"."""
 
     def renamed(reference: str) -> str:
         name, _, place = reference.partition(":")

@@ -1,4 +1,4 @@
-"""Eight bits: the data that the scales come from, and whether what is left is of use."""
+"""Calibrate a file in eight bits on samples, and check that its error is acceptable."""
 
 import logging
 import math
@@ -31,22 +31,22 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP, input_specs
 logger = logging.getLogger("keras_norm.export")
 
 QUANTIZE = (None, "float16", *EIGHT_BITS)
-# Those that compute in integers, whose scales come from data: the bits of an activation.
+# `quantize` option that computes in integers, with scales from samples -> bits of an activation.
 INTEGERS = {"int8": 8, "int16x8": 16}
 BATCH = 32
 
 
 def read_representative(model: keras.Model, quantize: str | None, data: Any) -> Samples | None:
-    """The samples that represent what will come, for a file in eight bits; None for any other.
+    """Read the representative samples for a file in eight bits; None for other files.
 
     Args:
         model: a functional or a built sequential model.
-        quantize: one of `QUANTIZE`.
+        quantize: an option of `QUANTIZE`.
         data: arrays (samples, ...) by input name, or one array for a model with one input; or None.
 
     Raises:
-        ValueError: one of `INTEGERS` comes without data, or the data are one sample; or as
-            `read_samples`.
+        ValueError: `quantize` is in `INTEGERS` and `data` is None; `data` has a single sample; or
+            as `read_samples`.
     """
     if data is None and quantize in INTEGERS:
         raise ValueError(
@@ -67,14 +67,14 @@ def read_representative(model: keras.Model, quantize: str | None, data: Any) -> 
 def calibration_data(
     samples: Samples, step: Step | None = None, quantize: str | None = None
 ) -> tuple[dict[str, np.ndarray], int]:
-    """What the scales are measured on, by input name, and how much of it is one call.
+    """Return the arrays for calibration by input name, and the batch size of one call.
 
     Args:
-        samples: of `read_representative`.
-        step: the model timestep by timestep, where the file is that alone: its inputs and states
-            are then those that occur while the samples stream through it.
-        quantize: how the file is quantized. For "int8" timesteps are left out that begin from a
-            state of zeros, or have inputs of zeros alone (`_without_zeros`).
+        samples: samples from `read_representative`.
+        step: the single-step model for a file with the step signature only, or None. Calibration
+            then uses the inputs and states that occur while the samples stream through the model.
+        quantize: quantization of the file. "int8" omits timesteps that start from a state of zeros,
+            and timesteps whose inputs are all zeros (`_without_zeros`).
     """
     if step is None:
         size = samples.batch or 1
@@ -88,19 +88,19 @@ def calibration_data(
 
     try:
         step.every_timestep(recorded, whole_batches(samples, batch))
-    except tf.errors.OpError as error:  # an id beyond an embedding's, say
+    except tf.errors.OpError as error:  # for example an id outside an Embedding
         raise ValueError(f"the model does not take the samples: {one_line(error)}") from error
     joined = {name: np.concatenate([inputs[name] for inputs in met]) for name in met[0]}
     return (_without_zeros(joined, batch) if quantize == "int8" else joined), batch
 
 
 def _without_zeros(arrays: dict[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
-    """The rows without an array of zeros alone; all rows where few are left.
+    """Return the rows in which no array is all zeros; all rows if there is no full batch of those.
 
-    A norm of rows divides zeros by sqrt(epsilon), so multiplies them by 316. No scale need reach
-    that far, as the products are zeros, and one of 8 bits that does has nothing left for all others
-    (measured on digits: an LN-SimpleRNN was then off by 0.137, and is by 0.009; an LN-GRU by 0.017
-    and 0.004).
+    A per-sample norm divides zeros by sqrt(epsilon), so it multiplies them by 316. The products are
+    zeros, so no scale has to include this factor. If an 8-bit scale includes it, all other values
+    lose their precision. Measured on digits, without zeros and with them: the error of an
+    LN-SimpleRNN is 0.009 instead of 0.137, and the error of an LN-GRU is 0.004 instead of 0.017.
     """
     numbers = [a.reshape(len(a), -1) for a in arrays.values() if a.dtype.kind == "f"]
     kept = np.flatnonzero(np.all([a.any(axis=1) for a in numbers], axis=0))
@@ -109,11 +109,11 @@ def _without_zeros(arrays: dict[str, np.ndarray], batch: int) -> dict[str, np.nd
 
 
 def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> None:
-    """Log which layers compute in float32 in a file of integers.
+    """Log the layers that compute in float32 in a file that otherwise computes in integers.
 
     Args:
         model: the model that was converted.
-        operations: the kind of each such operation, and the name of what it writes.
+        operations: (kind, name of its output tensor) of each operation in float32.
     """
     kinds: dict[str, set[str]] = {}
     for kind, tensor in operations:
@@ -136,22 +136,22 @@ def verify_useful(
     step: Step | None = None,
     products: pathlib.Path | None = None,
 ) -> None:
-    """Run a quantized file on the samples, compare it with the model, and warn of a large error.
+    """Compare a quantized file with the model on the samples, and warn about a large error.
 
-    The rule is that of `keras_norm.export.compare.quantization_tolerance`.
+    The tolerance is the rule in `keras_norm.export.compare.quantization_tolerance`.
 
     Args:
         model: the Keras model.
-        file: its TFLite file.
-        quantize: one of `EIGHT_BITS`.
-        samples: of `read_representative`.
-        step: as for `calibration_data`: the samples are run through the file as streams.
-        products: the same file with products of matrices alone in integers. It replaces `file`
-            where that has a large error, and this has a smaller one.
+        file: the model's TFLite file.
+        quantize: an option of `EIGHT_BITS`.
+        samples: samples from `read_representative`.
+        step: as for `calibration_data`. The samples then stream through the file.
+        products: a second file of the model, in which only matrix products compute in integers, or
+            None. It replaces `file` if `file` has a large error and the second file's is smaller.
 
     Raises:
-        VerificationError: an output of the file is further off.
-        ValueError: no output differs between samples.
+        VerificationError: the error of an output exceeds the tolerance.
+        ValueError: every output is equal for all samples.
         RunnerError: the file does not run.
     """
     wanted = _run_all(KerasRunner(model), samples)
@@ -163,7 +163,7 @@ def verify_useful(
     rule = useful(spreads(wanted))
 
     def compare(path: pathlib.Path) -> OutputComparison:
-        """The output with the largest error."""
+        """Compare a file with the model, and return the output with the largest error."""
         with TFLiteRunner(path, SERVING_DEFAULT if step is None else STEP) as run:
             received = _run_all(run, samples, step)
         return max((rule.judge(found) for found in measure(wanted, received, 0.0)), key=_error)
@@ -195,7 +195,7 @@ def verify_useful(
 
 
 def _run_all(run: Any, samples: Samples, step: Step | None = None) -> dict[str, np.ndarray]:
-    """The outputs for all samples, which stream through a `step`."""
+    """Run all samples, and return the outputs by name; with a `step`, stream the samples."""
     parts = []
     for _, case in samples.batches(BATCH):
         inputs = case.inputs
@@ -206,14 +206,14 @@ def _run_all(run: Any, samples: Samples, step: Step | None = None) -> dict[str, 
 
 
 def _error(result: OutputComparison) -> float:
-    """The error of an output, as a share of how much it varies."""
+    """Return the error of an output, relative to its variation over the samples."""
     if result.rms is None:
         return 0.0 if result else math.inf
     return USEFUL * (result.used or 0.0)
 
 
 def _described(result: OutputComparison) -> str:
-    """What was measured of an output."""
+    """Describe the measured error of an output, for a message."""
     if result.rms is None:
         problem = result.problem or "more than a quarter of its integers are others"
         return f'output "{result.output}" of the quantized file: {problem}'
@@ -224,6 +224,6 @@ def _described(result: OutputComparison) -> str:
 
 
 def whole_batches(samples: Samples, size: int) -> dict[str, np.ndarray]:
-    """The samples by input name, the first ones once more at the end, to fill the last batch."""
+    """Return the samples by input name; the first samples are repeated to fill the last batch."""
     rows = -(-samples.count // size) * size
     return samples.take(range(rows))

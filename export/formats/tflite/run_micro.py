@@ -14,11 +14,11 @@ from tflite_micro.python.tflite_micro import runtime
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     """Load `request["path"]` into an arena of `request["arena"]` bytes.
 
-    Its `inputs` and `outputs` are places in the main graph by name.
+    The request's `inputs` and `outputs` are dicts: name -> index in the main graph.
     """
     content = pathlib.Path(request["path"]).read_bytes()
     with tempfile.TemporaryFile() as log:
-        # What is wrong is written to the file descriptor, and is no part of the exception.
+        # The runtime writes the error to stderr's file descriptor, not to the exception's message.
         terminal = os.dup(2)
         os.dup2(log.fileno(), 2)
         try:
@@ -44,7 +44,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
 
 def reason(log: str) -> str:
-    """What it complains of, in one line."""
+    """Extract the runtime's error from its log, in one line."""
     if lacking := re.search(r"Didn't find op for builtin opcode '(\w+)'", log):
         return f"it has no operation {lacking[1]}"
     if unsupported := re.search(r".*not supported.*", log):

@@ -10,7 +10,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 EVERY_TENSOR = {
     "experimental_preserve_all_tensors": True,
-    # A delegate computes several operations in one, and keeps nothing in between.
+    # A delegate fuses several operations, and does not store the tensors between them.
     "experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
 }
 
@@ -18,7 +18,7 @@ EVERY_TENSOR = {
 def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     """Load `request["path"]`; report its inputs and operations.
 
-    With `request["every_tensor"]` all that is computed outside loops is given, by name.
+    With `request["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     options = EVERY_TENSOR if request.get("every_tensor") else {}
     interpreter = Interpreter(model_path=request["path"], **options)
@@ -27,7 +27,7 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         raise ValueError("the file has no signature, so its inputs have no names")
     key = request["signature"]
     if key not in signatures:
-        # A file that others wrote may call its one signature anything.
+        # In a file of another exporter the only signature may have any name.
         if key != "serving_default" or len(signatures) > 1:
             raise ValueError(f"the file has no signature {key}; it has: {', '.join(signatures)}")
         (key,) = signatures
@@ -50,12 +50,12 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
 
 def computed(interpreter: Interpreter, model: schema.ModelT, graph: int) -> protocol.Arrays:
-    """Every tensor of floats that a graph has computed."""
+    """Return every tensor of floats that a graph has computed, by index and name."""
     tensors = {}
     for index in [i for op in model.subgraphs[graph].operators for i in op.outputs]:
         try:
             tensor = interpreter.get_tensor(index, subgraph_index=graph)
-        except ValueError:  # it has no data: a state inside an operation
+        except ValueError:  # the tensor has no data, as the state in an operation
             continue
         if tensor.dtype.kind == "f":
             name = model.subgraphs[graph].tensors[index].name.decode()
@@ -64,13 +64,14 @@ def computed(interpreter: Interpreter, model: schema.ModelT, graph: int) -> prot
 
 
 def operations(model: schema.ModelT) -> dict[str, list[str]]:
-    """Operation -> names of the tensors it writes, in every subgraph (loop bodies too)."""
+    """List the operations of all subgraphs, also loop bodies: operation -> its output tensors."""
     names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
     found: dict[str, list[str]] = {}
     for subgraph in model.subgraphs:
         for operator in subgraph.operators or ():
             code = model.operatorCodes[operator.opcodeIndex]
-            # Old files keep the code in a byte, new ones in an int: the larger one counts.
+            # Old files store the code in a byte, new files in an int: the larger number is the
+            # code.
             op = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
             if op == "CUSTOM":
                 op = code.customCode.decode()

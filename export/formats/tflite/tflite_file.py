@@ -1,7 +1,7 @@
-"""Read what stands in a TFLite file, without loading it.
+"""Read the signatures, operations and number types of a TFLite file, without loading it.
 
-All that reads within it raises FileNotFoundError where there is no file, and ValueError where it is
-damaged.
+Every function that reads the file's content raises FileNotFoundError for a missing file and
+ValueError for a damaged file.
 """
 
 import dataclasses
@@ -16,13 +16,12 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 
 @dataclasses.dataclass(frozen=True)
 class TFLiteFile:
-    """What stands in a TFLite file.
+    """The signatures, operations and number types of a TFLite file.
 
     Attributes:
-        signatures: their names, sorted.
-        ops: the kinds of operation, by the names of the format.
-        numbers: what its real numbers are kept in: "float32", say, and "int8" where a scale belongs
-            to them.
+        signatures: names of the signatures, sorted.
+        ops: the kinds of operation, by their names in the TFLite format.
+        numbers: types that store real numbers, such as "float32"; "int8" for integers with a scale.
     """
 
     signatures: list[str]
@@ -31,17 +30,17 @@ class TFLiteFile:
 
     @property
     def is_step_alone(self) -> bool:
-        """Whether it has the signature `step` and no other."""
+        """Whether the file has the signature `step` and no further signature."""
         return self.signatures == [STEP]
 
     @property
     def computes_in_integers(self) -> bool:
-        """Whether it rounds numbers to 8 or 16 bits on their way."""
+        """Whether the file rounds activations to 8 or 16 bits."""
         return "QUANTIZE" in self.ops
 
 
 def is_tflite(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a file that begins as TFLite files do, whatever its name.
+    """Return whether a path is a TFLite file of any name, by the first bytes of the file.
 
     Args:
         path: a file or folder, which need not exist.
@@ -54,7 +53,7 @@ def is_tflite(path: str | os.PathLike[str]) -> bool:
 
 
 def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
-    """Read a TFLite file.
+    """Read the signatures, operations and number types of a TFLite file.
 
     Args:
         path: a .tflite file.
@@ -84,10 +83,10 @@ def tflite_ends(
 
     Args:
         path: a .tflite file.
-        name: of the signature.
+        name: name of the signature.
 
     Returns:
-        (inputs, outputs), each name -> its place among those of the graph, and the tensor's name.
+        (inputs, outputs), each name -> (index among the graph's inputs or outputs, tensor's name).
 
     Raises:
         ValueError: there is no such signature in the main graph.
@@ -112,8 +111,8 @@ def tflite_ends(
 
 
 def _parsed(path: str | os.PathLike[str]) -> tuple[Any, Any]:
-    """LiteRT's description of the file format, and a file as its `ModelT`."""
-    # Without the native libraries that the package would load.
+    """Parse a file, and return LiteRT's schema of the format and the file as a `ModelT`."""
+    # Load the schema by its path: an import of the package would load native libraries.
     package = importlib.util.find_spec("ai_edge_litert")
     folder = pathlib.Path(package.submodule_search_locations[0])  # type: ignore[union-attr, index]
     spec = importlib.util.spec_from_file_location("schema", folder / "schema_py_generated.py")

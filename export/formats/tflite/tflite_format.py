@@ -13,7 +13,7 @@ from keras_norm.export.formats.tflite.tflite_file import is_tflite, read_tflite
 from keras_norm.export.formats.tflite.tflite_runner import MicroRunner, TFLiteRunner
 from keras_norm.export.optional_packages import require
 
-# The option `quantize` that stores numbers of a precision.
+# Precision of the stored numbers -> the option `quantize` that writes it.
 QUANTIZE = {"float16": "float16", "int8": "dynamic"}
 
 
@@ -30,7 +30,7 @@ def _sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def _foreign_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Flex and custom operations: the names of builtin operations are in capitals."""
+    """Return the Flex and custom operations: only names of builtin operations are in capitals."""
     return {op for op in ops if not op.isupper()}
 
 

@@ -5,9 +5,9 @@ from keras_norm.export.formats.tflite.tflite_file import tflite_ends
 from keras_norm.export.optional_packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 
-# Bytes of the first arena that is tried, and of the last; each is twice the one before.
+# Bytes of the smallest and largest arena that are tried; every next arena is twice as large.
 SMALLEST, LARGEST = 2**12, 2**24
-# What is said of an arena that is too small; of all else a larger one is no cure.
+# Error texts that a too small arena causes. For other errors a larger arena does not help.
 TOO_SMALL = ("it does not fit", "was killed by")
 
 
@@ -26,22 +26,22 @@ class TFLiteRunner(WorkerRunner):
         self._info = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
-        """Operation -> tensors it writes, in the main graph and in loop bodies."""
+        """Return the operations of the file, also in loop bodies: operation -> output tensors."""
         return dict(self._info["ops"])
 
     def signatures(self) -> list[str]:
-        """Names of the signatures in the file."""
+        """Return the names of the signatures in the file."""
         return list(self._info["signatures"])
 
 
 class MicroRunner(WorkerRunner):
     """The main graph of a TFLite file in TensorFlow Lite Micro, on this machine.
 
-    It has no open sizes: what a file leaves open is 1 there. All that it computes with stands in
-    one arena, whose size is found by trying.
+    TensorFlow Lite Micro has static dimensions only: a dynamic dimension of the file becomes 1. All
+    tensors are stored in one arena. The runner tries increasing sizes of the arena.
 
     Attributes:
-        arena: bytes of the smallest arena, of those tried, in which the file ran.
+        arena: bytes of the smallest tried arena in which the file ran.
 
     Raises:
         ImportError: tflite-micro is not installed, or LiteRT is not.
@@ -58,7 +58,7 @@ class MicroRunner(WorkerRunner):
         request = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
         self.arena = SMALLEST
         while True:
-            # In an arena that is too small it may write beyond the end: each has its own process.
+            # The runtime may write beyond the end of a small arena, so each try has a new process.
             try:
                 self._load_file(request | {"arena": self.arena})
                 return
