@@ -7,8 +7,8 @@ from keras_norm.export.formats.onnx.onnx_format import ONNX
 from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.tflite.tflite_format import TFLITE
 
-# Format name -> format. `format_of` tries the formats in this order. Its order matters because a
-# TFLite file may have any file name.
+# Format name -> format. `format_of` tries the formats in the order of this dict.
+# (A TFLite file may have any file name.)
 FORMATS: dict[str, Format] = {}
 
 

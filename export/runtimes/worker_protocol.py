@@ -1,8 +1,8 @@
 """The messages between a runner and its worker process, over the worker's stdin and stdout.
 
 A message has a JSON object and any number of dicts of arrays. Two lengths precede the JSON object
-and the arrays, in eight bytes each (little-endian). This module depends on NumPy alone: a worker
-checks that its file runs without Keras and this package, so it must not import them.
+and the arrays, in eight bytes each (little-endian). This module depends on NumPy alone, because a
+worker must not import Keras or this package.
 
 The runner sends a request. The worker replies with a report (a JSON value), with arrays, or both:
 

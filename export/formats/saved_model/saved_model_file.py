@@ -1,4 +1,4 @@
-"""Read what stands in a SavedModel, without loading it."""
+"""Read the signatures and operations of a SavedModel, without loading it."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
 from keras_norm_verify import resolved
 
-# Operations that reach files, the Python process or other machines, by a part of their names.
+# Matches the names of operations that access files, the Python process or other machines.
 REACHING = re.compile(
     r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
     r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
@@ -24,26 +24,27 @@ REACHING = re.compile(
     r"|Snapshot\w*Dataset|SnapshotChunk|CacheDataset|DumpTensor|Debug(Identity|Nan|Numeric)"
     r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
 )
-# Those by which every SavedModel's variables are written and read.
+# The operations that save and restore the variables of every SavedModel.
 OF_THE_SAVER = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
-# Fills a lookup table, from a file in the SavedModel's folder whose name its function is given.
+# Operations that fill a lookup table from an asset of the SavedModel. The asset's path is an
+# argument of the function that runs the operation.
 FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 
-# What TensorFlow's loader does not take literally.
+# Characters in a path that TensorFlow's loader reads as a pattern.
 PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
 Specs = dict[str, tf.TensorSpec]
 
 
 class SavedModelFile:
-    """What stands in a SavedModel, of its one graph for serving.
+    """The signatures and operations of a SavedModel's graph for serving.
 
     Args:
         path: the SavedModel's folder.
 
     Raises:
-        FileNotFoundError: it has no saved_model.pb.
-        ValueError: that cannot be parsed, or has no graph for serving.
+        FileNotFoundError: the folder has no saved_model.pb.
+        ValueError: saved_model.pb cannot be parsed, or has no graph for serving.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
@@ -65,14 +66,14 @@ class SavedModelFile:
         return sorted(name for name in self._graph.signature_def if not name.startswith("__"))
 
     def ends(self, name: str = SERVING_DEFAULT) -> tuple[Specs, Specs]:
-        """The inputs and outputs of a signature.
+        """Read the inputs and outputs of a signature.
 
         Args:
-            name: of the signature.
+            name: name of the signature.
 
         Returns:
-            (inputs, outputs), each name -> its shape and type, and its name in the graph,
-            "operation:index".
+            (inputs, outputs), each name -> `tf.TensorSpec`: shape, type and the tensor's name in
+            the graph, "operation:index".
 
         Raises:
             ValueError: there is no such signature.
@@ -92,10 +93,10 @@ class SavedModelFile:
 
     @functools.cached_property
     def ops(self) -> dict[str, list[str]]:
-        """The operations, those inside its functions and loops included.
+        """The operations of the graph, and of its functions and loops.
 
-        Operation, such as "MatMul" -> names of the nodes that run it; a node's name begins with the
-        Keras layers it stands in. A call of a function by its name is no operation.
+        Operation, such as "MatMul" -> names of its nodes. A node's name begins with the names of
+        its Keras layers. A call of a function by its name does not count as an operation.
         """
         functions = {f.signature.name for f in self._graph.graph_def.library.function}
         ops: dict[str, list[str]] = {}
@@ -106,13 +107,15 @@ class SavedModelFile:
 
     @property
     def unservable(self) -> dict[str, list[str]]:
-        """What a TensorFlow server may lack: XLA, compiled calls, custom ops, a GPU.
+        """Operations that a TensorFlow server may lack or reject.
 
-        With them are those of `reaching`.
+        These operations need XLA, a compiled call, a custom op or a GPU. The operations of
+        `reaching` are included.
 
-        Operation, or "jit_compile", -> names of its nodes or functions; empty when all is well.
+        Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
+        run the model.
         """
-        # Some of XLA's ops have kernels for CPUs in part of TensorFlow's builds.
+        # Some builds of TensorFlow have CPU kernels for some XLA ops, so the prefix is checked too.
         found = {
             op: nodes
             for op, nodes in self.ops.items()
@@ -126,10 +129,10 @@ class SavedModelFile:
 
     @functools.cached_property
     def reaching(self) -> dict[str, list[str]]:
-        """The operations that reach files, the Python process or other machines.
+        """The operations that access files, the Python process or other machines.
 
-        Those by which the variables are saved and restored are left out, unless something else than
-        the saver calls them, and so are the tables that are filled from an asset.
+        Two kinds of operations are excluded: operations that save and restore variables, if only
+        the saver calls them; and operations that fill a lookup table from an asset.
 
         Operation -> names of its nodes.
         """
@@ -148,7 +151,7 @@ class SavedModelFile:
 
     @property
     def multiplies_integers(self) -> bool:
-        """Whether a product is one of integers, as `keras.Model.quantize` makes them."""
+        """Whether a matrix product computes in integers, as after `keras.Model.quantize`."""
         integers = {tf.int8.as_datatype_enum, tf.int32.as_datatype_enum}
         products = (node for node in self._nodes() if "MatMul" in node.op)
         return any(a.type in integers for node in products for a in node.attr.values())
@@ -156,17 +159,17 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Write a SavedModel that has one signature of this, with inputs and outputs numbered.
+        """Write a SavedModel that has one signature, with numbered names of inputs and outputs.
 
-        There are readers that see `serving_default` only, and that cannot tell an input from an
-        output of the same name, which states have. The weights are linked, not copied.
+        Some readers read `serving_default` only, and confuse an input with an output of equal name.
+        States have such names. The new SavedModel links to the weights and does not copy them.
 
         Args:
-            name: of the signature, which becomes `serving_default`.
-            folder: where to, an empty folder.
+            name: name of the signature, which becomes `serving_default`.
+            folder: the empty folder to write to.
 
         Returns:
-            (inputs, outputs), each name -> its name in the new signature.
+            (inputs, outputs), each name -> the numbered name in the new signature.
 
         Raises:
             ValueError: there is no such signature.
@@ -191,7 +194,7 @@ class SavedModelFile:
         return (node for _, node in self._nodes_with_functions())
 
     def _nodes_with_functions(self) -> Iterator[tuple[Any, Any]]:
-        """Every node, with the function that it stands in, or an empty one."""
+        """Yield (function, node) for every node; an empty function for a node of the graph."""
         outside = function_pb2.FunctionDef()
         yield from ((outside, node) for node in self._graph.graph_def.node)
         for function in self._graph.graph_def.library.function:
@@ -199,7 +202,7 @@ class SavedModelFile:
 
     @property
     def _called_by_the_saver_alone(self) -> set[str]:
-        """Functions, and nodes outside of functions, that run to save and restore variables."""
+        """Functions and graph nodes that run only to save and restore variables."""
         saver = self._graph.saver_def
         own = self._run_by([saver.save_tensor_name, saver.restore_op_name])
         ends = [end for s in self._graph.signature_def.values() for end in s.outputs.values()]
@@ -208,7 +211,7 @@ class SavedModelFile:
         return own - self._run_by([*others, *(self._edges.keys() - own)])
 
     def _run_by(self, names: Iterable[str]) -> set[str]:
-        """The nodes and functions that run where these do, themselves included."""
+        """Return the nodes and functions that run when the named ones run, and the named ones."""
         found: set[str] = set()
         pending = [name.lstrip("^").partition(":")[0] for name in names]
         while pending:
@@ -219,7 +222,7 @@ class SavedModelFile:
 
     @functools.cached_property
     def _edges(self) -> dict[str, set[str]]:
-        """By function, and by node outside of functions, what it needs: nodes and functions."""
+        """Function or graph node -> the functions and graph nodes that it needs."""
         functions = {f.signature.name for f in self._graph.graph_def.library.function}
         found: dict[str, set[str]] = {}
         for function, node in self._nodes_with_functions():
@@ -231,13 +234,13 @@ class SavedModelFile:
 
 
 def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
-    """Find the SavedModel that stands at `path`: itself, or the highest version in it.
+    """Find the SavedModel at `path`: the folder `path`, or its highest version.
 
     Args:
         path: a SavedModel's folder, or a folder of numbered versions.
 
     Raises:
-        ValueError: it is neither, or as `require_literal`.
+        ValueError: `path` is not a SavedModel and has no versions, or as `require_literal`.
     """
     folder = require_literal(resolved(path))
     if not (folder / "saved_model.pb").is_file():
@@ -251,10 +254,10 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
 
 
 def require_literal(path: pathlib.Path) -> pathlib.Path:
-    """Return the path of a SavedModel, which TensorFlow must not read as a pattern.
+    """Return the path of a SavedModel; raise ValueError if TensorFlow reads it as a pattern.
 
     Raises:
-        ValueError: it has one of the characters of `PATTERN`.
+        ValueError: the path contains a character of `PATTERN`.
     """
     if found := sorted(PATTERN & set(str(path))):
         raise ValueError(
@@ -265,14 +268,14 @@ def require_literal(path: pathlib.Path) -> pathlib.Path:
 
 
 def _reaches(node: Any) -> bool:
-    """Whether a node's operation reaches files, the Python process or other machines."""
+    """Return whether a node accesses files, the Python process or other machines."""
     if node.op == "PrintV2" and "output_stream" in node.attr:
         return node.attr["output_stream"].s.startswith(b"file:")
     return REACHING.search(node.op) is not None
 
 
 def _function_names(node: Any) -> Iterator[str]:
-    """The functions that a node calls, as a loop calls its body."""
+    """Yield the names of the functions that a node calls, such as the body of a loop."""
     for attribute in node.attr.values():
         yield attribute.func.name
         yield from (function.name for function in attribute.list.func)

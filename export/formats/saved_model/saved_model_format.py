@@ -28,10 +28,10 @@ def _sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if folder != path:
         name = f"{name}/{folder.name}"
     in_tensorflow = in_runtime(SavedModelRunner, folder, name, "float64")
-    if file.reaching:  # no runner opens the file: one runner reports it
+    if file.reaching:  # runners refuse such a file: one runner's error is enough
         return in_tensorflow
     in_c_api = in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
-    if file.multiplies_integers:  # OpenVINO was off by 0.35 on such a file
+    if file.multiplies_integers:  # OpenVINO had an error of 0.35 on such a file
         return (*in_tensorflow, *in_c_api)
     return (
         *in_tensorflow,
@@ -41,7 +41,7 @@ def _sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def _foreign_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """XLA operations, functions that XLA compiles, and custom operations."""
+    """Return the XLA operations, functions that XLA compiles, custom and unsafe operations."""
     return set(SavedModelFile(path).unservable)
 
 

@@ -60,7 +60,7 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
     """
     schema, model = _parsed(path)
     ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
-    # Old files keep the code in a byte, new ones in an int: the larger one counts.
+    # Old files store the code in a byte, new files in an int: the larger number is the code.
     codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
     numbers = set()
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):

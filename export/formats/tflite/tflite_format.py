@@ -22,7 +22,7 @@ def _sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     file = read_tflite(path)
     precision, alone = coarsest(file.numbers), file.is_step_alone
     found = list(in_runtime(TFLiteRunner, path, name, precision))
-    if not file.computes_in_integers:  # OpenVINO was off by 0.23 on such a file (docs/export.md)
+    if not file.computes_in_integers:  # OpenVINO had an error of 0.23 (docs/export.md)
         found += in_runtime(OpenVINORunner, path, name, precision, "openvino")
     if alone:
         found += in_runtime(MicroRunner, path, name, precision, "micro")
