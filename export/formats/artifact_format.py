@@ -46,7 +46,7 @@ class Format:
     """A file format: how it is recognized, written, opened and checked.
 
     Attributes:
-        name: what users type, such as "tflite".
+        name: the name in commands and options, such as "tflite".
         title: the name of the format in a sentence, such as "a TFLite file".
         file_name: name of an exported file in the folder of `keras-norm export`.
         recognizes: whether a path that exists is of this format.

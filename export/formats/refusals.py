@@ -101,7 +101,7 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
     """
     for path, layer in named_layers(model):
         if isinstance(layer, keras.layers.InputLayer):
-            continue  # computes nothing
+            continue  # an input layer computes nothing
         if layer.compute_dtype in ("float16", "bfloat16"):
             raise UnsupportedOpError(
                 f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '

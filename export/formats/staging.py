@@ -151,7 +151,7 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         target.hardlink_to(new)  # a rename would replace an existing file
     except FileExistsError:
         raise
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no hard links
         new.rename(target)
 
 

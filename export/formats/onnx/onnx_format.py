@@ -1,4 +1,4 @@
-"""ONNX in the registry of formats."""
+"""The description of the ONNX format for the registry of formats."""
 
 import pathlib
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""SavedModel in the registry of formats."""
+"""The description of the SavedModel format for the registry of formats."""
 
 import pathlib
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Let operations of a quantized TFLite file compute in float32.
+"""Rewrite operations of a quantized TFLite file to compute in float32.
 
 The file dequantizes integers before such an operation. It quantizes the operation's outputs for
 operations that read integers. Two kinds of operations need float32:
@@ -149,7 +149,7 @@ class _Graph:
         """Append an operation in float32, and quantize its outputs for readers of integers."""
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
-        if self._kind(op) == QUANTIZE:  # to another scale
+        if self._kind(op) == QUANTIZE:  # changes the scale of integers
             self._float[op.outputs[0]] = inputs[0]
         else:
             for tensor in integers:
@@ -178,7 +178,7 @@ class _Graph:
         shape = [] if old.shape is None else old.shape
         values = np.frombuffer(data, INTEGERS[old.type]).reshape(shape)
         scale, zero = (np.asarray(x) for x in (old.quantization.scale, old.quantization.zeroPoint))
-        if len(scale) > 1:  # one for each index of an axis
+        if len(scale) > 1:  # one scale for each index of an axis
             sizes = [1] * values.ndim
             sizes[old.quantization.quantizedDimension] = -1
             scale, zero = scale.reshape(sizes), zero.reshape(sizes)

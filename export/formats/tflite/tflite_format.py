@@ -1,4 +1,4 @@
-"""TFLite in the registry of formats."""
+"""The description of the TFLite format for the registry of formats."""
 
 import dataclasses
 import pathlib

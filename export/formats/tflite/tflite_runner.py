@@ -1,4 +1,4 @@
-"""TFLite files in LiteRT, and in the runtime of microcontrollers."""
+"""Run TFLite files in LiteRT, and in TensorFlow Lite Micro for microcontrollers."""
 
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.tflite.tflite_file import tflite_ends
