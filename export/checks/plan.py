@@ -191,7 +191,7 @@ def _edges(
     for case in edge_cases(samples):
         try:
             answer = run(case.inputs)
-        except Exception:  # a layer may raise anything: the user's data have no such row
+        except Exception:  # a layer may reject a row of zeros, which the data need not hold
             answer = {}
         if answer and all(np.isfinite(array).all() for array in answer.values()):
             kept.append(case)

@@ -42,7 +42,7 @@ def row_independence(
             worst = dataclasses.replace(worst, where=worst.where[1:])
             return Property(name, "fail", f"row {trial.row} {trial.how}: {difference(worst)}")
     if len(asked) == 1:
-        return Property(name, "not applicable", "a batch of one row alone was run")
+        return Property(name, "not applicable", "only batches of one row were run")
     rows = len({trial.row for trial in asked[1:]})
     return Property(name, "pass", f"{rows} of {batch} rows, alone and among other rows")
 

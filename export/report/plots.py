@@ -109,7 +109,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
 
 
 def strip(layer: LayerStatistics) -> str:
-    """Draw the distance of each row of per-timestep statistics as a PNG in a data URI.
+    """Draw how far each row of moving statistics is from the data's, as a PNG in a data URI.
 
     Args:
         layer: statistics of a batch normalization; rows that were not reached are transparent.

@@ -51,7 +51,7 @@ class Runner(abc.ABC):
         """Run the artifact on arrays of the shapes and types in `self.inputs`."""
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the operations: operation -> its nodes in the graph, or its output tensors."""
+        """Map each operation to the names of its nodes, or of its output tensors."""
         return {}
 
     def signatures(self) -> list[str]:

@@ -65,7 +65,7 @@ class WorkerRunner(Runner):
         """Load the artifact in the worker, and set `self.inputs`."""
 
     def _load_file(self, request: Mapping[str, Any]) -> Any:
-        """Load a single file as `_load_reporting` does, and raise RunnerError if it is missing."""
+        """Let the worker load a file and report its inputs; raise RunnerError without a file."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
         return self._load_reporting(request)

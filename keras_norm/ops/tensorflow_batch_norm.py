@@ -45,8 +45,8 @@ def normalize_batch(
 
     s = total(x, axes) / tf.maximum(n, 1.0)
     if fallback is not None:
-        # With a single position x - s is 0 and the kernel returns beta. So an offset added to beta
-        # gives the output for the fallback statistics.
+        # For a single position x = s, so the kernel returns beta. Then the moving statistics apply,
+        # and beta + offset is their output.
         mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         offset = tf.where(n >= min_count, 0.0, offset)

@@ -47,7 +47,7 @@ class SavedModelRunner(WorkerRunner):
         self.worker.load(request | dict(zip(("inputs", "outputs"), ends, strict=True)))
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the operations: operation -> nodes of the graph and its functions."""
+        """Map each operation to the names of its nodes, those in functions included."""
         return SavedModelFile(self.path).ops
 
     def signatures(self) -> list[str]:

@@ -211,8 +211,8 @@ def _refuse_combination(signature: str | None, quantize: str | None, step: bool 
         )
     if step and quantize in INTEGERS:
         raise ValueError(
-            f'quantize="{quantize}" needs samples of all inputs, and those of the signature step '
-            'are states too: export without step=True, or the step alone by signature="step"'
+            f'quantize="{quantize}" measures scales on samples, and samples of whole sequences '
+            'have no states. Received: step=True. Write a file of the step alone: signature="step"'
         )
 
 

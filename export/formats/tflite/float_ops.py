@@ -39,7 +39,7 @@ IN_INTEGERS = frozenset(
         "WHILE",
     )
 )
-# In 16 bits TensorFlow's quantizer gives a selection's inputs a different scale than its output.
+# In 16 bits TensorFlow's quantizer gives the inputs of SELECT another scale than its output.
 SELECTIONS = frozenset([schema.BuiltinOperator.SELECT, schema.BuiltinOperator.SELECT_V2])
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
 QUANTIZE, DEQUANTIZE = schema.BuiltinOperator.QUANTIZE, schema.BuiltinOperator.DEQUANTIZE

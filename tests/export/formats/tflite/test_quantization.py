@@ -175,7 +175,7 @@ def test_a_loop_in_8_bits_is_refused_with_the_layer_and_the_remedy(tmp_path, lay
         ({"quantize": "int8", "samples": np.ones((4, 2))}, r"Received shape \(4, 2\)"),
         ({"quantize": "int8", "samples": np.ones((1, 3))}, "a few hundred. Received 1"),
         ({"quantize": "int16x8"}, "give samples="),
-        ({"quantize": "int8", "step": True}, 'the step alone by signature="step"'),
+        ({"quantize": "int8", "step": True}, 'a file of the step alone: signature="step"'),
         ({"signature": "serving_default"}, "None for whole sequences"),
         ({"signature": "step", "step": True}, "Leave step out"),
         ({"signature": "step", "step": False}, "Leave step out"),
