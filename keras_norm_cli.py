@@ -376,7 +376,7 @@ def _parser() -> argparse.ArgumentParser:
         help="run an exported file on its golden cases",
         description="Run an exported file on its golden cases, without Keras.",
     )
-    verify.add_argument("file", metavar="ARTIFACT", help="SavedModel or .tflite")
+    verify.add_argument("file", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx")
     text = "file of the golden cases, if it is not beside the artifact"
     verify.add_argument("--proof", metavar="FILE.npz", help=text)
 

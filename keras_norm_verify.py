@@ -339,7 +339,7 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
     """Find and read the golden cases of a file.
 
     Args:
-        path: a SavedModel's folder, or a TFLite file.
+        path: a SavedModel's folder, or a TFLite or ONNX file.
         beside: file of the golden cases; None to look where exporters write them.
 
     Raises:
@@ -406,7 +406,7 @@ def resolved(path: pathlib.Path) -> pathlib.Path:
     """Return the path of a SavedModel or TFLite file; from a folder of versions, the highest.
 
     Args:
-        path: a SavedModel's folder, a folder of numbered versions, or a TFLite file.
+        path: a SavedModel's folder, a folder of numbered versions, or a TFLite or ONNX file.
 
     Raises:
         ProofError: the path does not exist, or cannot be read.
@@ -424,10 +424,11 @@ def resolved(path: pathlib.Path) -> pathlib.Path:
 
 
 def hashes(path: pathlib.Path) -> dict[str, str]:
-    """Hash the files of a SavedModel that take part in computing, or a TFLite file.
+    """Hash the files of a SavedModel that take part in computing, or a TFLite or ONNX file.
 
     Args:
-        path: a SavedModel's folder, or a TFLite file. Golden cases at its end are not hashed.
+        path: a SavedModel's folder, or a TFLite or ONNX file. Golden cases at the end of a TFLite
+            file are not hashed.
     """
     if path.is_dir():
         return {
@@ -503,7 +504,7 @@ def open_run(path: pathlib.Path) -> Run:
     """Load a file in its runtime.
 
     Args:
-        path: a SavedModel's folder, or a TFLite file.
+        path: a SavedModel's folder, or a TFLite or ONNX file.
 
     Raises:
         ProofError: the runtime is not installed.
@@ -575,7 +576,7 @@ def verify(
     """Run a file on its golden cases, and compare the outputs.
 
     Args:
-        path: a SavedModel's folder, or a TFLite file.
+        path: a SavedModel's folder, or a TFLite or ONNX file.
         proof: the golden cases, or their file; None to look where exporters write them.
         run: another runtime, as a function from a signature's name and its inputs to its outputs.
 
@@ -621,7 +622,7 @@ def report(path: str, proof: str | None = None) -> int:
     """Verify a file, print the result, and return the exit status.
 
     Args:
-        path: a SavedModel's folder, or a TFLite file.
+        path: a SavedModel's folder, or a TFLite or ONNX file.
         proof: file of the golden cases; None to look where exporters write them.
 
     Raises:

@@ -27,7 +27,6 @@ NOISES = np.array([0.15, 0.2, 0.1, 0.3, 0.25, 0.15, 0.2, 0.1])
 
 LN = "LN-LSTM"
 WITHOUT, JOINT, AFTER_DENSE = f"{LN}, no kernel_norm", f"{LN}, joint form", f"Dense, {LN}"
-REMEDIES = (WITHOUT, JOINT, AFTER_DENSE)
 
 
 def layer_norm() -> keras.layers.Layer:

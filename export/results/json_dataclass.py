@@ -67,8 +67,6 @@ def from_plain(kind: Any, plain: Any) -> Any:
         items = _of(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
-    if kind is np.ndarray:
-        return np.array(plain if isinstance(plain, list) else float(plain), "float64")
     if kind is Any:  # numbers, or lists of numbers
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _of(kind, plain)

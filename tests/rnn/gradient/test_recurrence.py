@@ -27,7 +27,7 @@ MASKS = {**kinds.MASKS, "one alive": ONE_ALIVE}
 
 
 def alive(batch, time):
-    """A random mask of which about half is False."""
+    """A random mask; about half of its values are False."""
     return np.random.default_rng([batch, time]).random((batch, time)) < 0.5
 
 

@@ -55,7 +55,7 @@ def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
 
 @pytest.mark.parametrize("shape", [(None, 257), (257,)], ids=["sequences", "rows"])
 def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
-    """The logarithms of digital silence, of which a norm leaves 0 in exact numbers."""
+    """Logarithms of digital silence: all values are equal, so a norm gives exactly 0."""
     x = keras.Input(shape, name="x")
     centered = x - keras.ops.mean(x, axis=-1, keepdims=True)
     variance = keras.ops.mean(keras.ops.square(centered), axis=-1, keepdims=True)
