@@ -1,0 +1,41 @@
+"""Type aliases of the whole project.
+
+Keras and TensorFlow have no type stubs, so a type checker sees their values as `Any`. These aliases
+say what such a value is.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+# A tensor or a variable of the backend.
+Tensor: TypeAlias = Any
+# A NumPy array of any dtype and shape.
+Array: TypeAlias = npt.NDArray[Any]
+# NumPy arrays by the name of an input or an output.
+Arrays: TypeAlias = dict[str, Array]
+# Whatever Keras or NumPy converts to a tensor: a number, nested lists, an array or a tensor.
+TensorLike: TypeAlias = Any
+# Tensors in nested lists, tuples and dicts.
+Nest: TypeAlias = Any
+# Sizes of a tensor; None for a dynamic dimension.
+Shape: TypeAlias = tuple[int | None, ...]
+# The configuration of a Keras object, as `get_config` returns it.
+Config: TypeAlias = dict[str, Any]
+# A regularizer, initializer, constraint or activation: an object, its name, or its configuration.
+Serializable: TypeAlias = Any
+# A value that JSON can store.
+Json: TypeAlias = Any
+
+__all__ = [
+    "Array",
+    "Arrays",
+    "Config",
+    "Json",
+    "Nest",
+    "Serializable",
+    "Shape",
+    "Tensor",
+    "TensorLike",
+]
