@@ -1,12 +1,15 @@
 """All private names of Keras and TensorFlow that the package uses, each with a test.
 
-A node of a functional model is a call of a layer, with the attributes `operation`,
-`input_tensors`, `arguments` and `is_input`. (`tensorflow.core`, the format of SavedModels, is
-public.)
+`tensorflow.core`, the format of SavedModels, is public.
 """
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import keras
+
+from keras_norm.typing import Tensor
 
 # Keras puts a header and a footer around the message of an error that it wraps. TensorFlow puts a
 # stack trace before the message of an error in a graph.
@@ -36,37 +39,57 @@ WORKERS = dict.fromkeys(
 REWRITTEN = {"AccumulateNV2"}
 
 
+class CallArguments(Protocol):
+    """Arguments of a symbolic call."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+class Node(Protocol):
+    """A symbolic call of a layer or operation in a functional model."""
+
+    operation: keras.Operation
+    arguments: CallArguments
+    input_tensors: list[Tensor]
+    outputs: list[Tensor]
+    is_input: bool
+
+
 def reason(error: BaseException) -> str:
     """Extract an error's message from the call or config that Keras adds around it."""
     message = HEADER.split(str(error))[-1]
     return message.partition(FOOTER)[0].strip()
 
 
-def sublayers(layer: Any) -> list[Any]:
+def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """List the direct sublayers of a layer."""
     # The public list `Model.layers` does not contain the layers inside wrappers and cells.
-    return layer._flatten_layers(include_self=False, recursive=False)
+    found: list[keras.layers.Layer] = layer._flatten_layers(include_self=False, recursive=False)
+    return found
 
 
-def nodes_of(layer: Any) -> list[Any]:
+def nodes_of(layer: keras.layers.Layer) -> list[Node]:
     """List the symbolic calls of a layer in all models that contain the layer."""
-    return layer._inbound_nodes
+    nodes: list[Node] = layer._inbound_nodes
+    return nodes
 
 
-def node_before(tensor: Any) -> Any:
+def node_before(tensor: keras.KerasTensor) -> Node:
     """Return the call that computed a symbolic tensor."""
     operation, index, _ = tensor._keras_history
-    return operation._inbound_nodes[index]
+    node: Node = operation._inbound_nodes[index]
+    return node
 
 
-def nodes_in_order(model: Any) -> list[Any]:
+def nodes_in_order(model: keras.Model) -> list[Node]:
     """List the layer calls of a functional or Sequential model in topological order."""
     graph = getattr(model, "_functional", model)  # a Sequential model contains a functional model
     by_depth = sorted(graph._nodes_by_depth.items(), reverse=True)
     return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 
 
-def dynamic_update_slice(array: Any, rows: Any, start: Any) -> Any:
+def dynamic_update_slice(array: Tensor, rows: Tensor, start: Tensor) -> Tensor:
     """Overwrite a slice of an array with an operation that TFLite's converter supports.
 
     Args:

@@ -19,6 +19,9 @@ from keras_norm.layers.inputs import is_int
 from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.statistics_accumulator import StatisticsAccumulator
+from keras_norm.typing import Array, Nest, TensorLike
+
+Run = Callable[[Nest], Nest]
 
 BATCH = 32
 
@@ -172,13 +175,14 @@ class Recalibrator:
         _assign_all([pair for total in totals for pair in total.new_statistics()])
         return used
 
-    def _compile(self) -> Callable[[Any], Any]:
+    def _compile(self) -> Run:
         """Compile a training call of the clone, as the backend's `fit` does."""
         run = partial(self._clone, training=True)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
-            return tf.function(run, autograph=False, reduce_retracing=True)
+            compiled: Run = tf.function(run, autograph=False, reduce_retracing=True)
+            return compiled
         if keras.backend.backend() == "jax":
             self._require_unrolled()
             accumulated = [v for *_, a in self._accumulators for v in a.variables]
@@ -384,13 +388,13 @@ def _iterator(data: Any) -> Iterator[Any]:
     )
 
 
-def _as_numpy(array: Any) -> np.ndarray:
-    if np.ma.isMaskedArray(array):
+def _as_numpy(data: TensorLike) -> Array:
+    if np.ma.isMaskedArray(data):
         raise ValueError(
             "Keras ignores the mask of a NumPy masked array. Received a masked array as data. Fill "
             "it with the mask_value of a Masking layer: array.filled(mask_value)."
         )
-    array = np.asarray(array if isinstance(array, np.ndarray) else ops.convert_to_numpy(array))
+    array: Array = np.asarray(data if isinstance(data, np.ndarray) else ops.convert_to_numpy(data))
     if array.dtype.kind == "c":
         raise ValueError(
             f"data must be real numbers. Received {array.dtype}. Give the real and imaginary parts "
@@ -423,4 +427,4 @@ def _require_equal_rows(inputs: Any, name: str, where: str = "") -> int:
             f"The inputs have different numbers of rows. Received{where}: {found}. Give every "
             "input one row for each sample."
         )
-    return next(iter(rows.values()))
+    return int(next(iter(rows.values())))

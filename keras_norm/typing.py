@@ -6,7 +6,6 @@ say what such a value is.
 
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 # A tensor or a variable of the backend.

@@ -72,7 +72,7 @@ def rank(module):
         return ORDER.index("export")
     if first != "keras_norm" or not rest or rest == ["export"]:
         return None
-    if rest[0] == "keras_internals":
+    if rest[0] in ("keras_internals", "typing"):
         return ORDER.index("ops")
     if rest[0] in BESIDE_RECALIBRATE:
         return ORDER.index("recalibrate and compat")

@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import keras
@@ -74,7 +74,8 @@ def signature(cls: type) -> inspect.Signature:
 
 def has_package_init(cls: type) -> bool:
     """Return whether the `__init__` of a class is defined in keras_norm."""
-    return cls.__init__.__module__.startswith("keras_norm.")  # type: ignore[misc]
+    init: Callable[..., None] = cls.__init__  # type: ignore[misc]
+    return init.__module__.startswith("keras_norm.")
 
 
 def bind_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,8 @@ class Moments(NamedTuple):
 
 def statistics_dtype(dtype: Any) -> str:
     """Return the dtype in which statistics are computed: float32, or `dtype` if it is wider."""
-    return keras.backend.result_type(dtype, "float32")
+    wider: str = keras.backend.result_type(dtype, "float32")
+    return wider
 
 
 def identity(x: Any) -> Any:

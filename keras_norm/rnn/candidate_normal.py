@@ -1,9 +1,9 @@
 """Initializer of the candidate gate's bias in a normalized cell."""
 
-from typing import Any
-
 import keras
 from keras import ops
+
+from keras_norm.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -36,11 +36,11 @@ class CandidateNormal(keras.initializers.RandomNormal):
             units: size of the cell's state.
             gate: position of the candidate among the gates: -1 for the last gate, or -2.
         """
-        copy = self.clone()
+        copy: CandidateNormal = self.clone()
         copy.units, copy.gate = units, gate
         return copy
 
-    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+    def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
         """Create a bias for the last gates of the cell; `shape` says how many."""
         gates = ops.arange(shape[-1]) // self.units - shape[-1] // self.units
         return ops.where(gates == self.gate, super().__call__(shape, dtype), 0.0)
