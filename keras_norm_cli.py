@@ -31,7 +31,8 @@ OPTIONS = {
     r"""\b(quantize|signature)=["'](\w+)["']""": r"--\1 \2",
     r"\bsamples=(\{[^}]*\}|\w+)": "--samples FILE.npz",
     r"\b(step|warmup)=True": r"--\1",
-    r"\b(step|proof)=False": r"--no-\1",
+    r"\bstep=False": "--no-step",
+    r"\bgolden_cases=False": "--no-golden-cases",
     r"\boverwrite=True": "--force",
 }
 
@@ -68,8 +69,8 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         keras_norm_verify.escape_unknown_letters()
         if args.command == "verify":  # runs without an import of Keras or keras_norm
             try:
-                return keras_norm_verify.report(args.file, args.proof), ""
-            except keras_norm_verify.ProofError as error:
+                return keras_norm_verify.report(args.file, args.golden_cases), ""
+            except keras_norm_verify.GoldenCasesError as error:
                 return WRONG_USE, str(error)
         try:
             _require_inputs(args)
@@ -323,7 +324,10 @@ def _parser() -> argparse.ArgumentParser:
     text += "calibration data of int8"
     npz(export, "--samples", text)
     export.add_argument(
-        "--no-proof", dest="proof", action="store_false", help="write no golden cases for verify"
+        "--no-golden-cases",
+        dest="golden_cases",
+        action="store_false",
+        help="write no golden cases for verify",
     )
     export.add_argument(
         "--warmup",
@@ -378,7 +382,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     verify.add_argument("file", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx")
     text = "file of the golden cases, if it is not beside the artifact"
-    verify.add_argument("--proof", metavar="FILE.npz", help=text)
+    verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
 
     recalibrate = command("recalibrate", "recompute moving statistics from data")
     npz(recalibrate, "--data", "arrays by input name, or .npy for one input", required=True)

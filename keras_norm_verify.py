@@ -29,9 +29,9 @@ PASSED, FAILED, WRONG_USE = 0, 1, 2
 
 # Places of the golden cases: a file in the SavedModel's folder; a file beside the TFLite file, with
 # this suffix; or an archive at the end of the TFLite file.
-IN_FOLDER = pathlib.PurePath("assets.extra", "proof.npz")
-BESIDE = ".proof.npz"
-INSIDE = "proof.npz"
+IN_FOLDER = pathlib.PurePath("assets.extra", "golden.npz")
+BESIDE = ".golden.npz"
+INSIDE = "golden.npz"
 # Files and folders of a SavedModel that are hashed. Other programs may add files to the folder.
 COMPUTING = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 
@@ -48,12 +48,12 @@ Arrays = dict[str, np.ndarray]
 Run = Callable[[str, Arrays], Mapping[str, np.ndarray]]
 
 
-class ProofError(ValueError):
+class GoldenCasesError(ValueError):
     """The golden cases are missing or unusable, or the runtime of the file is missing."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ProvenCase:
+class GoldenCase:
     """A golden case: the inputs of a call, or of a stream of calls, and the expected outputs.
 
     Attributes:
@@ -104,7 +104,7 @@ class ProvenCase:
 
 
 @dataclasses.dataclass(frozen=True)
-class Proof:
+class GoldenCases:
     """The golden cases of an exported file.
 
     Attributes:
@@ -121,13 +121,13 @@ class Proof:
     reference: str
     versions: dict[str, str]
     hashes: dict[str, str]
-    cases: tuple[ProvenCase, ...]
+    cases: tuple[GoldenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """Write the golden cases as an .npz file: the arrays, and a JSON text named `proof`.
+        """Write the golden cases as an .npz file: the arrays, and a JSON text named `golden_cases`.
 
         Raises:
-            ProofError: the file is larger than `from_bytes` reads.
+            GoldenCasesError: the file is larger than `from_bytes` reads.
         """
         fields = dataclasses.asdict(self)
         arrays: Arrays = {}
@@ -137,26 +137,26 @@ class Proof:
                 case[part] = list(case[part])
         file = io.BytesIO()
         text = np.array(json.dumps({"version": VERSION} | fields))
-        np.savez_compressed(file, allow_pickle=False, **{"proof": text} | arrays)
+        np.savez_compressed(file, allow_pickle=False, **{"golden_cases": text} | arrays)
         with zipfile.ZipFile(file) as archive:
             _require_size(sum(entry.file_size for entry in archive.infolist()))
         return file.getvalue()
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "Proof":
+    def from_bytes(cls, content: bytes) -> "GoldenCases":
         """Read the golden cases that `to_bytes` wrote.
 
         Args:
             content: bytes of the .npz file.
 
         Raises:
-            ProofError: the golden cases are damaged, too large, of a newer version, or compare
-                nothing.
+            GoldenCasesError: the golden cases are damaged, too large, of a newer version, or
+                compare nothing.
         """
         try:
             arrays = _read_arrays(content)
-            _require("proof" in arrays, "the file has no JSON text")
-            text = arrays.pop("proof")
+            _require("golden_cases" in arrays, "the file has no JSON text")
+            text = arrays.pop("golden_cases")
             _require(text.dtype.kind == "U" and text.shape == (), "the JSON text is not a string")
             _require(text.nbytes <= 4 * MOST_CHARACTERS, "the JSON text is too long")
             fields = json.loads(str(text), object_pairs_hook=_without_repeats)
@@ -166,7 +166,7 @@ class Proof:
                 type(version) is int and version > 0, "the version is not an integer of 1 or more"
             )
             if version > VERSION:
-                raise ProofError(
+                raise GoldenCasesError(
                     f"the golden cases have version {version}, and this keras-norm reads version "
                     f"{VERSION}. Update keras-norm"
                 )
@@ -179,15 +179,15 @@ class Proof:
             cases = [_read_case(k, own, arrays) for k, own in enumerate(fields.pop("cases"))]
             require_comparisons(cases)
             return cls(**fields, cases=tuple(cases))
-        except ProofError:
+        except GoldenCasesError:
             raise
         # The parsers of damaged files may raise any exception.
         except Exception as error:
             raise _damaged(_first_line(error)) from error
 
 
-def require_comparisons(cases: Sequence[ProvenCase]) -> None:
-    """Raise ProofError for golden cases that every file would pass.
+def require_comparisons(cases: Sequence[GoldenCase]) -> None:
+    """Raise GoldenCasesError for golden cases that every file would pass.
 
     The tolerance of an output must be smaller than its largest expected value in all cases, or than
     1 if all expected values are 0. An output that is tiny in one case is compared in another case.
@@ -197,7 +197,7 @@ def require_comparisons(cases: Sequence[ProvenCase]) -> None:
     """
     largest: dict[str, float] = {}
     if not cases:
-        raise ProofError(
+        raise GoldenCasesError(
             "the golden cases compare nothing: the list of cases is empty. Export the model again"
         )
     for case in cases:
@@ -224,14 +224,14 @@ def require_comparisons(cases: Sequence[ProvenCase]) -> None:
                 )
 
 
-def _compares_nothing(case: ProvenCase, why: str, how: str = "") -> ProofError:
+def _compares_nothing(case: GoldenCase, why: str, how: str = "") -> GoldenCasesError:
     name = printable(case.name)
-    return ProofError(
+    return GoldenCasesError(
         f"the golden cases compare nothing in case {name}: {why}. Export the model again{how}"
     )
 
 
-def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
+def _read_case(k: int, fields: Any, arrays: Arrays) -> GoldenCase:
     """Read a golden case, and check the type of each field.
 
     Args:
@@ -239,7 +239,7 @@ def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
         fields: fields of the case in the JSON text.
         arrays: arrays of the .npz file.
     """
-    _require_fields(fields, ProvenCase, f"case {k}")
+    _require_fields(fields, GoldenCase, f"case {k}")
     _require_texts(fields, ("name", "signature"))
     for part in ("inputs", "expected", "sequences", "states", "sequence_outputs"):
         names = fields[part]
@@ -270,7 +270,7 @@ def _read_case(k: int, fields: Any, arrays: Arrays) -> ProvenCase:
     equal = len(steps) <= 1 and not steps & {(), (0,)}
     _require(equal, f"case {k}: the sequences have no timesteps, or different numbers of timesteps")
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()}
-    return ProvenCase(**values)
+    return GoldenCase(**values)
 
 
 def _read_arrays(content: bytes) -> Arrays:
@@ -298,14 +298,14 @@ def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 def _require_size(size: int) -> None:
     if size > MOST_BYTES:
-        raise ProofError(
+        raise GoldenCasesError(
             f"the golden cases take {size:,} bytes, more than the limit of {MOST_BYTES:,}. Export "
-            "with shorter samples, or with proof=False"
+            "with shorter samples, or with golden_cases=False"
         )
 
 
-def _damaged(problem: str) -> ProofError:
-    return ProofError(
+def _damaged(problem: str) -> GoldenCasesError:
+    return GoldenCasesError(
         f"the golden cases are damaged: {problem.rstrip('.')}. Export the model again"
     )
 
@@ -335,7 +335,7 @@ def _require_texts(fields: dict[str, Any], names: Iterable[str]) -> None:
         _require(isinstance(fields[name], str), f"'{printable(name)}' is not text")
 
 
-def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
+def read_golden_cases(path: pathlib.Path, beside: pathlib.Path | None = None) -> GoldenCases:
     """Find and read the golden cases of a file.
 
     Args:
@@ -343,7 +343,7 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
         beside: file of the golden cases; None to look where exporters write them.
 
     Raises:
-        ProofError: the golden cases are missing or unusable.
+        GoldenCasesError: the golden cases are missing or unusable.
     """
     path = resolved(path)
     usual = path / IN_FOLDER if path.is_dir() else path.with_name(path.name + BESIDE)
@@ -352,12 +352,12 @@ def read_proof(path: pathlib.Path, beside: pathlib.Path | None = None) -> Proof:
             require_file(beside)
         if (beside or usual).is_file():
             _require_size((beside or usual).stat().st_size)
-            return Proof.from_bytes((beside or usual).read_bytes())
-        if (inside := _inside(path)) is not None:
-            return Proof.from_bytes(inside[1])
+            return GoldenCases.from_bytes((beside or usual).read_bytes())
+        if _archive_offset(path) is not None:
+            return GoldenCases.from_bytes(_unpack_inside(path))
     except OSError as error:
-        raise ProofError(_first_line(error)) from error
-    raise ProofError(
+        raise GoldenCasesError(_first_line(error)) from error
+    raise GoldenCasesError(
         f"{path} has no golden cases: there is no {usual.name}. Give their file, or export again"
     )
 
@@ -409,17 +409,17 @@ def resolved(path: pathlib.Path) -> pathlib.Path:
         path: a SavedModel's folder, a folder of numbered versions, or a TFLite or ONNX file.
 
     Raises:
-        ProofError: the path does not exist, or cannot be read.
+        GoldenCasesError: the path does not exist, or cannot be read.
     """
     try:
         if not path.exists():
-            raise ProofError(f"{path}: no such file or folder")
+            raise GoldenCasesError(f"{path}: no such file or folder")
         if path.is_dir() and not (path / "saved_model.pb").is_file():
             found = [file.parent for file in path.glob("*/saved_model.pb")]
             versions = {int(folder.name): folder for folder in found if folder.name.isdecimal()}
             return versions[max(versions)] if versions else path
     except OSError as error:
-        raise ProofError(f"{path} cannot be read: {error.strerror}") from error
+        raise GoldenCasesError(f"{path} cannot be read: {error.strerror}") from error
     return path
 
 
@@ -436,33 +436,42 @@ def hashes(path: pathlib.Path) -> dict[str, str]:
             for file in sorted(path.rglob("*"))
             if file.is_file() and file.relative_to(path).parts[0] in COMPUTING
         }
-    inside = _inside(path)
-    return {"": hashlib.sha256(path.read_bytes()[: inside and inside[0]]).hexdigest()}
+    return {"": hashlib.sha256(path.read_bytes()[: _archive_offset(path)]).hexdigest()}
 
 
-def _inside(path: pathlib.Path) -> tuple[int, bytes] | None:
-    """Return the offset of the archive at the end of a file, and its golden cases; else None."""
+def _archive_offset(path: pathlib.Path) -> int | None:
+    """Return the offset of the archive of golden cases at the end of a file; None without one."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as archive:
-            start = min(entry.header_offset for entry in archive.infolist())
-            return start, _unpack(archive, archive.getinfo(INSIDE))
-    except ProofError:
-        raise
+            archive.getinfo(INSIDE)
+            return min(entry.header_offset for entry in archive.infolist())
     # The parser may raise any exception. Then the bytes at the end belong to the model.
     except Exception:
         return None
 
 
-def failures(proof: Proof, run: Run) -> Iterator[str]:
+def _unpack_inside(path: pathlib.Path) -> bytes:
+    """Unpack the golden cases at the end of a file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _unpack(archive, archive.getinfo(INSIDE))
+    except GoldenCasesError:
+        raise
+    # The parser of a damaged archive may raise any exception.
+    except Exception as error:
+        raise _damaged(_first_line(error)) from error
+
+
+def failures(golden_cases: GoldenCases, run: Run) -> Iterator[str]:
     """List the failures of a file, with one line for each failed output of each case.
 
     Args:
-        proof: the golden cases.
+        golden_cases: the golden cases.
         run: the file, as a function from a signature's name and its inputs to its outputs.
     """
-    for case in proof.cases:
+    for case in golden_cases.cases:
         try:
             actual = {n: np.asarray(array) for n, array in case.compute_outputs(run).items()}
         # A runtime may raise any exception for a file that it cannot run.
@@ -507,7 +516,7 @@ def open_run(path: pathlib.Path) -> Run:
         path: a SavedModel's folder, or a TFLite or ONNX file.
 
     Raises:
-        ProofError: the runtime is not installed.
+        GoldenCasesError: the runtime is not installed.
         Exception: any exception of the runtime, if it cannot load the file.
     """
     if path.is_dir():
@@ -519,7 +528,7 @@ def _tflite(path: pathlib.Path) -> Run:
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError as error:
-        raise ProofError(
+        raise GoldenCasesError(
             f"{path} needs LiteRT, which is not installed: pip install ai-edge-litert"
         ) from error
     interpreter = Interpreter(model_path=str(path))
@@ -537,7 +546,7 @@ def _onnx(path: pathlib.Path) -> Run:
     try:
         import onnxruntime
     except ImportError as error:
-        raise ProofError(f"{path} runs in ONNX Runtime: pip install onnxruntime") from error
+        raise GoldenCasesError(f"{path} runs in ONNX Runtime: pip install onnxruntime") from error
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
 
@@ -551,7 +560,7 @@ def _saved_model(path: pathlib.Path) -> Run:
     try:
         import tensorflow as tf
     except ImportError as error:
-        raise ProofError(
+        raise GoldenCasesError(
             f"{path} needs TensorFlow, which is not installed: pip install tensorflow"
         ) from error
     loaded = tf.saved_model.load(str(path))
@@ -570,21 +579,21 @@ def _saved_model(path: pathlib.Path) -> Run:
 
 def verify(
     path: str | pathlib.Path,
-    proof: Proof | str | pathlib.Path | None = None,
+    golden_cases: GoldenCases | str | pathlib.Path | None = None,
     run: Run | None = None,
 ) -> list[str]:
     """Run a file on its golden cases, and compare the outputs.
 
     Args:
         path: a SavedModel's folder, or a TFLite or ONNX file.
-        proof: the golden cases, or their file; None to look where exporters write them.
+        golden_cases: the golden cases, or their file; None to look where exporters write them.
         run: another runtime, as a function from a signature's name and its inputs to its outputs.
 
     Returns:
         The failures, one line each; an empty list if the file passes.
 
     Raises:
-        ProofError: the golden cases are missing or unusable, or the runtime is not installed.
+        GoldenCasesError: the golden cases are missing or unusable, or the runtime is not installed.
 
     Example:
     ```python
@@ -592,21 +601,25 @@ def verify(
     ```
     """
     path = resolved(pathlib.Path(path))
-    if not isinstance(proof, Proof):
-        proof = read_proof(path, None if proof is None else pathlib.Path(proof))
-    require_comparisons(proof.cases)
+    if not isinstance(golden_cases, GoldenCases):
+        golden_cases = read_golden_cases(
+            path, None if golden_cases is None else pathlib.Path(golden_cases)
+        )
+    require_comparisons(golden_cases.cases)
     try:
         now = hashes(path)
     except OSError as error:
-        raise ProofError(f"{path} cannot be read: {_first_line(error)}") from error
+        raise GoldenCasesError(f"{path} cannot be read: {_first_line(error)}") from error
     try:
-        found = list(failures(proof, run or open_run(path)))
-    except ProofError:
+        found = list(failures(golden_cases, run or open_run(path)))
+    except GoldenCasesError:
         raise
     # A runtime may raise any exception for a damaged file.
     except Exception as error:
         found = [f"does not load: {_first_line(error)}"]
-    changed = [n for n in sorted(now | proof.hashes) if now.get(n) != proof.hashes.get(n)]
+    changed = [
+        n for n in sorted(now | golden_cases.hashes) if now.get(n) != golden_cases.hashes.get(n)
+    ]
     if changed:
         names = ", ".join(printable(name or path.name) for name in changed)
         now_computes = "no longer computes" if found else "still computes"
@@ -618,18 +631,20 @@ def verify(
     return found
 
 
-def report(path: str, proof: str | None = None) -> int:
+def report(path: str, golden_cases: str | None = None) -> int:
     """Verify a file, print the result, and return the exit status.
 
     Args:
         path: a SavedModel's folder, or a TFLite or ONNX file.
-        proof: file of the golden cases; None to look where exporters write them.
+        golden_cases: file of the golden cases; None to look where exporters write them.
 
     Raises:
-        ProofError: the golden cases are missing or unusable, the runtime is not installed, or the
-            result cannot be printed.
+        GoldenCasesError: the golden cases are missing or unusable, the runtime is not installed,
+            or the result cannot be printed.
     """
-    golden = read_proof(pathlib.Path(path), None if proof is None else pathlib.Path(proof))
+    golden = read_golden_cases(
+        pathlib.Path(path), None if golden_cases is None else pathlib.Path(golden_cases)
+    )
     found = verify(path, golden)
     lines = [f"FAIL: {printable(path, MOST_PRINTED)} {line}" for line in found]
     if not found:
@@ -640,7 +655,7 @@ def report(path: str, proof: str | None = None) -> int:
         print("\n".join(lines), flush=True)
     except OSError as error:
         sys.stdout = None  # at exit Python would try to write the text again
-        raise ProofError(f"the result cannot be written: {error.strerror}") from error
+        raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if found else PASSED
 
 
@@ -685,7 +700,7 @@ def main(arguments: Sequence[str]) -> int:
     escape_unknown_letters()
     try:
         return report(*arguments)
-    except ProofError as error:
+    except GoldenCasesError as error:
         print(f"keras-norm: {printable(str(error), MOST_PRINTED)}", file=sys.stderr)
         return WRONG_USE
 

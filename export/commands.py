@@ -33,7 +33,7 @@ from keras_norm.recalibrate import recalibrate as recalibrate_model
 from keras_norm_verify import BESIDE, MOST_PRINTED, printable
 
 # Options of the exporters that the command line has too, under equal names.
-EXPORT_OPTIONS = ("version", "step", "samples", "proof", "warmup", "signature", "quantize")
+EXPORT_OPTIONS = ("version", "step", "samples", "golden_cases", "warmup", "signature", "quantize")
 # Keras' error messages for an unknown layer, function, constraint or similar object.
 UNREGISTERED = re.compile(
     r"(?:Could not locate class |Could not locate function |Cannot deserialize object of type "
@@ -61,7 +61,7 @@ def export(args: argparse.Namespace) -> None:
     chosen = sorted(map(format_named, dict.fromkeys(args.format)), key=lambda f: f is SAVED_MODEL)
     given = {n: getattr(args, n) for n in EXPORT_OPTIONS if getattr(args, n) not in (None, False)}
     for option in given:
-        if option not in ("version", "proof") and not any(_takes(f, option) for f in chosen):
+        if option not in ("version", "golden_cases") and not any(_takes(f, option) for f in chosen):
             able = [name for name, known in FORMATS.items() if _takes(known, option)]
             raise UsageError(f"--{option} needs --format {' or '.join(able)}.")
     targets = {known.name: _target(known, folder, args.version) for known in chosen}

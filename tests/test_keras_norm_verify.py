@@ -18,19 +18,26 @@ import pytest
 import keras_norm_cli
 import keras_norm_verify
 from keras_norm.export import export_tflite
-from keras_norm_verify import Proof, ProofError, ProvenCase, failures, read_proof, verify
+from keras_norm_verify import (
+    GoldenCase,
+    GoldenCases,
+    GoldenCasesError,
+    failures,
+    read_golden_cases,
+    verify,
+)
 from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(3, 5, 2)).astype("float32")
 
 
 def case(**changes):
-    case = ProvenCase("batch 3", "serving_default", {"x": X}, {"y": X.sum(axis=-1)}, {"y": 1e-3})
+    case = GoldenCase("batch 3", "serving_default", {"x": X}, {"y": X.sum(axis=-1)}, {"y": 1e-3})
     return dataclasses.replace(case, **changes)
 
 
-def proof(*cases):
-    return Proof("m", "what m does", {"numpy": "2"}, {"": "f00"}, cases or (case(),))
+def golden_cases(*cases):
+    return GoldenCases("m", "what m does", {"numpy": "2"}, {"": "f00"}, cases or (case(),))
 
 
 def sum_features(signature, inputs):
@@ -39,14 +46,14 @@ def sum_features(signature, inputs):
 
 def stored(*keys, to, **arrays):
     """Make the bytes of golden cases with one changed field, and with other arrays."""
-    with np.load(io.BytesIO(proof().to_bytes())) as file:
+    with np.load(io.BytesIO(golden_cases().to_bytes())) as file:
         arrays = dict(file) | arrays
-    fields = json.loads(str(arrays["proof"]))
+    fields = json.loads(str(arrays["golden_cases"]))
     parent = fields
     for key in keys[:-1]:
         parent = parent[key]
     parent[keys[-1]] = to
-    arrays["proof"] = np.array(json.dumps(fields))
+    arrays["golden_cases"] = np.array(json.dumps(fields))
     content = io.BytesIO()
     np.savez(content, **arrays)
     return content.getvalue()
@@ -69,8 +76,8 @@ def copied(exported, tmp_path):
 def test_golden_cases_are_equal_after_writing_and_reading():
     inputs = {"x": X, "h": np.zeros((3, 2), "float32")}
     stream = case(inputs=inputs, sequences=("x",), states=("h",), sequence_outputs=("y",))
-    read = Proof.from_bytes(proof(case(), stream).to_bytes())
-    assert dataclasses.replace(read, cases=()) == dataclasses.replace(proof(), cases=())
+    read = GoldenCases.from_bytes(golden_cases(case(), stream).to_bytes())
+    assert dataclasses.replace(read, cases=()) == dataclasses.replace(golden_cases(), cases=())
     for actual, expected in zip(read.cases, (case(), stream), strict=True):
         np.testing.assert_array_equal(actual.inputs["x"], X)
         np.testing.assert_array_equal(actual.expected["y"], expected.expected["y"])
@@ -97,7 +104,7 @@ def test_golden_cases_are_equal_after_writing_and_reading():
     ],
 )
 def test_each_failure_is_described(run, message):
-    found = list(failures(proof(), run))
+    found = list(failures(golden_cases(), run))
     if message is None:
         assert found == []
     else:
@@ -107,14 +114,14 @@ def test_each_failure_is_described(run, message):
 
 def test_nan_and_infinity_equal_themselves():
     expected = np.array([np.nan, np.inf, 1.0])
-    known = proof(case(expected={"y": expected}))
+    known = golden_cases(case(expected={"y": expected}))
     assert not list(failures(known, lambda s, i: {"y": expected.copy()}))
     assert list(failures(known, lambda s, i: {"y": np.array([0.0, np.inf, 1.0])}))
     assert list(failures(known, lambda s, i: {"y": np.array([np.nan, -np.inf, 1.0])}))
 
 
 def test_integers_must_be_equal():
-    known = proof(case(expected={"y": np.arange(4)}, atol={"y": 5.0}))
+    known = golden_cases(case(expected={"y": np.arange(4)}, atol={"y": 5.0}))
     (found,) = failures(known, lambda s, i: {"y": np.array([0, 1, 3, 3])})
     assert "differs in 1 of 4 values" in found
 
@@ -123,14 +130,14 @@ def test_integers_must_be_equal():
     ("integer", "number"), [(np.int64(2**53 + 1), 2.0**53), (np.uint64(2**64 - 1), 2.0**64)]
 )
 def test_large_integers_are_compared_without_rounding(integer, number):
-    known = proof(case(expected={"y": np.array([integer])}))
+    known = golden_cases(case(expected={"y": np.array([integer])}))
     assert not list(failures(known, lambda s, i: {"y": np.array([integer])}))
     (found,) = failures(known, lambda s, i: {"y": np.array([number])})
     assert "differs in 1 of 1 values" in found
 
 
 def test_a_missing_state_is_named():
-    known = proof(case(inputs={"x": X, "h": X[:, 0]}, sequences=("x",), states=("h",)))
+    known = golden_cases(case(inputs={"x": X, "h": X[:, 0]}, sequences=("x",), states=("h",)))
     (found,) = failures(known, sum_features)
     assert "fails to run batch 3: the outputs lack the state h" in found
 
@@ -150,7 +157,7 @@ def test_a_stream_gets_the_states_of_the_previous_timestep():
         states=("s",),
         sequence_outputs=("all",),
     )
-    assert not list(failures(proof(known), step))
+    assert not list(failures(golden_cases(known), step))
 
 
 def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(exported, capsys):
@@ -162,7 +169,7 @@ def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(export
 
 
 def test_a_changed_file_and_a_wrong_output_are_reported_separately(copied, tmp_path):
-    golden = read_proof(copied)
+    golden = read_golden_cases(copied)
     content = copied.read_bytes()
     copied.write_bytes(content + b"\0" * 16)  # the runtime does not read these bytes
     (found,) = verify(copied)
@@ -182,7 +189,7 @@ def test_files_of_other_programs_in_a_saved_model_are_not_hashed(tmp_path):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
     before = keras_norm_verify.hashes(folder)
-    for name in (".DS_Store", "assets.extra/proof.npz", "notes/a.txt"):
+    for name in (".DS_Store", "assets.extra/golden.npz", "notes/a.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(name)
     assert keras_norm_verify.hashes(folder) == before
@@ -191,9 +198,9 @@ def test_files_of_other_programs_in_a_saved_model_are_not_hashed(tmp_path):
 
 
 def test_the_file_of_another_model_was_changed_and_gives_other_outputs(copied):
-    export_tflite(models.recurrent(), copied, step=False, proof="inside", overwrite=True)
-    other = read_proof(copied)
-    export_tflite(models.recurrent(), copied, step=False, proof=False, overwrite=True)
+    export_tflite(models.recurrent(), copied, step=False, golden_cases="inside", overwrite=True)
+    other = read_golden_cases(copied)
+    export_tflite(models.recurrent(), copied, step=False, golden_cases=False, overwrite=True)
     first, *rest = verify(copied, other)
     assert "no longer computes the expected outputs" in first
     assert rest
@@ -211,16 +218,16 @@ def test_a_damaged_file_does_not_load(copied):
     [
         lambda p: p.write_bytes(b"no archive"),
         lambda p: p.write_bytes(p.read_bytes()[:-40]),
-        lambda p: np.savez(p, proof=np.array("[1, 2")),
-        lambda p: np.savez(p, proof=np.array('{"version": 1, "cases": [{"x": 1}]}')),
+        lambda p: np.savez(p, golden_cases=np.array("[1, 2")),
+        lambda p: np.savez(p, golden_cases=np.array('{"version": 1, "cases": [{"x": 1}]}')),
         lambda p: np.savez(p, other=np.zeros(3)),
         lambda p: p.write_bytes(b""),
-        lambda p: np.savez(p, proof=np.array([{}], dtype=object)),
+        lambda p: np.savez(p, golden_cases=np.array([{}], dtype=object)),
     ],
     ids=["no archive", "cut off", "no JSON", "other fields", "no text", "empty", "a pickle"],
 )
 def test_damaged_golden_cases_give_status_2_and_one_line(spoil, copied, capsys):
-    spoil(copied.with_name(copied.name + ".proof.npz"))
+    spoil(copied.with_name(copied.name + ".golden.npz"))
     assert keras_norm_verify.main([str(copied)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
@@ -229,8 +236,8 @@ def test_damaged_golden_cases_give_status_2_and_one_line(spoil, copied, capsys):
 
 @pytest.mark.parametrize("tolerance", ["much", [1e-3], None, True, -1e-3, np.nan, np.inf, 10**400])
 def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
-    with pytest.raises(ProofError, match="the golden cases are damaged: "):
-        Proof.from_bytes(stored("cases", 0, "atol", "y", to=tolerance))
+    with pytest.raises(GoldenCasesError, match="the golden cases are damaged: "):
+        GoldenCases.from_bytes(stored("cases", 0, "atol", "y", to=tolerance))
 
 
 @pytest.mark.parametrize(
@@ -265,8 +272,8 @@ def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
     ],
 )
 def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
-    with pytest.raises(ProofError, match=f"the golden cases are damaged: .*{message}"):
-        Proof.from_bytes(stored(*keys, to=value))
+    with pytest.raises(GoldenCasesError, match=f"the golden cases are damaged: .*{message}"):
+        GoldenCases.from_bytes(stored(*keys, to=value))
 
 
 @pytest.mark.parametrize(
@@ -279,8 +286,8 @@ def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
 )
 def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
     content = stored("cases", 0, "sequences", to=["x"], **{"0/inputs/x": x})
-    with pytest.raises(ProofError, match=message):
-        Proof.from_bytes(content)
+    with pytest.raises(GoldenCasesError, match=message):
+        GoldenCases.from_bytes(content)
 
 
 @pytest.mark.parametrize(
@@ -302,9 +309,9 @@ def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
     ],
 )
 def test_golden_cases_that_every_file_would_pass_are_refused(cases, message, copied):
-    known = dataclasses.replace(proof(), cases=cases)
-    for read in (lambda: Proof.from_bytes(known.to_bytes()), lambda: verify(copied, known)):
-        with pytest.raises(ProofError, match=f"the golden cases compare nothing.*{message}"):
+    known = dataclasses.replace(golden_cases(), cases=cases)
+    for read in (lambda: GoldenCases.from_bytes(known.to_bytes()), lambda: verify(copied, known)):
+        with pytest.raises(GoldenCasesError, match=f"the golden cases compare nothing.*{message}"):
             read()
 
 
@@ -315,21 +322,21 @@ def test_the_tolerances_of_the_exporters_are_accepted():
     """
     y = X.sum(axis=-1)
     for known in (
-        proof(case(atol={"y": 5e-2 * float(np.abs(y).max())})),
-        proof(case(expected={"y": np.zeros(5)}, atol={"y": 0.1})),
-        proof(case(), case(expected={"y": 1e-6 * y})),
-        proof(case(expected={"y": np.arange(5)}, atol={"y": 9.0})),
+        golden_cases(case(atol={"y": 5e-2 * float(np.abs(y).max())})),
+        golden_cases(case(expected={"y": np.zeros(5)}, atol={"y": 0.1})),
+        golden_cases(case(), case(expected={"y": 1e-6 * y})),
+        golden_cases(case(expected={"y": np.arange(5)}, atol={"y": 9.0})),
     ):
-        Proof.from_bytes(known.to_bytes())
+        GoldenCases.from_bytes(known.to_bytes())
 
 
 FORGED = "batch 3\nPASS: other.tflite computes all\r\x1b[2K\x1b[1A\u202egröße"
 
 
 def test_a_name_in_a_file_cannot_forge_a_line_of_the_report(copied, capsys):
-    known = read_proof(copied)
+    known = read_golden_cases(copied)
     forged = dataclasses.replace(known.cases[0], name=FORGED)
-    beside = copied.with_name(copied.name + ".proof.npz")
+    beside = copied.with_name(copied.name + ".golden.npz")
 
     def run_main(*cases, **changes):
         beside.write_bytes(dataclasses.replace(known, cases=cases, **changes).to_bytes())
@@ -355,8 +362,8 @@ def test_a_name_in_a_file_cannot_forge_a_line_of_the_report(copied, capsys):
 
 
 def test_letters_outside_the_encoding_of_the_terminal_are_escaped(copied, monkeypatch):
-    known = dataclasses.replace(read_proof(copied), reference="what größe does")
-    copied.with_name(copied.name + ".proof.npz").write_bytes(known.to_bytes())
+    known = dataclasses.replace(read_golden_cases(copied), reference="what größe does")
+    copied.with_name(copied.name + ".golden.npz").write_bytes(known.to_bytes())
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", terminal)
     assert keras_norm_verify.main([str(copied)]) == 0
@@ -382,13 +389,13 @@ def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
     monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 2**20)
     zeros = np.zeros(2**23)  # 64 MB
     true_size = io.BytesIO()
-    np.savez_compressed(true_size, proof=np.array("{}"), zeros=zeros)
+    np.savez_compressed(true_size, golden_cases=np.array("{}"), zeros=zeros)
     false_size = true_size.getvalue().replace(
         (zeros.nbytes + 128).to_bytes(4, "little"), (1000).to_bytes(4, "little")
     )
     outer = io.BytesIO()
     with zipfile.ZipFile(outer, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("proof.npy", bytes(2**26))
+        archive.writestr("golden_cases.npy", bytes(2**26))
     block = outer.getvalue().replace((2**26).to_bytes(4, "little"), (1000).to_bytes(4, "little"))
     tracemalloc.start()
     for content, message in [
@@ -398,67 +405,69 @@ def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
     ]:
         assert len(content) < 10**5
         tracemalloc.reset_peak()
-        with pytest.raises(ProofError, match=message):
-            Proof.from_bytes(content)
+        with pytest.raises(GoldenCasesError, match=message):
+            GoldenCases.from_bytes(content)
         assert tracemalloc.get_traced_memory()[1] < 2**21
     tracemalloc.stop()
 
 
 def test_golden_cases_with_a_duplicate_array_are_refused():
-    content = io.BytesIO(proof().to_bytes())
+    content = io.BytesIO(golden_cases().to_bytes())
     array = io.BytesIO()
     np.save(array, np.zeros((3, 5)))
     with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("0/expected/y.npy", array.getvalue())
-    with pytest.raises(ProofError, match="damaged: the array '0/expected/y' occurs twice"):
-        Proof.from_bytes(content.getvalue())
+    with pytest.raises(GoldenCasesError, match="damaged: the array '0/expected/y' occurs twice"):
+        GoldenCases.from_bytes(content.getvalue())
 
 
 def test_golden_cases_with_a_key_twice_are_damaged():
-    with np.load(io.BytesIO(proof().to_bytes())) as file:
+    with np.load(io.BytesIO(golden_cases().to_bytes())) as file:
         arrays = dict(file)
-    text = str(arrays["proof"]).replace('"atol": {"y": 0.001}', '"atol": {"y": 0.001, "y": 9.0}')
+    text = str(arrays["golden_cases"]).replace(
+        '"atol": {"y": 0.001}', '"atol": {"y": 0.001, "y": 9.0}'
+    )
     content = io.BytesIO()
-    np.savez(content, **arrays | {"proof": np.array(text)})
-    with pytest.raises(ProofError, match="damaged: the text has the key 'y' twice"):
-        Proof.from_bytes(content.getvalue())
+    np.savez(content, **arrays | {"golden_cases": np.array(text)})
+    with pytest.raises(GoldenCasesError, match="damaged: the text has the key 'y' twice"):
+        GoldenCases.from_bytes(content.getvalue())
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "null", '"text"'])
 def test_golden_cases_with_a_json_text_that_is_not_a_dict_are_refused(text):
     content = io.BytesIO()
-    np.savez(content, proof=np.array(text))
-    with pytest.raises(ProofError, match="damaged: the JSON text is not a dict"):
-        Proof.from_bytes(content.getvalue())
+    np.savez(content, golden_cases=np.array(text))
+    with pytest.raises(GoldenCasesError, match="damaged: the JSON text is not a dict"):
+        GoldenCases.from_bytes(content.getvalue())
 
 
 def test_a_file_of_data_is_refused():
     content = io.BytesIO()
     np.savez(content, x=X)
-    with pytest.raises(ProofError, match="damaged: the file has no JSON text"):
-        Proof.from_bytes(content.getvalue())
+    with pytest.raises(GoldenCasesError, match="damaged: the file has no JSON text"):
+        GoldenCases.from_bytes(content.getvalue())
 
 
 def test_golden_cases_that_are_too_large_are_neither_written_nor_read(monkeypatch, copied):
-    beside = copied.with_name(copied.name + ".proof.npz")
+    beside = copied.with_name(copied.name + ".golden.npz")
     monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 200)
-    with pytest.raises(ProofError, match="with shorter samples, or with proof=False"):
-        proof().to_bytes()
-    with pytest.raises(ProofError, match="more than the limit"):
-        read_proof(copied)
+    with pytest.raises(GoldenCasesError, match="with shorter samples, or with golden_cases=False"):
+        golden_cases().to_bytes()
+    with pytest.raises(GoldenCasesError, match="more than the limit"):
+        read_golden_cases(copied)
     with zipfile.ZipFile(copied, "a") as archive:
-        archive.writestr("proof.npz", beside.read_bytes())
+        archive.writestr("golden.npz", beside.read_bytes())
     beside.unlink()
-    with pytest.raises(ProofError, match="more than the limit"):
-        read_proof(copied)
+    with pytest.raises(GoldenCasesError, match="more than the limit"):
+        read_golden_cases(copied)
 
 
 def test_missing_and_newer_golden_cases_and_missing_files_and_arguments_give_status_2(
     copied, capsys, monkeypatch
 ):
-    beside = copied.with_name(copied.name + ".proof.npz")
+    beside = copied.with_name(copied.name + ".golden.npz")
     monkeypatch.setattr(keras_norm_verify, "VERSION", 2)
-    newer = proof().to_bytes()
+    newer = golden_cases().to_bytes()
     monkeypatch.undo()
     for spoil, message in [
         (lambda: beside.write_bytes(newer), "this keras-norm reads version 1. Update keras-norm"),
@@ -474,7 +483,7 @@ def test_missing_and_newer_golden_cases_and_missing_files_and_arguments_give_sta
 
 
 def test_the_file_of_the_golden_cases_may_be_given(copied):
-    beside = copied.with_name(copied.name + ".proof.npz")
+    beside = copied.with_name(copied.name + ".golden.npz")
     elsewhere = beside.rename(copied.with_name("elsewhere.npz"))
     assert keras_norm_verify.verify(copied, elsewhere) == []
 
@@ -489,8 +498,8 @@ def test_a_given_file_of_golden_cases_must_exist(exported, tmp_path):
         (tmp_path / "pipe", "pipe is not a file"),
         (tmp_path / ("x" * 300), "x cannot be read: File name too long"),
     ]:
-        with pytest.raises(ProofError, match=message):
-            read_proof(exported, beside)
+        with pytest.raises(GoldenCasesError, match=message):
+            read_golden_cases(exported, beside)
 
 
 def test_an_impossible_path_gives_status_2(capsys):
@@ -505,30 +514,30 @@ def test_the_highest_version_in_a_folder_is_verified(tmp_path):
         (tmp_path / version).mkdir()
         (tmp_path / version / "saved_model.pb").touch()
     assert keras_norm_verify.resolved(tmp_path) == tmp_path / "10"
-    with pytest.raises(ProofError, match=r"10 has no golden cases: there is no proof\.npz"):
-        read_proof(tmp_path)
+    with pytest.raises(GoldenCasesError, match=r"10 has no golden cases: there is no golden\.npz"):
+        read_golden_cases(tmp_path)
 
 
 def test_any_changed_byte_of_golden_cases_inside_a_file_raises_no_other_error(copied):
-    content = proof().to_bytes()
+    content = golden_cases().to_bytes()
     without = copied.read_bytes()
-    copied.with_name(copied.name + ".proof.npz").unlink()
+    copied.with_name(copied.name + ".golden.npz").unlink()
     with zipfile.ZipFile(copied, "a") as archive:
-        archive.writestr("proof.npz", content)
+        archive.writestr("golden.npz", content)
     whole, rng = copied.read_bytes(), np.random.default_rng(0)
     for index in rng.integers(len(without), len(whole), 200):
         broken = bytearray(whole)
         broken[index] ^= int(rng.integers(1, 256))
         copied.write_bytes(bytes(broken))
-        with contextlib.suppress(ProofError):
-            read_proof(copied)
+        with contextlib.suppress(GoldenCasesError):
+            read_golden_cases(copied)
         assert set(keras_norm_verify.hashes(copied)) == {""}
 
 
 def test_the_command_reports_the_results_of_the_module(exported, capfd):
     assert keras_norm_cli.main(["verify", str(exported)]) == 0
     assert capfd.readouterr().out.startswith("PASS")
-    assert keras_norm_cli.main(["verify", str(exported), "--proof", "nowhere.npz"]) == 2
+    assert keras_norm_cli.main(["verify", str(exported), "--golden-cases", "nowhere.npz"]) == 2
     assert capfd.readouterr().err.startswith("keras-norm: ")
 
 

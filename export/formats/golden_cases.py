@@ -21,19 +21,19 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.package_versions import versions
 from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
-from keras_norm_verify import BESIDE, IN_FOLDER, INSIDE, Proof, ProvenCase, hashes
+from keras_norm_verify import BESIDE, IN_FOLDER, INSIDE, GoldenCase, GoldenCases, hashes
 
 logger = logging.getLogger("keras_norm.export")
 
 
-def make_proof(
+def make_golden_cases(
     reference: Reference,
     step: Step | None = None,
     *,
     alone: bool = False,
     quantize: str | None = None,
     answers: Mapping[str, Sequence[Arrays]] | None = None,
-) -> Proof:
+) -> GoldenCases:
     """Make the golden cases of an artifact from the test inputs on which it was verified.
 
     The expected outputs are the Keras model's, with two exceptions:
@@ -54,7 +54,7 @@ def make_proof(
     """
     cases, in_eight_bits = reference.cases, quantize in EIGHT_BITS
 
-    def proven(k: int, signature: str) -> ProvenCase:
+    def golden_case(k: int, signature: str) -> GoldenCase:
         case, expected = cases[k]
         atol = reference.tolerance(k, quantize).at_most(expected)
         if quantize and answers:
@@ -65,10 +65,10 @@ def make_proof(
             }
             if in_eight_bits:
                 atol = {name: TOLERANCES["int8"] * largest([y]) for name, y in expected.items()}
-        return ProvenCase(case.name, signature, case.inputs, expected, atol)
+        return GoldenCase(case.name, signature, case.inputs, expected, atol)
 
-    def streamed(k: int, stream: Step) -> ProvenCase:
-        whole, count = proven(k, STEP), len(cases[k][0].rows)
+    def streamed(k: int, stream: Step) -> GoldenCase:
+        whole, count = golden_case(k, STEP), len(cases[k][0].rows)
         size = len(cases[0][0].rows) if alone else count
         return dataclasses.replace(
             whole,
@@ -81,14 +81,14 @@ def make_proof(
         )
 
     every = range(len(cases))
-    proven_cases = [] if alone else [proven(k, SERVING_DEFAULT) for k in every]
+    found = [] if alone else [golden_case(k, SERVING_DEFAULT) for k in every]
     if step is not None:
-        proven_cases += [streamed(k, step) for k in (every if alone else [1])]
+        found += [streamed(k, step) for k in (every if alone else [1])]
     name = reference.model.name
-    does = f'what the Keras model "{name}" does'
+    does = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        does = "what it did where it was written"
-    return Proof(name, does, versions(), {}, tuple(proven_cases))
+        does = "its outputs at export"
+    return GoldenCases(name, does, versions(), {}, tuple(found))
 
 
 def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
@@ -110,21 +110,21 @@ def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
         if data is not None and not isinstance(error, TextError):
             raise
         level = logging.INFO if isinstance(error, TextError) else logging.WARNING
-        message = 'the file of model "%s" is not run, and has no proof: %s'
+        message = 'the exporter did not run the file of model "%s" and wrote no golden cases: %s'
         logger.log(level, message, model.name, error)
         return None
 
 
-def write_proof(path: pathlib.Path, proof: Proof, inside: bool = False) -> None:
-    """Write golden cases to the file that `keras_norm_verify.read_proof` reads.
+def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
+    """Write golden cases to the file that `keras_norm_verify.read_golden_cases` reads.
 
     Args:
         path: the SavedModel's folder, or the exported file.
-        proof: golden cases from `make_proof`. This function adds the hashes of the artifact.
+        golden_cases: from `make_golden_cases`. This function adds the hashes of the artifact.
         inside: whether to append the golden cases to the TFLite file, as for TFLite metadata.
             TFLite readers ignore them there.
     """
-    content = dataclasses.replace(proof, hashes=hashes(path)).to_bytes()
+    content = dataclasses.replace(golden_cases, hashes=hashes(path)).to_bytes()
     if path.is_dir():
         (path / IN_FOLDER).parent.mkdir(exist_ok=True)
         (path / IN_FOLDER).write_bytes(content)

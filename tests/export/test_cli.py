@@ -180,10 +180,10 @@ def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
 def test_export_takes_samples_for_the_warmup(run, tmp_path):
     pytest.importorskip("tensorflow_serving")
     to = tmp_path / "served"
-    options = ("--warmup", "--samples", "{}/data.npz", "--no-proof")
+    options = ("--warmup", "--samples", "{}/data.npz", "--no-golden-cases")
     status, _, err = run("export", "{}/model.keras", "--to", to, *options)
     assert (status, err) == (0, "")
-    assert not (to / "saved_model" / "assets.extra" / "proof.npz").exists()
+    assert not (to / "saved_model" / "assets.extra" / "golden.npz").exists()
     assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
 
 
@@ -636,7 +636,7 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
         assert run("export", "{}/model.keras", *versioned)[0] == 0
     assert {p.name for p in (tmp_path / "versions").iterdir()} == {
         "saved_model",
-        *(f"model-{version}.tflite{part}" for version in (1, 2) for part in ("", ".proof.npz")),
+        *(f"model-{version}.tflite{part}" for version in (1, 2) for part in ("", ".golden.npz")),
     }
 
 

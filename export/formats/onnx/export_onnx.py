@@ -10,7 +10,7 @@ import keras
 
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.formats.converter_process import layers_of, start_converter
-from keras_norm.export.formats.golden_cases import make_proof, write_proof
+from keras_norm.export.formats.golden_cases import make_golden_cases, write_golden_cases
 from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
 from keras_norm.export.formats.refusals import (
     refuse_half_precision,
@@ -34,7 +34,7 @@ def export_onnx(
     path: str | os.PathLike[str],
     *,
     samples: Any = None,
-    proof: bool = True,
+    golden_cases: bool = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as an ONNX file in inference mode, and compare its outputs with the model's.
@@ -50,8 +50,8 @@ def export_onnx(
         path: file to write, ending in ".onnx". Missing parent folders are created.
         samples: real test inputs: arrays (samples, ...) by input name, or an array for a model with
             one input. The exporter runs the file on up to 3 samples. None: random inputs.
-        proof: whether to store golden cases for `keras-norm verify` beside the file, in a file of
-            its name and ".proof.npz".
+        golden_cases: whether to store golden cases for `keras-norm verify` beside the file, in a
+            file of its name and ".golden.npz".
         overwrite: whether to replace an existing file.
 
     Returns:
@@ -77,8 +77,8 @@ def export_onnx(
     ```
     """
     target = pathlib.Path(path)
-    if not isinstance(proof, bool):
-        raise ValueError(f"proof must be True or False; received {proof!r}")
+    if not isinstance(golden_cases, bool):
+        raise ValueError(f"golden_cases must be True or False; received {golden_cases!r}")
     if target.suffix != ".onnx":
         raise ValueError(f'the file name must end in ".onnx"; received {target}')
     require("onnx", "tf2onnx")
@@ -111,6 +111,6 @@ def export_onnx(
             )
         shutil.copyfile(converted, file)
         answers = {SERVING_DEFAULT: verify_file(file, ONNXRunner, reference)}
-        if proof:
-            write_proof(file, make_proof(reference, answers=answers))
+        if golden_cases:
+            write_golden_cases(file, make_golden_cases(reference, answers=answers))
     return target

@@ -13,7 +13,11 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError, one_line
-from keras_norm.export.formats.golden_cases import find_reference, make_proof, write_proof
+from keras_norm.export.formats.golden_cases import (
+    find_reference,
+    make_golden_cases,
+    write_golden_cases,
+)
 from keras_norm.export.formats.refusals import refuse_unfit, warn_of_fixed_batch
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, require_literal
 from keras_norm.export.formats.saved_model.warmup import write_warmup
@@ -39,7 +43,7 @@ def export_saved_model(
     step: bool | None = None,
     signatures: Mapping[str, Callable[..., Any]] | None = None,
     samples: Any = None,
-    proof: bool = True,
+    golden_cases: bool = True,
     warmup: bool = False,
     overwrite: bool = False,
 ) -> pathlib.Path:
@@ -70,7 +74,7 @@ def export_saved_model(
             inputs by name to a dict of tensors, or a `tf.function` with its own `input_signature`.
         samples: real test inputs: arrays (samples, ...) by input name, or an array for a model with
             one input. The exporter runs the SavedModel on up to 3 samples. None: random inputs.
-        proof: whether to store golden cases for `keras-norm verify`, in `assets.extra`.
+        golden_cases: whether to store golden cases for `keras-norm verify`, in `assets.extra`.
         warmup: whether TensorFlow Serving runs the golden cases when it loads the model, so that
             the first client does not wait.
         overwrite: whether to replace an existing SavedModel. The exporter never replaces a
@@ -102,8 +106,8 @@ def export_saved_model(
     signature.input_specs(model)
     refuse_unfit(model)
     warn_of_fixed_batch(model)
-    if not isinstance(proof, bool):
-        raise ValueError(f"proof is True or False for a SavedModel. Received: {proof!r}.")
+    if not isinstance(golden_cases, bool):
+        raise ValueError(f"golden_cases must be True or False; received {golden_cases!r}")
     if not isinstance(warmup, bool):
         raise ValueError(f"warmup must be True or False; received {warmup!r}")
     signatures = {} if signatures is None else signatures
@@ -134,10 +138,10 @@ def export_saved_model(
                     "cases for keras-norm verify",
                     model.name,
                 )
-                proof = False
-            found = make_proof(reference, stepper)
-            if proof:
-                write_proof(folder, found)
+                golden_cases = False
+            found = make_golden_cases(reference, stepper)
+            if golden_cases:
+                write_golden_cases(folder, found)
             if warmup:
                 write_warmup(folder, found.cases)
     return target

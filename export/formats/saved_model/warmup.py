@@ -6,13 +6,13 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm_verify import ProvenCase
+from keras_norm_verify import GoldenCase
 
 # Path in the SavedModel from which TensorFlow Serving reads the warmup requests.
 WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
 
-def write_warmup(folder: pathlib.Path, cases: Iterable[ProvenCase]) -> None:
+def write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
     """Write one warmup request for each golden case into a SavedModel.
 
     The request for a stream has the first timestep only. A request names its signature but no

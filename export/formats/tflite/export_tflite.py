@@ -11,7 +11,7 @@ import keras
 
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
 from keras_norm.export.formats.converter_process import layers_of, start_converter
-from keras_norm.export.formats.golden_cases import make_proof, write_proof
+from keras_norm.export.formats.golden_cases import make_golden_cases, write_golden_cases
 from keras_norm.export.formats.refusals import (
     refuse_half_precision,
     refuse_text,
@@ -55,7 +55,7 @@ def export_tflite(
     quantize: str | None = None,
     samples: Any = None,
     step: bool | None = None,
-    proof: bool | str = True,
+    golden_cases: bool | str = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Write `model` as a TFLite file in inference mode, and compare its outputs with the model's.
@@ -93,8 +93,8 @@ def export_tflite(
         step: whether to write the step signature beside `serving_default`, as for
             `export_saved_model`. None writes it if the model supports it. "int8" and "int16x8" have
             no step signature beside `serving_default`: samples of whole sequences have no states.
-        proof: True stores golden cases for `keras-norm verify` beside the file, in a file of its
-            name and ".proof.npz". "inside" appends the golden cases to the file, where TFLite
+        golden_cases: True stores golden cases for `keras-norm verify` beside the file, in a file of
+            its name and ".golden.npz". "inside" appends the golden cases to the file, where TFLite
             readers ignore them. False stores no golden cases.
         overwrite: whether to replace an existing file.
 
@@ -115,8 +115,8 @@ def export_tflite(
             layer, or a layer that computes in float16 or bfloat16; `quantize` is "dynamic" without
             `samples` for a model with statistics of every timestep; `quantize` is "int8" or
             "int16x8", and the model has a loop or `samples` is None; `signature`, `quantize` or
-            `proof` is unknown; two of the arguments `signature`, `quantize` and `step` exclude each
-            other; `path` does not end in ".tflite".
+            `golden_cases` is unknown; two of the arguments `signature`, `quantize` and `step`
+            exclude each other; `path` does not end in ".tflite".
 
     Example:
     ```python
@@ -134,8 +134,8 @@ def export_tflite(
         raise ValueError(
             f'signature must be "step", or None for whole sequences; received {signature!r}'
         )
-    if proof not in (True, False, "inside"):
-        raise ValueError(f'proof must be True, False or "inside"; received {proof!r}')
+    if golden_cases not in (True, False, "inside"):
+        raise ValueError(f'golden_cases must be True, False or "inside"; received {golden_cases!r}')
     target = pathlib.Path(path)
     if target.suffix != ".tflite":
         raise ValueError(f'the file name must end in ".tflite"; received {target}')
@@ -197,9 +197,11 @@ def export_tflite(
             answers[STEP] = verify_file(
                 file, TFLiteRunner, reference, quantize, over_time=over_time
             )
-        if proof:
-            known = make_proof(reference, stepper, alone=alone, quantize=quantize, answers=answers)
-            write_proof(file, known, inside=proof == "inside")
+        if golden_cases:
+            known = make_golden_cases(
+                reference, stepper, alone=alone, quantize=quantize, answers=answers
+            )
+            write_golden_cases(file, known, inside=golden_cases == "inside")
     return target
 
 

@@ -19,7 +19,7 @@ from keras_norm.export.formats.saved_model import export_saved_model as saved_mo
 from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.verify_file import verify_saved_model
 from keras_norm.export.model.reference import make_reference
-from keras_norm_verify import ProofError, read_proof, verify
+from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
 from tests.export import models
 
 
@@ -36,18 +36,18 @@ def tagged(tmp_path_factory):
 
 @pytest.mark.parametrize("k", [0, 1], ids=["SavedModel", "TFLite"])
 def test_a_file_has_its_cases_with_it_and_passes(tagged, k):
-    proof = read_proof(tagged[k])
-    assert proof.reference.startswith("what the Keras model")
-    assert {"keras", "tensorflow", "numpy"} <= set(proof.versions)
+    stored = read_golden_cases(tagged[k])
+    assert stored.reference.startswith("the outputs of the Keras model")
+    assert {"keras", "tensorflow", "numpy"} <= set(stored.versions)
     ways = ("", ", padded right", ", padded left", ", with gaps")
-    assert {f"batch 3, length 7{way}" for way in ways} < {case.name for case in proof.cases}
+    assert {f"batch 3, length 7{way}" for way in ways} < {case.name for case in stored.cases}
     assert verify(tagged[k]) == []
 
 
 def test_the_cases_are_of_real_samples_where_there_are_some(tmp_path):
     x = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
     path = export_saved_model(models.recurrent(), tmp_path / "saved", samples=x)
-    first, second, stream = read_proof(path).cases
+    first, second, stream = read_golden_cases(path).cases
     np.testing.assert_array_equal(first.inputs["x"], x[:1, :3])
     np.testing.assert_array_equal(second.inputs["x"], x[:3])
     assert (stream.signature, stream.states) == ("step", ("hidden_h",))
@@ -68,40 +68,40 @@ def test_a_saved_model_that_was_touched_is_known_file_by_file(tmp_path):
 @pytest.mark.parametrize("quantize", ["dynamic", "float16"])
 def test_in_eight_bits_a_file_has_to_stay_what_it_was(quantize, tmp_path):
     path = export_tflite(models.recurrent(), tmp_path / "m.tflite", quantize=quantize)
-    its_own = read_proof(path).reference == "what it did where it was written"
+    its_own = read_golden_cases(path).reference == "its outputs at export"
     assert its_own == (quantize == "dynamic")
     assert verify(path) == []
 
 
-def test_a_proof_inside_leaves_one_file(tmp_path):
-    path = export_tflite(models.dense(), tmp_path / "m.tflite", proof="inside")
+def test_golden_cases_inside_a_file_need_no_second_file(tmp_path):
+    path = export_tflite(models.dense(), tmp_path / "m.tflite", golden_cases="inside")
     assert list(tmp_path.iterdir()) == [path]
     assert verify(path) == []
     path.write_bytes(path.read_bytes().replace(b"serving_default", b"serving_defaulT", 1))
     assert "was changed" in verify(path)[0]
 
 
-def test_an_old_proof_goes_with_its_file(tmp_path):
+def test_an_overwritten_file_loses_its_golden_cases(tmp_path):
     path = export_tflite(models.dense(), tmp_path / "m.tflite")
-    export_tflite(models.dense(), path, overwrite=True, proof=False)
+    export_tflite(models.dense(), path, overwrite=True, golden_cases=False)
     assert list(tmp_path.iterdir()) == [path]
-    saved = export_saved_model(models.dense(), tmp_path / "saved", proof=False)
+    saved = export_saved_model(models.dense(), tmp_path / "saved", golden_cases=False)
     for file in (path, saved):
-        with pytest.raises(ProofError, match="has no golden cases"):
+        with pytest.raises(GoldenCasesError, match="has no golden cases"):
             verify(file)
 
 
 def test_another_word_is_refused(tmp_path):
     with pytest.raises(ValueError, match="True, False or \"inside\"; received 'beside'"):
-        export_tflite(models.dense(), tmp_path / "m.tflite", proof="beside")
+        export_tflite(models.dense(), tmp_path / "m.tflite", golden_cases="beside")
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
-def test_every_precision_is_proven(policy, tmp_path):
+def test_golden_cases_pass_in_every_precision(policy, tmp_path):
     inputs = keras.Input((None, 3), name="x", dtype="bfloat16" if "bfloat" in policy else None)
     layer = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(3, dtype=policy))
     path = export_saved_model(keras.Model(inputs, layer(inputs)), tmp_path / "saved")
-    assert len(read_proof(path).cases) == 2
+    assert len(read_golden_cases(path).cases) == 2
     assert verify(path) == []
 
 
@@ -135,11 +135,11 @@ def test_beside_a_random_output_the_others_are_compared(tmp_path):
         verify_saved_model(path, make_reference(other))
 
 
-def test_a_model_that_is_random_in_inference_has_no_proof(tmp_path, caplog):
+def test_a_model_that_is_random_in_inference_has_no_golden_cases(tmp_path, caplog):
     inputs = keras.Input((3,), name="x")
     path = export_saved_model(keras.Model(inputs, Sampled()(inputs)), tmp_path / "saved")
     assert "random in inference" in caplog.text
-    with pytest.raises(ProofError, match="has no golden cases"):
+    with pytest.raises(GoldenCasesError, match="has no golden cases"):
         verify(path)
 
 
@@ -148,8 +148,8 @@ def test_a_model_of_texts_has_none(tmp_path, caplog):
     model = keras.Model(inputs, keras.layers.TextVectorization(vocabulary=["a"])(inputs))
     with caplog.at_level(logging.INFO, "keras_norm.export"):
         path = export_saved_model(model, tmp_path / "saved")
-    assert "is not run, and has no proof" in caplog.text
-    with pytest.raises(ProofError, match="has no golden cases"):
+    assert "and wrote no golden cases" in caplog.text
+    with pytest.raises(GoldenCasesError, match="has no golden cases"):
         verify(path)
 
 
@@ -158,7 +158,7 @@ def test_the_cases_of_a_model_of_logarithms_have_numbers(tmp_path):
     model = keras.Model(inputs, keras.layers.LSTM(4, name="y")(keras.ops.log(inputs)))
     path = export_tflite(model, tmp_path / "m.tflite")
     assert verify(path) == []
-    for case in read_proof(path).cases:
+    for case in read_golden_cases(path).cases:
         assert np.isfinite(case.expected["y"]).all()
         nothing = {name: np.full_like(y, np.nan) for name, y in case.expected.items()}
         assert verify(path, run=lambda *_, nothing=nothing: nothing) != []
@@ -171,15 +171,15 @@ def test_a_model_that_gives_no_numbers_has_no_cases_and_a_warning_says_so(tmp_pa
     (warning,) = caplog.records
     assert warning.levelname == "WARNING"
     assert "Give real data: samples=" in warning.getMessage()
-    with pytest.raises(ProofError, match="has no golden cases"):
+    with pytest.raises(GoldenCasesError, match="has no golden cases"):
         verify(path)
 
 
-def test_an_interrupt_leaves_neither_file_nor_proof(tmp_path, monkeypatch):
+def test_an_interrupt_leaves_neither_file_nor_golden_cases(tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tflite, "write_proof", interrupted)
+    monkeypatch.setattr(tflite, "write_golden_cases", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_tflite(models.dense(), tmp_path / "m.tflite")
     assert list(tmp_path.iterdir()) == []

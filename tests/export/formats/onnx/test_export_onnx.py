@@ -70,9 +70,9 @@ def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
 
 
 def test_golden_cases_stand_beside_the_file_and_verify(path):
-    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.proof.npz"}
+    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.golden.npz"}
     assert keras_norm_verify.verify(path) == []
-    golden = keras_norm_verify.read_proof(path)
+    golden = keras_norm_verify.read_golden_cases(path)
     assert keras_norm_verify.verify(path, run=lambda signature, inputs: wrong(golden, inputs))
 
 
@@ -83,7 +83,7 @@ def wrong(golden, inputs):
 
 def test_no_golden_cases_are_written_where_none_are_wanted(tmp_path):
     model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)])
-    path = export_onnx(model, tmp_path / "model.onnx", proof=False)
+    path = export_onnx(model, tmp_path / "model.onnx", golden_cases=False)
     assert list(tmp_path.iterdir()) == [path]
 
 

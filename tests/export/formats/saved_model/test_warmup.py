@@ -10,7 +10,7 @@ from keras_norm.export import Step, export_saved_model
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm_verify import read_proof
+from keras_norm_verify import read_golden_cases
 from tests.export import models
 
 predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
@@ -77,8 +77,8 @@ def logged(exported):
     return requests(exported)
 
 
-def test_the_requests_are_the_cases_of_the_proof(logged, exported):
-    cases = read_proof(exported).cases
+def test_the_requests_are_the_golden_cases(logged, exported):
+    cases = read_golden_cases(exported).cases
     asked = [signature_and_inputs(request) for request in logged]
     assert [name for name, _ in asked] == ["serving_default", "serving_default", "step"]
     for (_, inputs), case in zip(asked, cases, strict=True):
