@@ -43,8 +43,9 @@ class Streamed(contextlib.AbstractContextManager["Streamed"]):
             ) from error
         self.run = open_runner(STEP, worker=worker)
         self.batch = next(spec.shape[0] for spec in self.run.inputs.values())
-        self.path, self.arena = self.run.path, getattr(self.run, "arena", None)
-        self.ops, self.state, self.seconds = self.run.ops, self.run.state, self.run.seconds
+        self.path, self.arena = self.run.path, self.run.arena
+        self.ops, self.seconds = self.run.ops, self.run.seconds
+        self.variable_digests = self.run.variable_digests
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
         """Return the outputs for whole sequences: see `Step.over_time`."""
@@ -104,7 +105,11 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
     for k, source in enumerate(found):
         seen[source.name] += 1
         number = f" ({seen[source.name]})" if seen[source.name] > 1 else ""
-        run = functools.partial(Streamed, model, source.open) if source.alone else source.open
+        run = (
+            functools.partial(Streamed, model, source.open)
+            if source.is_single_step
+            else source.open
+        )
         found[k] = dataclasses.replace(source, name=source.name + number, open=run)
     return tuple(found)
 

@@ -15,7 +15,6 @@ from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.registry import format_of
-from keras_norm.export.formats.tflite.tflite_file import is_tflite, read_tflite
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.rounding import MAGNIFIED, rounding
 from keras_norm.export.results.artifact_result import FirstDifference
@@ -73,30 +72,34 @@ def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> Fir
     if not path:
         return FirstDifference(None, "a function shows nothing of what it computes within")
     try:
-        if is_tflite(path) and read_tflite(path).is_step_alone:
-            return FirstDifference(
-                None, "a file of the step alone has no tensor of whole sequences"
-            )
-        return _found(model, pathlib.Path(path), inputs, share)
+        known = _format(pathlib.Path(path))
+        if known.is_single_step(pathlib.Path(path)):
+            reason = "a single-step model has no tensors of whole sequences"
+            return FirstDifference(None, reason)
+        return _found(model, known, pathlib.Path(path), inputs, share)
     # A damaged file or a layer may raise any error; the report shows its message.
     except Exception as error:
         return FirstDifference(None, f"the file's tensors cannot be seen: {one_line(error)}")
 
 
-def _found(model: Any, path: pathlib.Path, inputs: Arrays, share: float) -> FirstDifference:
-    file = _Tensors(_trace(path, inputs), share)
+def _found(
+    model: Any, known: Format, path: pathlib.Path, inputs: Arrays, share: float
+) -> FirstDifference:
+    file = _Tensors(_trace(known, path, inputs), share)
     specs = signature.input_specs(model)
     given = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
     outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(list(given)))
-    fresh, stale, reason = _new_export(model, path, inputs, outputs, share)
+    fresh, stale, reason = _new_export(model, known, path, inputs, outputs, share)
     layer = _first(model, given, file, fresh)
     if layer is None:
         return FirstDifference(None, "every layer's output is right where all tensors can be seen")
-    others = _layers_with_other_weights(model, path) if path.is_dir() else []
-    if others:
-        reason = f"the file does not hold the weights of {_listed(others)}"
-    elif path.is_dir() and fresh is not None:
-        return FirstDifference(layer, f"{reason}, and the file holds all its weights", stale=False)
+    if known.stored_weights is not None:
+        others = _layers_with_other_weights(model, known.stored_weights(path))
+        if others:
+            reason = f"the file does not contain the weights of {_listed(others)}"
+        elif fresh is not None:
+            reason += ", and the file contains all weights of the model"
+            return FirstDifference(layer, reason, stale=False)
     return FirstDifference(layer, reason, stale)
 
 
@@ -177,9 +180,9 @@ def _format(path: pathlib.Path) -> Format:
     return known
 
 
-def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
+def _trace(known: Format, path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
     """Return every tensor that a file computes outside loops."""
-    script = _format(path).trace_script
+    script = known.trace_script
     request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
     with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
         worker.load(request)
@@ -187,7 +190,12 @@ def _trace(path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
 
 
 def _new_export(
-    model: Any, path: pathlib.Path, inputs: Arrays, outputs: list[Any], share: float
+    model: Any,
+    known: Format,
+    path: pathlib.Path,
+    inputs: Arrays,
+    outputs: list[Any],
+    share: float,
 ) -> tuple[_Tensors | None, bool | None, str]:
     """Export the model again, to the format of `path`, and compare the outputs.
 
@@ -195,31 +203,28 @@ def _new_export(
         (tensors of the new file, or None if its outputs are wrong or it could not be made; whether
         its outputs are right, or None if it could not be made; a description).
     """
-    known = _format(path)
     options = known.export_again(path)
     with tempfile.TemporaryDirectory() as folder:
         try:
             file = known.export(model, pathlib.Path(folder) / known.file_name, **options)
         except (ConversionError, RunnerError, VerificationError, ValueError) as error:
             return None, None, f"the model cannot be exported again: {one_line(error)}"
-        fresh = _Tensors(_trace(file, inputs), share)
+        fresh = _Tensors(_trace(known, file, inputs), share)
     if not all(fresh.places(output) for output in outputs):
         return None, False, "a new export of the model is wrong too"
     return fresh, True, "a new export of the model is right"
 
 
-def _layers_with_other_weights(model: Any, folder: pathlib.Path) -> list[str]:
-    """Return the paths of the innermost layers with a weight that a SavedModel does not contain.
+def _layers_with_other_weights(model: Any, arrays: list[np.ndarray]) -> list[str]:
+    """Return the paths of the innermost layers with a weight that is not among the stored arrays.
 
-    Only weights that inference reads are compared. Others, such as counts of updates, are not
-    stored in a SavedModel.
+    Only weights that inference reads are compared. Other weights, such as counts of updates, need
+    not be stored.
     """
     read = KerasRunner(model).variables_read
-    reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
     stored: dict[tuple[int, ...], list[np.ndarray]] = {}
-    for name, shape in reader.get_variable_to_shape_map().items():
-        if not name.startswith("_CHECKPOINTABLE"):
-            stored.setdefault(tuple(shape), []).append(reader.get_tensor(name))
+    for array in arrays:
+        stored.setdefault(array.shape, []).append(array)
     return [
         path
         for path, layer in named_layers(model)

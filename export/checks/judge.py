@@ -193,7 +193,7 @@ class Judge:
         )
 
     def _streaming(self, source: Source, answers: Answers, rule: Tolerance) -> Property:
-        stream = self.plan.long_stream() if source.alone else self.plan.stream()
+        stream = self.plan.long_stream() if source.is_single_step else self.plan.stream()
         actual = answers.streamed
         assert actual is not None
         expected, length = (

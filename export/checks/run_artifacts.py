@@ -105,7 +105,7 @@ def opened(sources: Sequence[Source], first: Arrays | None = None) -> Iterator[t
             one = Opened(source)
             try:
                 one.run = stack.enter_context(source.open(worker=worker))
-                one.state = getattr(one.run, "state", dict)()
+                one.state = getattr(one.run, "variable_digests", dict)()
                 one.first = one.run(first) if first is not None else {}
             except UnsafeOpError as error:
                 one.error, one.unsafe = NOT_RUN, error.ops
@@ -156,9 +156,9 @@ def _ask(artifact: Opened, plan: Plan, size: int | None, found: Answers) -> None
         found.at_once = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
     found.cost = measure_cost(run, plan.samples, plan.batch, size)
     found.again = tuple(run(plan.cases[k].inputs) for k in (0, -1))
-    found.changed = changed_weights(artifact.state, getattr(run, "state", dict)())
+    found.changed = changed_weights(artifact.state, getattr(run, "variable_digests", dict)())
     found.ops = ops(run)
-    if source.alone:
+    if source.is_single_step:
         found.streamed = _streamed(run.run, plan.long_stream())
     elif source.path and STEP in run.signatures():
         with source.open(STEP, worker=run.worker) as step:

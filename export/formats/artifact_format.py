@@ -9,6 +9,7 @@ from typing import Any
 from keras_norm.export.optional_packages import is_installed
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
+from keras_norm.typing import Array
 
 Ops = Mapping[str, list[str]]
 
@@ -29,7 +30,8 @@ class Source:
             runtime needs no process.
         optional: whether the runtime may lack operations, so that its failure does not mean that
             the file is wrong.
-        alone: whether the file has a single-step model only, which runs sequences as streams.
+        is_single_step: whether the file has the step signature only, which runs whole sequences
+            one timestep at a time.
     """
 
     name: str
@@ -38,7 +40,7 @@ class Source:
     open: Callable[..., Any]
     start: Callable[[], WorkerProcess] | None = None
     optional: bool = False
-    alone: bool = False
+    is_single_step: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +59,9 @@ class Format:
             extensions lacks.
         signatures: takes a path; returns the names of its signatures.
         export_again: takes a path; returns the options with which `export` writes a similar file.
+        is_single_step: takes a path; returns whether the file has the step signature only.
+        stored_weights: takes a path; returns all arrays that the artifact stores as variables. None if
+            the format stores weights among other constants.
         trace_script: worker script that computes every tensor of a file; "" for none.
     """
 
@@ -70,6 +75,8 @@ class Format:
     foreign_ops: Callable[[pathlib.Path, Ops], Collection[str]] = lambda path, ops: ()
     signatures: Callable[[pathlib.Path], Collection[str]] = lambda path: ("serving_default",)
     export_again: Callable[[pathlib.Path], dict[str, Any]] = lambda path: {}
+    is_single_step: Callable[[pathlib.Path], bool] = lambda path: False
+    stored_weights: Callable[[pathlib.Path], list[Array]] | None = None
     trace_script: str = ""
 
 

@@ -23,11 +23,13 @@ class Runner(abc.ABC):
         name: short name of the runner, for reports.
         path: the file or folder that the runner runs, or None for a model in memory.
         inputs: input name -> `TensorSpec`.
+        arena: bytes of the memory arena of TensorFlow Lite Micro; None for any other runtime.
     """
 
     name: str
     path: pathlib.Path | None
     inputs: dict[str, TensorSpec]
+    arena: int | None = None
 
     def __call__(self, inputs: Mapping[str, Any]) -> Arrays:
         """Run the artifact once, in inference mode.
@@ -57,6 +59,14 @@ class Runner(abc.ABC):
     def signatures(self) -> list[str]:
         """Return the names of the artifact's signatures."""
         return []
+
+    def variable_digests(self) -> dict[str, str]:
+        """Return a digest of each variable by name; empty if the runtime hides its variables."""
+        return {}
+
+    def seconds(self) -> float | None:
+        """Return the seconds of the last run, or None if the runner does not measure them."""
+        return None
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -117,8 +117,7 @@ class WorkerRunner(Runner):
         """Return the top-level Python modules that the worker has imported."""
         return set(self.worker.ask("modules")[0])
 
-    def state(self) -> dict[str, str]:
-        """Return a digest of each variable by name; empty if the runtime hides its variables."""
+    def variable_digests(self) -> dict[str, str]:
         return dict(self.worker.ask("state")[0])
 
     def seconds(self) -> float:

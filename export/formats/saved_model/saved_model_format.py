@@ -3,6 +3,8 @@
 import pathlib
 from collections.abc import Collection
 
+import tensorflow as tf
+
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.artifact_format import Format, Ops, Source, in_runtime
 from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
@@ -12,6 +14,7 @@ from keras_norm.export.formats.saved_model.saved_model_file import (
     saved_model_folder,
 )
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
+from keras_norm.typing import Array
 
 
 def _open(path: pathlib.Path, signature_name: str) -> SavedModelRunner:
@@ -45,6 +48,12 @@ def _foreign_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
     return set(SavedModelFile(path).unservable)
 
 
+def _stored_weights(path: pathlib.Path) -> list[Array]:
+    reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
+    names = reader.get_variable_to_shape_map()
+    return [reader.get_tensor(name) for name in names if not name.startswith("_CHECKPOINTABLE")]
+
+
 SAVED_MODEL = Format(
     name="saved_model",
     title="a SavedModel folder",
@@ -56,5 +65,6 @@ SAVED_MODEL = Format(
     foreign_ops=_foreign_ops,
     signatures=lambda path: SavedModelFile(path).signatures,
     export_again=lambda path: {"step": False},
+    stored_weights=_stored_weights,
     trace_script="saved_model/run_saved_model.py",
 )

@@ -29,7 +29,7 @@ class TFLiteFile:
     numbers: frozenset[str]
 
     @property
-    def is_step_alone(self) -> bool:
+    def is_single_step(self) -> bool:
         """Whether the file has the signature `step` and no further signature."""
         return self.signatures == [STEP]
 

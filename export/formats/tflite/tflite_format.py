@@ -20,13 +20,15 @@ QUANTIZE = {"float16": "float16", "int8": "dynamic"}
 def _sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     require("tflite")
     file = read_tflite(path)
-    precision, alone = coarsest(file.numbers), file.is_step_alone
+    precision = coarsest(file.numbers)
     found = list(in_runtime(TFLiteRunner, path, name, precision))
     if not file.computes_in_integers:  # OpenVINO had an error of 0.23 (docs/export.md)
         found += in_runtime(OpenVINORunner, path, name, precision, "openvino")
-    if alone:
+    if file.is_single_step:
         found += in_runtime(MicroRunner, path, name, precision, "micro")
-    return tuple(dataclasses.replace(source, alone=alone) for source in found)
+    return tuple(
+        dataclasses.replace(source, is_single_step=file.is_single_step) for source in found
+    )
 
 
 def _foreign_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
@@ -52,5 +54,6 @@ TFLITE = Format(
     foreign_ops=_foreign_ops,
     signatures=lambda path: read_tflite(path).signatures,
     export_again=_export_again,
+    is_single_step=lambda path: read_tflite(path).is_single_step,
     trace_script="tflite/run_tflite.py",
 )

@@ -61,7 +61,7 @@ def test_a_file_of_other_weights_fails(step_alone, monkeypatch):
     report = check(models.recurrent(), path, DATA, batch_sizes=[2], lengths=[6])
     assert {failure.check for failure in report.failures} == {"values", "streaming"}
     reasons = {result.first_difference.reason for result in report.artifacts}
-    assert reasons == {"a file of the step alone has no tensor of whole sequences"}
+    assert reasons == {"a single-step model has no tensors of whole sequences"}
 
 
 def test_of_a_model_without_a_step_the_reason_is_said(step_alone):

@@ -55,7 +55,7 @@ def test_the_layer_of_a_saved_model_with_old_weights_is_named(tmp_path):
     file = export_saved_model(build(), tmp_path / "saved_model", step=False)
     found = first_difference(retrained(build(), "rnn"), str(file), DATA, SHARE)
     assert (found.layer, found.stale) == ("rnn", True)
-    assert found.reason.startswith("the file does not hold the weights of rnn")
+    assert found.reason.startswith("the file does not contain the weights of rnn")
 
 
 def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tflite_file):
@@ -198,4 +198,4 @@ def test_weights_that_inference_does_not_read_are_no_sign_of_an_old_file(tmp_pat
     file = export_saved_model(model, tmp_path / "saved_model")
     data = {"x": np.random.default_rng(1).normal(size=(8, 3)).astype("float32")}
     found = first_difference(retrained(model, "dense"), str(file), data, SHARE)
-    assert found.reason == "the file does not hold the weights of dense"
+    assert found.reason == "the file does not contain the weights of dense"
