@@ -60,8 +60,8 @@ class Format:
         signatures: takes a path; returns the names of its signatures.
         export_again: takes a path; returns the options with which `export` writes a similar file.
         is_single_step: takes a path; returns whether the file has the step signature only.
-        stored_weights: takes a path; returns all arrays that the artifact stores as variables. None if
-            the format stores weights among other constants.
+        stored_weights: takes a path; returns all arrays that the artifact stores as variables. None
+            if the format stores weights among other constants.
         trace_script: worker script that computes every tensor of a file; "" for none.
     """
 

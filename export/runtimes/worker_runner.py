@@ -118,6 +118,7 @@ class WorkerRunner(Runner):
         return set(self.worker.ask("modules")[0])
 
     def variable_digests(self) -> dict[str, str]:
+        """Return a digest of each variable by name; empty if the runtime hides its variables."""
         return dict(self.worker.ask("state")[0])
 
     def seconds(self) -> float:
