@@ -26,9 +26,11 @@ lint: $(STAMP)
 	ln -s $(CURDIR)/keras_norm_cli.py $(CURDIR)/keras_norm_verify.py build/mypy/
 	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -m keras_norm_cli -m keras_norm_verify
 
-# Writes keras_norm/__init__.pyi from the signatures of the public classes.
+# Writes keras_norm/__init__.pyi from the signatures of the public classes, and keras_norm_verify.py from
+# the package export/golden_cases.
 stubs: $(STAMP)
 	$(BIN)/python -m tests.stubs
+	$(BIN)/python -m tests.standalone_verifier
 
 # Random models, exported and checked; fails unless all are run in the time and most pass.
 # FUZZ="--seed 300 --models 50", say, changes what is run.

@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         keras_norm_verify.escape_unknown_letters()
         if args.command == "verify":  # runs without an import of Keras or keras_norm
             try:
-                return keras_norm_verify.report(args.file, args.golden_cases), ""
+                return keras_norm_verify.print_result(args.file, args.golden_cases), ""
             except keras_norm_verify.GoldenCasesError as error:
                 return WRONG_USE, str(error)
         try:
@@ -108,7 +108,7 @@ def _require_inputs(args: argparse.Namespace) -> None:
 
     The check runs before the import of the package, which takes seconds.
     """
-    from keras_norm_verify import require_arrays, require_file, resolved
+    from keras_norm_verify import require_arrays, require_file, resolve_version
 
     given = vars(args)
     others = (*given.get("artifacts", ()), *given.get("versions", ()))
@@ -117,7 +117,7 @@ def _require_inputs(args: argparse.Namespace) -> None:
             raise ValueError(f"{name} is not UTF-8, but TensorFlow needs UTF-8 names. Rename it.")
     for path in (args.model, *map(pathlib.Path, others)):
         if path.suffix != ".keras" and (path != args.model or args.command == "compare"):
-            resolved(path)
+            resolve_version(path)
             continue
         require_file(path)
         if not zipfile.is_zipfile(path):

@@ -22,6 +22,8 @@ from keras_norm.export.formats.registry import FORMATS, format_named
 from keras_norm.export.formats.saved_model.export_saved_model import require_replaceable
 from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
+from keras_norm.export.golden_cases.artifact_files import golden_cases_path
+from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
 from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.optional_packages import require
 from keras_norm.export.report.report import Report
@@ -30,7 +32,6 @@ from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.keras_internals import reason
 from keras_norm.recalibrate import recalibrate as recalibrate_model
-from keras_norm_verify import BESIDE, MOST_PRINTED, printable
 
 # Options of the exporters that the command line has too, under equal names.
 EXPORT_OPTIONS = ("version", "step", "samples", "golden_cases", "warmup", "signature", "quantize")
@@ -95,7 +96,7 @@ def export(args: argparse.Namespace) -> None:
             # If the export replaced an old file, the new file stays: the old file is gone.
             if known.name not in replaced:
                 path.unlink()
-                path.with_name(path.name + BESIDE).unlink(missing_ok=True)
+                golden_cases_path(path).unlink(missing_ok=True)
         remove_empty(made)
         raise
     for known, path in reversed(written):

@@ -22,10 +22,12 @@ from keras_norm_verify import (
     GoldenCase,
     GoldenCases,
     GoldenCasesError,
-    failures,
+    find_failures,
+    parse_golden_cases,
     read_golden_cases,
     verify,
 )
+from tests import standalone_verifier
 from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(3, 5, 2)).astype("float32")
@@ -73,10 +75,15 @@ def copied(exported, tmp_path):
     return tmp_path / exported.name
 
 
+def test_the_committed_module_is_up_to_date():
+    committed = standalone_verifier.PATH.read_text()
+    assert committed == standalone_verifier.source(), "run `make stubs`"
+
+
 def test_golden_cases_are_equal_after_writing_and_reading():
     inputs = {"x": X, "h": np.zeros((3, 2), "float32")}
     stream = case(inputs=inputs, sequences=("x",), states=("h",), sequence_outputs=("y",))
-    read = GoldenCases.from_bytes(golden_cases(case(), stream).to_bytes())
+    read = parse_golden_cases(golden_cases(case(), stream).to_bytes())
     assert dataclasses.replace(read, cases=()) == dataclasses.replace(golden_cases(), cases=())
     for actual, expected in zip(read.cases, (case(), stream), strict=True):
         np.testing.assert_array_equal(actual.inputs["x"], X)
@@ -104,7 +111,7 @@ def test_golden_cases_are_equal_after_writing_and_reading():
     ],
 )
 def test_each_failure_is_described(run, message):
-    found = list(failures(golden_cases(), run))
+    found = list(find_failures(golden_cases(), run))
     if message is None:
         assert found == []
     else:
@@ -115,14 +122,14 @@ def test_each_failure_is_described(run, message):
 def test_nan_and_infinity_equal_themselves():
     expected = np.array([np.nan, np.inf, 1.0])
     known = golden_cases(case(expected={"y": expected}))
-    assert not list(failures(known, lambda s, i: {"y": expected.copy()}))
-    assert list(failures(known, lambda s, i: {"y": np.array([0.0, np.inf, 1.0])}))
-    assert list(failures(known, lambda s, i: {"y": np.array([np.nan, -np.inf, 1.0])}))
+    assert not list(find_failures(known, lambda s, i: {"y": expected.copy()}))
+    assert list(find_failures(known, lambda s, i: {"y": np.array([0.0, np.inf, 1.0])}))
+    assert list(find_failures(known, lambda s, i: {"y": np.array([np.nan, -np.inf, 1.0])}))
 
 
 def test_integers_must_be_equal():
     known = golden_cases(case(expected={"y": np.arange(4)}, atol={"y": 5.0}))
-    (found,) = failures(known, lambda s, i: {"y": np.array([0, 1, 3, 3])})
+    (found,) = find_failures(known, lambda s, i: {"y": np.array([0, 1, 3, 3])})
     assert "differs in 1 of 4 values" in found
 
 
@@ -131,14 +138,14 @@ def test_integers_must_be_equal():
 )
 def test_large_integers_are_compared_without_rounding(integer, number):
     known = golden_cases(case(expected={"y": np.array([integer])}))
-    assert not list(failures(known, lambda s, i: {"y": np.array([integer])}))
-    (found,) = failures(known, lambda s, i: {"y": np.array([number])})
+    assert not list(find_failures(known, lambda s, i: {"y": np.array([integer])}))
+    (found,) = find_failures(known, lambda s, i: {"y": np.array([number])})
     assert "differs in 1 of 1 values" in found
 
 
 def test_a_missing_state_is_named():
     known = golden_cases(case(inputs={"x": X, "h": X[:, 0]}, sequences=("x",), states=("h",)))
-    (found,) = failures(known, sum_features)
+    (found,) = find_failures(known, sum_features)
     assert "fails to run batch 3: the outputs lack the state h" in found
 
 
@@ -157,7 +164,7 @@ def test_a_stream_gets_the_states_of_the_previous_timestep():
         states=("s",),
         sequence_outputs=("all",),
     )
-    assert not list(failures(golden_cases(known), step))
+    assert not list(find_failures(golden_cases(known), step))
 
 
 def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(exported, capsys):
@@ -188,13 +195,13 @@ def test_files_of_other_programs_in_a_saved_model_are_not_hashed(tmp_path):
     for name in ("saved_model.pb", "variables/variables.index", "assets/words.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
-    before = keras_norm_verify.hashes(folder)
+    before = keras_norm_verify.hash_files(folder)
     for name in (".DS_Store", "assets.extra/golden.npz", "notes/a.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(name)
-    assert keras_norm_verify.hashes(folder) == before
+    assert keras_norm_verify.hash_files(folder) == before
     (folder / "variables/variables.index").write_text("other")
-    assert keras_norm_verify.hashes(folder) != before
+    assert keras_norm_verify.hash_files(folder) != before
 
 
 def test_the_file_of_another_model_was_changed_and_gives_other_outputs(copied):
@@ -237,7 +244,7 @@ def test_damaged_golden_cases_give_status_2_and_one_line(spoil, copied, capsys):
 @pytest.mark.parametrize("tolerance", ["much", [1e-3], None, True, -1e-3, np.nan, np.inf, 10**400])
 def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
     with pytest.raises(GoldenCasesError, match="the golden cases are damaged: "):
-        GoldenCases.from_bytes(stored("cases", 0, "atol", "y", to=tolerance))
+        parse_golden_cases(stored("cases", 0, "atol", "y", to=tolerance))
 
 
 @pytest.mark.parametrize(
@@ -273,7 +280,7 @@ def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
 )
 def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
     with pytest.raises(GoldenCasesError, match=f"the golden cases are damaged: .*{message}"):
-        GoldenCases.from_bytes(stored(*keys, to=value))
+        parse_golden_cases(stored(*keys, to=value))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +294,7 @@ def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
 def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
     content = stored("cases", 0, "sequences", to=["x"], **{"0/inputs/x": x})
     with pytest.raises(GoldenCasesError, match=message):
-        GoldenCases.from_bytes(content)
+        parse_golden_cases(content)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +317,7 @@ def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
 )
 def test_golden_cases_that_every_file_would_pass_are_refused(cases, message, copied):
     known = dataclasses.replace(golden_cases(), cases=cases)
-    for read in (lambda: GoldenCases.from_bytes(known.to_bytes()), lambda: verify(copied, known)):
+    for read in (lambda: parse_golden_cases(known.to_bytes()), lambda: verify(copied, known)):
         with pytest.raises(GoldenCasesError, match=f"the golden cases compare nothing.*{message}"):
             read()
 
@@ -327,7 +334,7 @@ def test_the_tolerances_of_the_exporters_are_accepted():
         golden_cases(case(), case(expected={"y": 1e-6 * y})),
         golden_cases(case(expected={"y": np.arange(5)}, atol={"y": 9.0})),
     ):
-        GoldenCases.from_bytes(known.to_bytes())
+        parse_golden_cases(known.to_bytes())
 
 
 FORGED = "batch 3\nPASS: other.tflite computes all\r\x1b[2K\x1b[1A\u202egröße"
@@ -406,7 +413,7 @@ def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
         assert len(content) < 10**5
         tracemalloc.reset_peak()
         with pytest.raises(GoldenCasesError, match=message):
-            GoldenCases.from_bytes(content)
+            parse_golden_cases(content)
         assert tracemalloc.get_traced_memory()[1] < 2**21
     tracemalloc.stop()
 
@@ -418,7 +425,7 @@ def test_golden_cases_with_a_duplicate_array_are_refused():
     with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("0/expected/y.npy", array.getvalue())
     with pytest.raises(GoldenCasesError, match="damaged: the array '0/expected/y' occurs twice"):
-        GoldenCases.from_bytes(content.getvalue())
+        parse_golden_cases(content.getvalue())
 
 
 def test_golden_cases_with_a_key_twice_are_damaged():
@@ -430,7 +437,7 @@ def test_golden_cases_with_a_key_twice_are_damaged():
     content = io.BytesIO()
     np.savez(content, **arrays | {"golden_cases": np.array(text)})
     with pytest.raises(GoldenCasesError, match="damaged: the text has the key 'y' twice"):
-        GoldenCases.from_bytes(content.getvalue())
+        parse_golden_cases(content.getvalue())
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "null", '"text"'])
@@ -438,14 +445,14 @@ def test_golden_cases_with_a_json_text_that_is_not_a_dict_are_refused(text):
     content = io.BytesIO()
     np.savez(content, golden_cases=np.array(text))
     with pytest.raises(GoldenCasesError, match="damaged: the JSON text is not a dict"):
-        GoldenCases.from_bytes(content.getvalue())
+        parse_golden_cases(content.getvalue())
 
 
 def test_a_file_of_data_is_refused():
     content = io.BytesIO()
     np.savez(content, x=X)
     with pytest.raises(GoldenCasesError, match="damaged: the file has no JSON text"):
-        GoldenCases.from_bytes(content.getvalue())
+        parse_golden_cases(content.getvalue())
 
 
 def test_golden_cases_that_are_too_large_are_neither_written_nor_read(monkeypatch, copied):
@@ -513,7 +520,7 @@ def test_the_highest_version_in_a_folder_is_verified(tmp_path):
     for version in ("2", "10", "later"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "saved_model.pb").touch()
-    assert keras_norm_verify.resolved(tmp_path) == tmp_path / "10"
+    assert keras_norm_verify.resolve_version(tmp_path) == tmp_path / "10"
     with pytest.raises(GoldenCasesError, match=r"10 has no golden cases: there is no golden\.npz"):
         read_golden_cases(tmp_path)
 
@@ -531,7 +538,7 @@ def test_any_changed_byte_of_golden_cases_inside_a_file_raises_no_other_error(co
         copied.write_bytes(bytes(broken))
         with contextlib.suppress(GoldenCasesError):
             read_golden_cases(copied)
-        assert set(keras_norm_verify.hashes(copied)) == {""}
+        assert set(keras_norm_verify.hash_files(copied)) == {""}
 
 
 def test_the_command_reports_the_results_of_the_module(exported, capfd):

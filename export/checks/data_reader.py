@@ -11,7 +11,8 @@ import keras
 import numpy as np
 
 from keras_norm.export.compare.input_cases import Samples, read_samples
-from keras_norm_verify import printable, require_arrays
+from keras_norm.export.golden_cases.artifact_files import require_arrays
+from keras_norm.export.golden_cases.printable import printable
 
 # Most samples in memory, and in one batch in training mode. The standard error of the mean of this
 # many samples is 0.03 standard deviations.

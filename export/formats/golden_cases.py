@@ -1,6 +1,6 @@
 """Make golden cases, and store them with an artifact for `keras-norm verify`.
 
-Golden cases are test inputs and their expected outputs. `keras_norm_verify` reads and runs them.
+Golden cases are test inputs and their expected outputs. `export/golden_cases` runs them.
 """
 
 import dataclasses
@@ -16,12 +16,13 @@ from keras_norm.export.compare.element_differences import largest
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import TextError
+from keras_norm.export.golden_cases.artifact_files import FILE_NAME, golden_cases_path, hash_files
+from keras_norm.export.golden_cases.golden_cases import GoldenCase, GoldenCases
 from keras_norm.export.model.reference import Reference, make_reference
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.package_versions import versions
 from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
-from keras_norm_verify import BESIDE, IN_FOLDER, INSIDE, GoldenCase, GoldenCases, hashes
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -116,7 +117,7 @@ def find_reference(model: keras.Model, data: Any = None) -> Reference | None:
 
 
 def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
-    """Write golden cases to the file that `keras_norm_verify.read_golden_cases` reads.
+    """Write golden cases to the file that `read_golden_cases` reads.
 
     Args:
         path: the SavedModel's folder, or the exported file.
@@ -124,12 +125,11 @@ def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bo
         inside: whether to append the golden cases to the TFLite file, as for TFLite metadata.
             TFLite readers ignore them there.
     """
-    content = dataclasses.replace(golden_cases, hashes=hashes(path)).to_bytes()
-    if path.is_dir():
-        (path / IN_FOLDER).parent.mkdir(exist_ok=True)
-        (path / IN_FOLDER).write_bytes(content)
-    elif inside:
+    content = dataclasses.replace(golden_cases, hashes=hash_files(path)).to_bytes()
+    if inside:
         with zipfile.ZipFile(path, "a") as archive:
-            archive.writestr(INSIDE, content)
-    else:
-        path.with_name(path.name + BESIDE).write_bytes(content)
+            archive.writestr(FILE_NAME, content)
+        return
+    file = golden_cases_path(path)
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)

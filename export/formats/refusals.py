@@ -10,8 +10,8 @@ import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
+from keras_norm.export.golden_cases.printable import printable
 from keras_norm.named_layers import named_layers
-from keras_norm_verify import printable
 
 logger = logging.getLogger("keras_norm.export")
 

@@ -5,10 +5,10 @@ import pathlib
 from collections.abc import Callable
 
 from keras_norm.export.errors import VerificationError, one_line
+from keras_norm.export.golden_cases.device_runtimes import open_artifact
 from keras_norm.export.model.reference import Reference
 from keras_norm.export.runtimes.runner import Arrays, Runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
-from keras_norm_verify import open_run
 
 OverTime = Callable[[Callable[[Arrays], Arrays], Arrays], Arrays]
 
@@ -67,7 +67,7 @@ def verify_saved_model(
     Raises:
         VerificationError: as `verify_file`.
     """
-    served = open_run(folder)
+    served = open_artifact(folder)
 
     def run(signature: str, inputs: Arrays) -> Arrays:
         # TensorFlow may raise any exception for a file that does not run.

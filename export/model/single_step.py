@@ -254,7 +254,7 @@ class Step:
         others |= self.initial_states(next(iter(inputs.values())).shape[0])
         if isinstance(run, WorkerRunner):  # one request to its process runs all timesteps
             return run.over_time(sequences, others, list(self.states))
-        return protocol.over_time(run, sequences, others, list(self.states))
+        return protocol.run_over_time(run, sequences, others, list(self.states))
 
     def _without_time(self, name: str, tensor: Any) -> Any:
         if name not in self.sequence_outputs:

@@ -11,11 +11,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from keras_norm.export.compare.quantization_tolerance import USEFUL
+from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
 from keras_norm.export.results.artifact_result import ArtifactResult, readable_size
 from keras_norm.export.results.check_outcome import Outcome
 from keras_norm.export.results.gap_result import LayerStatistics
 from keras_norm.export.results.output_comparison import OutputComparison
-from keras_norm_verify import MOST_PRINTED, printable
 
 # The statuses of a property that applies.
 TESTED = ("pass", "differs", "fail")

@@ -9,7 +9,7 @@ The runner sends a request. The worker replies with a report (a JSON value), wit
     request    arguments                                    reply
     load       the model, which replaces the loaded model   report: input names, shapes and dtypes
     run        inputs                                       outputs
-    stream     whole sequences and other inputs             outputs; see `over_time`
+    stream     whole sequences and other inputs             outputs; see `run_over_time`
     threads    several dicts of inputs                      report and arrays; see `run_at_once`
     modules                                                 report: the imported modules
     state                                                   report: digests of the variables
@@ -28,11 +28,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-Arrays = dict[str, np.ndarray]
+# A worker cannot import these aliases from `keras_norm.typing`.
+Array: TypeAlias = npt.NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
 Run = Callable[[Arrays], Arrays]
 
 
@@ -92,8 +95,8 @@ def unpack_arrays(payload: bytes) -> Arrays:
     return dict(zip(names.tolist(), values, strict=True))
 
 
-def over_time(
-    run: Callable[[Arrays], Mapping[str, Any]],
+def run_over_time(
+    run: Callable[[Arrays], Mapping[str, Array]],
     sequences: Arrays,
     others: Arrays,
     states: Sequence[str],
@@ -108,15 +111,20 @@ def over_time(
         states: names of the states.
 
     Returns:
-        The output sequences, (batch, time, ...), without the states.
+        Every output after each timestep, (batch, time, ...), without the states.
+
+    Raises:
+        ValueError: the outputs lack a state.
     """
     (length,) = {array.shape[1] for array in sequences.values()}
-    answers = []
+    steps: list[Arrays] = []
     for t in range(length):
-        answer = run({name: array[:, t] for name, array in sequences.items()} | others)
-        others = others | {name: answer[name] for name in states}
-        answers.append({n: np.asarray(a) for n, a in answer.items() if n not in states})
-    return {name: np.stack([answer[name] for answer in answers], axis=1) for name in answers[0]}
+        outputs = run({name: array[:, t] for name, array in sequences.items()} | others)
+        if missing := set(states) - outputs.keys():
+            raise ValueError(f"the outputs lack the state {', '.join(sorted(missing))}")
+        others = others | {name: outputs[name] for name in states}
+        steps.append({n: np.asarray(a) for n, a in outputs.items() if n not in states})
+    return {name: np.stack([step[name] for step in steps], axis=1) for name in steps[0]}
 
 
 def run_at_once(
@@ -192,7 +200,7 @@ def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -
         if ask == "stream":
             sequences, others = cases
             calls = next(iter(sequences.values())).shape[1]
-            outputs = over_time(run, sequences, others, given["states"])
+            outputs = run_over_time(run, sequences, others, given["states"])
         else:
             outputs = run(*cases)
         seconds = (time.perf_counter() - start) / calls

@@ -21,12 +21,12 @@ from keras_norm.export.formats.refusals import (
 from keras_norm.export.formats.saved_model.export_saved_model import write_saved_model
 from keras_norm.export.formats.staging import staged
 from keras_norm.export.formats.verify_file import verify_file
+from keras_norm.export.golden_cases.artifact_files import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.optional_packages import require
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.ops.scan import exported_loops
-from keras_norm_verify import BESIDE
 
 
 def export_onnx(
@@ -90,7 +90,7 @@ def export_onnx(
     # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
     # characters.
     with (
-        staged(target, overwrite, beside=target.name + BESIDE) as file,
+        staged(target, overwrite, beside=target.name + SUFFIX) as file,
         tempfile.TemporaryDirectory() as folder,
     ):
         with start_converter("onnx/convert_onnx.py", "ONNX") as converter:

@@ -12,9 +12,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.framework import function_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
+from keras_norm.export.golden_cases.artifact_files import resolve_version
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
-from keras_norm_verify import resolved
 
 # Matches the names of operations that access files, the Python process or other machines.
 REACHING = re.compile(
@@ -242,7 +242,7 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
     Raises:
         ValueError: `path` is not a SavedModel and has no versions, or as `require_literal`.
     """
-    folder = require_literal(resolved(path))
+    folder = require_literal(resolve_version(path))
     if not (folder / "saved_model.pb").is_file():
         raise ValueError(
             f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm_verify import GoldenCase
+from keras_norm.export.golden_cases.golden_cases import GoldenCase
 
 # Path in the SavedModel from which TensorFlow Serving reads the warmup requests.
 WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")

@@ -32,6 +32,7 @@ from keras_norm.export.formats.tflite.quantization import (
 )
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.formats.verify_file import verify_file
+from keras_norm.export.golden_cases.artifact_files import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.model.step_signature import find_step
@@ -42,7 +43,6 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import exported_loops
-from keras_norm_verify import BESIDE
 
 LOOP_OPS = "TensorList"
 
@@ -156,7 +156,7 @@ def export_tflite(
     # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
     # characters.
     with (
-        staged(target, overwrite, beside=target.name + BESIDE) as file,
+        staged(target, overwrite, beside=target.name + SUFFIX) as file,
         tempfile.TemporaryDirectory() as folder,
     ):
         with start_converter("tflite/convert_tflite.py", "TFLite") as converter:

@@ -1,0 +1,165 @@
+"""Find an artifact and its golden cases, and hash the artifact's files."""
+
+import hashlib
+import pathlib
+import zipfile
+
+from keras_norm.export.golden_cases.golden_cases import GoldenCases, GoldenCasesError, require_size
+from keras_norm.export.golden_cases.golden_cases_parser import (
+    damaged,
+    parse_golden_cases,
+    unpack_entry,
+)
+from keras_norm.export.golden_cases.printable import printable_error
+
+# Golden cases are stored in a SavedModel's folder, beside a file under its name and SUFFIX, or in
+# an archive at the end of a TFLite file.
+FILE_NAME = "golden.npz"
+IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
+SUFFIX = ".golden.npz"
+# Files and folders of a SavedModel that are hashed. Other programs may add files to the folder.
+HASHED = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
+# First bytes of .npz and .npy files.
+NPZ_BYTES, NPY_BYTES = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+
+
+def golden_cases_path(path: pathlib.Path) -> pathlib.Path:
+    """Return the path of the golden cases of an artifact, in its folder or beside its file.
+
+    Args:
+        path: a SavedModel's folder, or a TFLite or ONNX file.
+    """
+    return path / IN_FOLDER if path.is_dir() else path.with_name(path.name + SUFFIX)
+
+
+def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> GoldenCases:
+    """Find and read the golden cases of an artifact.
+
+    Args:
+        path: a SavedModel's folder, or a TFLite or ONNX file.
+        file: file of the golden cases; None for the path at which exporters write it.
+
+    Raises:
+        GoldenCasesError: the golden cases are missing or unusable.
+    """
+    path = resolve_version(path)
+    usual = golden_cases_path(path)
+    try:
+        if file is not None:
+            require_file(file)
+        found = file or usual
+        if found.is_file():
+            require_size(found.stat().st_size)
+            return parse_golden_cases(found.read_bytes())
+        if _archive_offset(path) is not None:
+            return parse_golden_cases(_unpack_inside(path))
+    except OSError as error:
+        raise GoldenCasesError(printable_error(error)) from error
+    raise GoldenCasesError(
+        f"{path} has no golden cases: there is no {usual.name}. Give their file, or export again"
+    )
+
+
+def resolve_version(path: pathlib.Path) -> pathlib.Path:
+    """Return the path of an artifact; for a folder of numbered versions, of the highest version.
+
+    Args:
+        path: a SavedModel's folder, a folder of numbered versions, or a TFLite or ONNX file.
+
+    Raises:
+        GoldenCasesError: the path does not exist, or cannot be read.
+    """
+    try:
+        if not path.exists():
+            raise GoldenCasesError(f"{path}: no such file or folder")
+        if path.is_dir() and not (path / "saved_model.pb").is_file():
+            found = [file.parent for file in path.glob("*/saved_model.pb")]
+            versions = {int(folder.name): folder for folder in found if folder.name.isdecimal()}
+            return versions[max(versions)] if versions else path
+    except OSError as error:
+        raise GoldenCasesError(f"{path} cannot be read: {error.strerror}") from error
+    return path
+
+
+def hash_files(path: pathlib.Path) -> dict[str, str]:
+    """Hash the files of an artifact that determine its outputs.
+
+    Args:
+        path: a SavedModel's folder, or a TFLite or ONNX file. Golden cases at the end of a TFLite
+            file are not hashed.
+
+    Returns:
+        SHA-256 hashes, by the name of each file in a SavedModel's folder; for a file by "".
+    """
+    if path.is_dir():
+        return {
+            file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in sorted(path.rglob("*"))
+            if file.is_file() and file.relative_to(path).parts[0] in HASHED
+        }
+    return {"": hashlib.sha256(path.read_bytes()[: _archive_offset(path)]).hexdigest()}
+
+
+def require_file(path: pathlib.Path) -> None:
+    """Raise OSError for a path that is not a readable file.
+
+    Args:
+        path: any path.
+    """
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a folder.")
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file.")
+        if not path.is_file():
+            raise OSError(f"{path} is not a file.")
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        if error.strerror is None:  # raised above
+            raise
+        raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def require_arrays(path: pathlib.Path) -> None:
+    """Raise OSError or ValueError for a path that is not an .npz or .npy file.
+
+    Args:
+        path: any path.
+    """
+    try:
+        require_file(path)
+    except IsADirectoryError as error:
+        raise IsADirectoryError(f"{error} Give the .npz or .npy files in it.") from error
+    with path.open("rb") as file:
+        begin = file.read(len(NPY_BYTES))
+    if not begin.startswith((*NPZ_BYTES, NPY_BYTES)):
+        raise ValueError(
+            f"{path} is not an .npz or .npy file. Write one with "
+            "numpy.savez(file, input_name=array)."
+        )
+
+
+def _archive_offset(path: pathlib.Path) -> int | None:
+    """Return the offset of the archive of golden cases at the end of a file; None without one."""
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            archive.getinfo(FILE_NAME)
+            return min(entry.header_offset for entry in archive.infolist())
+    # The parser may raise any exception. Then the bytes at the end belong to the model.
+    except Exception:
+        return None
+
+
+def _unpack_inside(path: pathlib.Path) -> bytes:
+    """Unpack the golden cases at the end of a file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return unpack_entry(archive, archive.getinfo(FILE_NAME))
+    except GoldenCasesError:
+        raise
+    # The parser of a damaged archive may raise any exception.
+    except Exception as error:
+        raise damaged(printable_error(error)) from error

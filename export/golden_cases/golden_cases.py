@@ -1,0 +1,166 @@
+"""The golden cases of an artifact, and the bytes of their file."""
+
+import dataclasses
+import io
+import json
+import math
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.runtimes.worker_protocol import run_over_time
+from keras_norm.typing import Array, Arrays
+
+VERSION = 1
+# Golden cases take a few kilobytes as a rule. The limit protects against a small file that unpacks
+# to gigabytes.
+MOST_BYTES = 256 * 2**20  # in the file of the golden cases, packed and unpacked
+
+# Function from a signature's name and its inputs to its outputs.
+RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
+
+
+class GoldenCasesError(ValueError):
+    """The golden cases are missing or unusable, or the runtime of the artifact is missing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenCase:
+    """The inputs of a call, or of a stream of calls, and the expected outputs.
+
+    Attributes:
+        name: text such as "batch 3, length 7, padded left".
+        signature: name of the signature to call.
+        inputs: arrays by name. The sequences of a stream have the shape (batch, time, ...).
+        expected: expected outputs by name.
+        atol: absolute tolerance of each expected output, by name.
+        sequences: names of the inputs of a stream that are passed one timestep at a time; empty for
+            a single call.
+        states: names of the inputs of a stream that get the outputs of the previous timestep.
+        sequence_outputs: names of the outputs of a stream that are compared at every timestep,
+            (batch, time, ...). All other outputs are compared at the last timestep.
+    """
+
+    name: str
+    signature: str
+    inputs: Arrays
+    expected: Arrays
+    atol: dict[str, float]
+    sequences: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    sequence_outputs: tuple[str, ...] = ()
+
+    def compute_outputs(self, run: RunSignature) -> Arrays:
+        """Compute the outputs of an artifact for the inputs of the case.
+
+        Args:
+            run: function from a signature's name and its inputs to its outputs.
+        """
+        if not self.sequences:
+            return dict(run(self.signature, self.inputs))
+        sequences = {name: self.inputs[name] for name in self.sequences}
+        others = {name: a for name, a in self.inputs.items() if name not in sequences}
+        outputs = run_over_time(lambda x: run(self.signature, x), sequences, others, self.states)
+        return {
+            name: array if name in self.sequence_outputs else array[:, -1]
+            for name, array in outputs.items()
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenCases:
+    """The golden cases of an artifact.
+
+    Attributes:
+        model: name of the Keras model.
+        reference: source of the expected outputs, as the object of "computes": 'the outputs of the
+            Keras model "digits"'.
+        versions: versions of the packages that wrote the artifact, by name.
+        hashes: SHA-256 hashes, by the name of each file in a SavedModel's folder; for a TFLite or
+            ONNX file by "".
+        cases: the golden cases.
+    """
+
+    model: str
+    reference: str
+    versions: dict[str, str]
+    hashes: dict[str, str]
+    cases: tuple[GoldenCase, ...]
+
+    def to_bytes(self) -> bytes:
+        """Write an .npz file with the arrays, and with a JSON text named `golden_cases`.
+
+        Raises:
+            GoldenCasesError: the file is larger than `parse_golden_cases` reads.
+        """
+        fields = dataclasses.asdict(self)
+        arrays: Arrays = {}
+        for k, case in enumerate(fields["cases"]):
+            for part in ("inputs", "expected"):
+                arrays |= {f"{k}/{part}/{name}": array for name, array in case[part].items()}
+                case[part] = list(case[part])
+        file = io.BytesIO()
+        arrays["golden_cases"] = np.array(json.dumps({"version": VERSION} | fields))
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+        with zipfile.ZipFile(file) as archive:
+            require_size(sum(entry.file_size for entry in archive.infolist()))
+        return file.getvalue()
+
+
+def require_size(size: int) -> None:
+    """Raise GoldenCasesError for golden cases of more than `MOST_BYTES`.
+
+    Args:
+        size: bytes of the golden cases, packed or unpacked.
+    """
+    if size > MOST_BYTES:
+        raise GoldenCasesError(
+            f"the golden cases take {size:,} bytes, more than the limit of {MOST_BYTES:,}. Export "
+            "with shorter samples, or with golden_cases=False"
+        )
+
+
+def require_comparisons(cases: Sequence[GoldenCase]) -> None:
+    """Raise GoldenCasesError for golden cases that every artifact would pass.
+
+    The tolerance of an output must be smaller than its largest expected value in all cases, or than
+    1 if all expected values are 0. An output that is tiny in one case is compared in another case.
+
+    Args:
+        cases: the golden cases.
+    """
+    if not cases:
+        raise GoldenCasesError(
+            "the golden cases compare nothing: the list of cases is empty. Export the model again"
+        )
+    largest: dict[str, float] = {}
+    for case in cases:
+        if not case.expected:
+            raise _compares_nothing(case, "the case has no expected outputs")
+        for name, expected in case.expected.items():
+            if not expected.size:
+                raise _compares_nothing(case, f"output '{printable(name)}' is empty")
+            if expected.dtype.kind == "f":
+                if np.isnan(expected).all():
+                    values = f"every expected value of output '{printable(name)}' is NaN"
+                    raise _compares_nothing(case, values, " with samples whose outputs are numbers")
+                sizes = np.abs(expected[np.isfinite(expected)].astype("float64"))
+                largest[name] = max(largest.get(name, 0.0), sizes.max(initial=0.0))
+    for case in cases:
+        for name in case.expected.keys() & largest.keys():
+            atol = case.atol.get(name, math.inf)
+            if not atol < (largest[name] or 1.0):
+                raise _compares_nothing(
+                    case,
+                    f"the tolerance of output '{printable(name)}' is {atol:.3g}, and its largest "
+                    f"expected value is {largest[name]:.3g}",
+                )
+
+
+def _compares_nothing(case: GoldenCase, why: str, how: str = "") -> GoldenCasesError:
+    name = printable(case.name)
+    return GoldenCasesError(
+        f"the golden cases compare nothing in case {name}: {why}. Export the model again{how}"
+    )

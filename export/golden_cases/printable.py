@@ -1,0 +1,37 @@
+"""Make text from files safe to print."""
+
+import io
+import sys
+
+MOST_PRINTED = 2000  # characters of a path or an error
+
+
+def printable(text: str, most: int = 100) -> str:
+    r"""Make text from a file safe to print in a terminal, as one line.
+
+    Line breaks, escape sequences and marks of the writing direction become escapes such as "\x1b".
+    Letters of all languages do not change.
+
+    Args:
+        text: any text.
+        most: largest number of characters to return.
+    """
+    cut = text if len(text) <= most else f"{text[:most]}..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
+
+
+def printable_error(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class if it has no message.
+
+    Args:
+        error: any exception, for example of a runtime.
+    """
+    message = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+    line = next(iter(message.strip().splitlines()), type(error).__name__)
+    return printable(line, MOST_PRINTED)
+
+
+def escape_unknown_letters() -> None:
+    """Let the standard output escape characters that are not in its encoding."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")

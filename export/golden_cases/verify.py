@@ -1,0 +1,180 @@
+"""Run an artifact on its golden cases, and compare the outputs with the expected outputs."""
+
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from keras_norm.export.golden_cases.artifact_files import (
+    hash_files,
+    read_golden_cases,
+    resolve_version,
+)
+from keras_norm.export.golden_cases.device_runtimes import open_artifact
+from keras_norm.export.golden_cases.golden_cases import (
+    GoldenCases,
+    GoldenCasesError,
+    RunSignature,
+    require_comparisons,
+)
+from keras_norm.export.golden_cases.printable import (
+    MOST_PRINTED,
+    escape_unknown_letters,
+    printable,
+    printable_error,
+)
+from keras_norm.typing import Array
+
+PASSED, FAILED, WRONG_USE = 0, 1, 2
+
+
+def verify(
+    path: str | pathlib.Path,
+    golden_cases: GoldenCases | str | pathlib.Path | None = None,
+    run: RunSignature | None = None,
+) -> list[str]:
+    """Run an artifact on its golden cases, and compare the outputs.
+
+    Args:
+        path: a SavedModel's folder, or a TFLite or ONNX file.
+        golden_cases: the golden cases, or their file; None for the path at which exporters write
+            the file.
+        run: another runtime, as a function from a signature's name and its inputs to its outputs.
+
+    Returns:
+        The failures, one line each; an empty list if the artifact passes.
+
+    Raises:
+        GoldenCasesError: the golden cases are missing or unusable, or the runtime is not installed.
+
+    Example:
+    ```python
+    assert not keras_norm_verify.verify("model.tflite")
+    ```
+    """
+    path = resolve_version(pathlib.Path(path))
+    if not isinstance(golden_cases, GoldenCases):
+        file = None if golden_cases is None else pathlib.Path(golden_cases)
+        golden_cases = read_golden_cases(path, file)
+    require_comparisons(golden_cases.cases)
+    try:
+        hashes = hash_files(path)
+    except OSError as error:
+        raise GoldenCasesError(f"{path} cannot be read: {printable_error(error)}") from error
+    try:
+        failures = list(find_failures(golden_cases, run or open_artifact(path)))
+    except GoldenCasesError:
+        raise
+    # A runtime may raise any exception for a damaged file.
+    except Exception as error:
+        failures = [f"does not load: {printable_error(error)}"]
+    stored = golden_cases.hashes
+    changed = [name for name in sorted(hashes | stored) if hashes.get(name) != stored.get(name)]
+    if changed:
+        names = ", ".join(printable(name or path.name) for name in changed)
+        still = "no longer computes" if failures else "still computes"
+        failures.insert(
+            0,
+            f"was changed after its golden cases were written, and {still} the expected outputs "
+            f"({names})",
+        )
+    return failures
+
+
+def find_failures(golden_cases: GoldenCases, run: RunSignature) -> Iterator[str]:
+    """Describe each failed output of each golden case in one line.
+
+    Args:
+        golden_cases: the golden cases.
+        run: the artifact, as a function from a signature's name and its inputs to its outputs.
+    """
+    for case in golden_cases.cases:
+        try:
+            actual = {n: np.asarray(array) for n, array in case.compute_outputs(run).items()}
+        # A runtime may raise any exception for a file that it cannot run.
+        except Exception as error:
+            yield f"fails to run {printable(case.name)}: {printable_error(error)}"
+            continue
+        for name, expected in case.expected.items():
+            if name not in actual:
+                yield f"has no output '{printable(name)}'"
+            elif difference := _difference(expected, actual[name], case.atol[name]):
+                yield f"at {printable(case.name)}: output '{printable(name)}' {difference}"
+
+
+def _difference(expected: Array, actual: Array, atol: float) -> str:
+    """Describe the difference of an output, or return ""; NaN equals an expected NaN."""
+    if actual.shape != expected.shape:
+        return f"has the shape {actual.shape}, expected {expected.shape}"
+    if actual.dtype.kind not in "biuf":
+        return f"has the dtype {actual.dtype}, expected {expected.dtype}"
+    if expected.dtype.kind != "f":
+        # Python compares a large integer with a float exactly. NumPy would round the integer.
+        count = int(np.sum(actual.astype(object) != expected.astype(object)))
+        return f"differs in {count} of {expected.size} values" if count else ""
+    e, a = expected.astype("float64"), actual.astype("float64")
+    with np.errstate(invalid="ignore"):
+        off = np.where((e == a) | (np.isnan(e) & np.isnan(a)), 0.0, np.abs(a - e))
+    off = np.where(np.isnan(off), np.inf, off)
+    if not off.size or off.max() <= atol:
+        return ""
+    index = np.unravel_index(int(off.argmax()), e.shape)
+    where = ", ".join(map(str, index))
+    return (
+        f"is {a[index]:.6g}, expected {e[index]:.6g}, at ({where}): the difference is larger than "
+        f"the tolerance {atol:.2g}"
+    )
+
+
+def print_result(path: str, file: str | None = None) -> int:
+    """Verify an artifact, print the result, and return the exit status.
+
+    Args:
+        path: a SavedModel's folder, or a TFLite or ONNX file.
+        file: file of the golden cases; None for the path at which exporters write it.
+
+    Raises:
+        GoldenCasesError: the golden cases are missing or unusable, the runtime is not installed, or
+            the result cannot be printed.
+    """
+    golden_cases = read_golden_cases(
+        pathlib.Path(path), None if file is None else pathlib.Path(file)
+    )
+    failures = verify(path, golden_cases)
+    artifact = printable(path, MOST_PRINTED)
+    lines = [f"FAIL: {artifact} {failure}" for failure in failures]
+    if not failures:
+        reference, cases = printable(golden_cases.reference), golden_cases.cases
+        lines = [f"PASS: {artifact} computes {reference}, in {len(cases)} cases:"]
+        lines += [f"  {printable(case.signature)}: {printable(case.name)}" for case in cases]
+    try:
+        print("\n".join(lines), flush=True)
+    except OSError as error:
+        sys.stdout = None  # at exit Python would try to write the text again
+        raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
+    return FAILED if failures else PASSED
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Verify an artifact from the command line.
+
+    Args:
+        arguments: path of the artifact, and optionally the path of its golden cases.
+
+    Returns:
+        The exit status.
+    """
+    if not 1 <= len(arguments) <= 2:
+        print("usage: python keras_norm_verify.py ARTIFACT [GOLDEN_CASES.npz]", file=sys.stderr)
+        return WRONG_USE
+    escape_unknown_letters()
+    try:
+        return print_result(*arguments)
+    except GoldenCasesError as error:
+        print(f"keras-norm: {printable(str(error), MOST_PRINTED)}", file=sys.stderr)
+        return WRONG_USE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
