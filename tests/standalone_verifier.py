@@ -1,4 +1,4 @@
-"""Write keras_norm_verify.py, the code of golden cases in one file: python -m tests.standalone_verifier.
+"""Write keras_norm_verify.py from export/golden_cases: python -m tests.standalone_verifier.
 
 A device gets a copy of this file. It needs NumPy and the runtime of the artifact.
 """

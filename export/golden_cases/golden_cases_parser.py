@@ -138,7 +138,8 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
     lengths = {inputs[name].shape[1:2] for name in fields["sequences"]}
     equal = len(lengths) <= 1 and not lengths & {(), (0,)}
     _require(equal, f"case {k}: the sequences have no timesteps, or different numbers of timesteps")
-    return GoldenCase(**{n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()})
+    values: Json = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()}
+    return GoldenCase(**values)
 
 
 def _require(fits: bool, problem: str) -> None:
