@@ -1,71 +1,71 @@
 # Written by `python -m tests.stubs` (make stubs) from the signatures that Python shows.
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 
 from keras_norm import compat as compat
 from keras_norm import export as export
 from keras_norm.recalibrate import recalibrate as recalibrate
+from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__
 
 class RMSNormalization(keras.layers.Layer):
     axis: int | Sequence[int]
     epsilon: float
-    scale: Any
+    scale: keras.Variable
     def __init__(
         self,
         axis: int | Sequence[int] = -1,
         epsilon: float = 1e-06,
         *,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class NormGRU(keras.layers.RNN):
-    activation: Any
-    bias_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
+    activation: Callable[..., Tensor]
+    bias_constraint: keras.constraints.Constraint | None
+    bias_initializer: keras.initializers.Initializer
+    bias_regularizer: keras.regularizers.Regularizer | None
     compiled: bool | str
     dropout: float
-    kernel_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    norm: Any
-    recurrent_activation: Any
-    recurrent_constraint: Any
+    kernel_constraint: keras.constraints.Constraint | None
+    kernel_initializer: keras.initializers.Initializer
+    kernel_regularizer: keras.regularizers.Regularizer | None
+    norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
+    recurrent_activation: Callable[..., Tensor]
+    recurrent_constraint: keras.constraints.Constraint | None
     recurrent_dropout: float
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
+    recurrent_initializer: keras.initializers.Initializer
+    recurrent_regularizer: keras.regularizers.Regularizer | None
     reset_after: bool
-    seed: Any
+    seed: int | keras.random.SeedGenerator | None
     units: int
     use_bias: bool
     def __init__(
         self,
         units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None = None,
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -77,54 +77,54 @@ class NormGRU(keras.layers.RNN):
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class NormLSTM(keras.layers.RNN):
-    activation: Any
-    bias_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
+    activation: Callable[..., Tensor]
+    bias_constraint: keras.constraints.Constraint | None
+    bias_initializer: keras.initializers.Initializer
+    bias_regularizer: keras.regularizers.Regularizer | None
     compiled: bool | str
     dropout: float
-    kernel_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    norm: Any
+    kernel_constraint: keras.constraints.Constraint | None
+    kernel_initializer: keras.initializers.Initializer
+    kernel_regularizer: keras.regularizers.Regularizer | None
+    norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
-    recurrent_activation: Any
-    recurrent_constraint: Any
+    recurrent_activation: Callable[..., Tensor]
+    recurrent_constraint: keras.constraints.Constraint | None
     recurrent_dropout: float
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
-    seed: Any
+    recurrent_initializer: keras.initializers.Initializer
+    recurrent_regularizer: keras.regularizers.Regularizer | None
+    seed: int | keras.random.SeedGenerator | None
     unit_forget_bias: bool
     units: int
     use_bias: bool
     def __init__(
         self,
         units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None = None,
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -137,45 +137,45 @@ class NormLSTM(keras.layers.RNN):
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class NormSimpleRNN(keras.layers.RNN):
-    activation: Any
-    bias_constraint: Any
-    bias_initializer: Any
-    bias_regularizer: Any
+    activation: Callable[..., Tensor]
+    bias_constraint: keras.constraints.Constraint | None
+    bias_initializer: keras.initializers.Initializer
+    bias_regularizer: keras.regularizers.Regularizer | None
     compiled: bool | str
     dropout: float
-    kernel_constraint: Any
-    kernel_initializer: Any
-    kernel_regularizer: Any
-    norm: Any
-    recurrent_constraint: Any
+    kernel_constraint: keras.constraints.Constraint | None
+    kernel_initializer: keras.initializers.Initializer
+    kernel_regularizer: keras.regularizers.Regularizer | None
+    norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
+    recurrent_constraint: keras.constraints.Constraint | None
     recurrent_dropout: float
-    recurrent_initializer: Any
-    recurrent_regularizer: Any
-    seed: Any
+    recurrent_initializer: keras.initializers.Initializer
+    recurrent_regularizer: keras.regularizers.Regularizer | None
+    seed: int | keras.random.SeedGenerator | None
     units: int
     use_bias: bool
     def __init__(
         self,
         units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
+        norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None = None,
+        activation: Serializable = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         return_sequences: bool = False,
@@ -183,42 +183,42 @@ class NormSimpleRNN(keras.layers.RNN):
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormalization(keras.layers.Layer):
     axis: int
-    beta: Any
-    beta_constraint: Any
-    beta_initializer: Any
-    beta_regularizer: Any
+    beta: keras.Variable | None
+    beta_constraint: keras.constraints.Constraint | None
+    beta_initializer: keras.initializers.Initializer
+    beta_regularizer: keras.regularizers.Regularizer | None
     center: bool
     debias: bool
     epsilon: float
-    gamma: Any
-    gamma_constraint: Any
-    gamma_initializer: Any
-    gamma_regularizer: Any
+    gamma: keras.Variable | None
+    gamma_constraint: keras.constraints.Constraint | None
+    gamma_initializer: keras.initializers.Initializer
+    gamma_regularizer: keras.regularizers.Regularizer | None
     momentum: float | None
-    moving_mean: Any
-    moving_mean_initializer: Any
-    moving_variance: Any
-    moving_variance_initializer: Any
+    moving_mean: keras.Variable
+    moving_mean_initializer: keras.initializers.Initializer
+    moving_variance: keras.Variable
+    moving_variance_initializer: keras.initializers.Initializer
     renorm: bool
     renorm_clipping: dict[str, float] | None
     renorm_momentum: float
     scale: bool
     synchronized: bool
     unbiased_variance: bool
-    update_count: Any
+    update_count: keras.Variable | None
     virtual_batch_size: int | None
     def __init__(
         self,
@@ -235,35 +235,35 @@ class BatchNormalization(keras.layers.Layer):
         renorm_momentum: float = 0.99,
         synchronized: bool = False,
         unbiased_variance: bool = False,
-        moving_mean_initializer: Any = "zeros",
-        moving_variance_initializer: Any = "ones",
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        activity_regularizer: Any = None,
+        moving_mean_initializer: Serializable = "zeros",
+        moving_variance_initializer: Serializable = "ones",
+        beta_initializer: Serializable = "zeros",
+        gamma_initializer: Serializable = "ones",
+        beta_regularizer: Serializable = None,
+        gamma_regularizer: Serializable = None,
+        beta_constraint: Serializable = None,
+        gamma_constraint: Serializable = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormalization(keras.layers.Layer):
     axis: int | Sequence[int]
-    beta: Any
-    beta_constraint: Any
-    beta_initializer: Any
-    beta_regularizer: Any
+    beta: keras.Variable | None
+    beta_constraint: keras.constraints.Constraint | None
+    beta_initializer: keras.initializers.Initializer
+    beta_regularizer: keras.regularizers.Regularizer | None
     center: bool
     ddof: int
     epsilon: float
     epsilon_placement: str
-    gamma: Any
-    gamma_constraint: Any
-    gamma_initializer: Any
-    gamma_regularizer: Any
+    gamma: keras.Variable | None
+    gamma_constraint: keras.constraints.Constraint | None
+    gamma_initializer: keras.initializers.Initializer
+    gamma_regularizer: keras.regularizers.Regularizer | None
     rms_scaling: bool
     scale: bool
     def __init__(
@@ -276,40 +276,40 @@ class LayerNormalization(keras.layers.Layer):
         epsilon_placement: str = "inside",
         ddof: int = 0,
         rms_scaling: bool = False,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        activity_regularizer: Any = None,
+        beta_initializer: Serializable = "zeros",
+        gamma_initializer: Serializable = "ones",
+        beta_regularizer: Serializable = None,
+        gamma_regularizer: Serializable = None,
+        beta_constraint: Serializable = None,
+        gamma_constraint: Serializable = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class TimestepBatchNormalization(keras.layers.Layer):
-    beta: Any
-    beta_constraint: Any
-    beta_initializer: Any
-    beta_regularizer: Any
+    beta: keras.Variable | None
+    beta_constraint: keras.constraints.Constraint | None
+    beta_initializer: keras.initializers.Initializer
+    beta_regularizer: keras.regularizers.Regularizer | None
     center: bool
     debias: bool
     epsilon: float
-    gamma: Any
-    gamma_constraint: Any
-    gamma_initializer: Any
-    gamma_regularizer: Any
+    gamma: keras.Variable | None
+    gamma_constraint: keras.constraints.Constraint | None
+    gamma_initializer: keras.initializers.Initializer
+    gamma_regularizer: keras.regularizers.Regularizer | None
     max_timesteps: int
     momentum: float | None
-    moving_mean: Any
-    moving_mean_initializer: Any
-    moving_variance: Any
-    moving_variance_initializer: Any
+    moving_mean: keras.Variable
+    moving_mean_initializer: keras.initializers.Initializer
+    moving_variance: keras.Variable
+    moving_variance_initializer: keras.initializers.Initializer
     scale: bool
     unbiased_variance: bool
-    update_count: Any
+    update_count: keras.Variable | None
     def __init__(
         self,
         max_timesteps: int,
@@ -320,33 +320,33 @@ class TimestepBatchNormalization(keras.layers.Layer):
         *,
         debias: bool = True,
         unbiased_variance: bool = False,
-        moving_mean_initializer: Any = "zeros",
-        moving_variance_initializer: Any = "ones",
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        activity_regularizer: Any = None,
+        moving_mean_initializer: Serializable = "zeros",
+        moving_variance_initializer: Serializable = "ones",
+        beta_initializer: Serializable = "zeros",
+        gamma_initializer: Serializable = "ones",
+        beta_regularizer: Serializable = None,
+        gamma_regularizer: Serializable = None,
+        beta_constraint: Serializable = None,
+        gamma_constraint: Serializable = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class VarianceNormalization(keras.layers.Layer):
     axis: int | Sequence[int]
-    beta: Any
-    beta_constraint: Any
-    beta_initializer: Any
-    beta_regularizer: Any
+    beta: keras.Variable | None
+    beta_constraint: keras.constraints.Constraint | None
+    beta_initializer: keras.initializers.Initializer
+    beta_regularizer: keras.regularizers.Regularizer | None
     center: bool
     epsilon: float
-    gamma: Any
-    gamma_constraint: Any
-    gamma_initializer: Any
-    gamma_regularizer: Any
+    gamma: keras.Variable | None
+    gamma_constraint: keras.constraints.Constraint | None
+    gamma_initializer: keras.initializers.Initializer
+    gamma_regularizer: keras.regularizers.Regularizer | None
     scale: bool
     def __init__(
         self,
@@ -355,17 +355,17 @@ class VarianceNormalization(keras.layers.Layer):
         center: bool = False,
         scale: bool = False,
         *,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
-        activity_regularizer: Any = None,
+        beta_initializer: Serializable = "zeros",
+        gamma_initializer: Serializable = "ones",
+        beta_regularizer: Serializable = None,
+        gamma_regularizer: Serializable = None,
+        beta_constraint: Serializable = None,
+        gamma_constraint: Serializable = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormGRU(NormGRU):
@@ -380,22 +380,22 @@ class BatchNormGRU(NormGRU):
         momentum: float | None = 0.99,
         epsilon: float = 1e-05,
         debias: bool = True,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -407,9 +407,9 @@ class BatchNormGRU(NormGRU):
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormLSTM(NormLSTM):
@@ -424,23 +424,23 @@ class BatchNormLSTM(NormLSTM):
         momentum: float | None = 0.99,
         epsilon: float = 1e-05,
         debias: bool = True,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -453,9 +453,9 @@ class BatchNormLSTM(NormLSTM):
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormSimpleRNN(NormSimpleRNN):
@@ -470,18 +470,18 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         momentum: float | None = 0.99,
         epsilon: float = 1e-05,
         debias: bool = True,
-        activation: Any = "tanh",
+        activation: Serializable = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         return_sequences: bool = False,
@@ -489,15 +489,15 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormGRU(NormGRU):
@@ -505,22 +505,22 @@ class LayerNormGRU(NormGRU):
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -533,9 +533,9 @@ class LayerNormGRU(NormGRU):
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormLSTM(NormLSTM):
@@ -543,23 +543,23 @@ class LayerNormLSTM(NormLSTM):
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -573,9 +573,9 @@ class LayerNormLSTM(NormLSTM):
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormSimpleRNN(NormSimpleRNN):
@@ -583,18 +583,18 @@ class LayerNormSimpleRNN(NormSimpleRNN):
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
+        activation: Serializable = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        activity_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         return_sequences: bool = False,
@@ -602,119 +602,119 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class NormGRUCell(keras.layers.GRUCell):
-    norm: Any
+    norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     def __init__(
         self,
         units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None = None,
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         reset_after: bool = True,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class NormLSTMCell(keras.layers.LSTMCell):
-    norm: Any
+    norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
     def __init__(
         self,
         units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None = None,
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         norm_form: str = "separate",
         normalize_carry: bool = False,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
-    norm: Any
+    norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     def __init__(
         self,
         units: int,
-        norm: Any = None,
-        activation: Any = "tanh",
+        norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None = None,
+        activation: Serializable = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormGRUCell(NormGRUCell):
     debias: bool
     epsilon: float
-    kernel_candidate_norm: Any
-    kernel_norm: Any
+    kernel_candidate_norm: TimestepBatchNormalization
+    kernel_norm: TimestepBatchNormalization
     max_timesteps: int
     momentum: float | None
-    recurrent_candidate_norm: Any
-    recurrent_norm: Any
+    recurrent_candidate_norm: TimestepBatchNormalization
+    recurrent_norm: TimestepBatchNormalization
     def __init__(
         self,
         units: int,
@@ -722,38 +722,38 @@ class BatchNormGRUCell(NormGRUCell):
         momentum: float | None = 0.99,
         epsilon: float = 1e-05,
         debias: bool = True,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         reset_after: bool = True,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormLSTMCell(NormLSTMCell):
     debias: bool
     epsilon: float
-    kernel_norm: Any
+    kernel_norm: TimestepBatchNormalization
     max_timesteps: int
     momentum: float | None
-    recurrent_norm: Any
-    state_norm: Any
+    recurrent_norm: TimestepBatchNormalization
+    state_norm: TimestepBatchNormalization
     def __init__(
         self,
         units: int,
@@ -761,39 +761,39 @@ class BatchNormLSTMCell(NormLSTMCell):
         momentum: float | None = 0.99,
         epsilon: float = 1e-05,
         debias: bool = True,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         norm_form: str = "separate",
         normalize_carry: bool = False,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class BatchNormSimpleRNNCell(NormSimpleRNNCell):
     debias: bool
     epsilon: float
-    kernel_norm: Any
+    kernel_norm: TimestepBatchNormalization
     max_timesteps: int
     momentum: float | None
-    recurrent_norm: Any
+    recurrent_norm: TimestepBatchNormalization
     def __init__(
         self,
         units: int,
@@ -801,123 +801,123 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         momentum: float | None = 0.99,
         epsilon: float = 1e-05,
         debias: bool = True,
-        activation: Any = "tanh",
+        activation: Serializable = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormGRUCell(NormGRUCell):
     epsilon: float
-    kernel_candidate_norm: Any
-    kernel_norm: Any
-    recurrent_candidate_norm: Any
-    recurrent_norm: Any
+    kernel_candidate_norm: LayerNormalization
+    kernel_norm: LayerNormalization
+    recurrent_candidate_norm: LayerNormalization
+    recurrent_norm: LayerNormalization
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         reset_after: bool = True,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormLSTMCell(NormLSTMCell):
     epsilon: float
-    kernel_norm: Any
-    recurrent_norm: Any
-    state_norm: Any
+    kernel_norm: LayerNormalization
+    recurrent_norm: LayerNormalization
+    state_norm: LayerNormalization
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
+        activation: Serializable = "tanh",
+        recurrent_activation: Serializable = "sigmoid",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
         unit_forget_bias: bool = True,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
         norm_form: str = "separate",
         normalize_carry: bool = False,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...
 
 class LayerNormSimpleRNNCell(NormSimpleRNNCell):
     epsilon: float
-    kernel_norm: Any
-    recurrent_norm: Any
+    kernel_norm: LayerNormalization
+    recurrent_norm: LayerNormalization
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
+        activation: Serializable = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = None,
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Serializable = "glorot_uniform",
+        recurrent_initializer: Serializable = "orthogonal",
+        bias_initializer: Serializable = None,
+        kernel_regularizer: Serializable = None,
+        recurrent_regularizer: Serializable = None,
+        bias_regularizer: Serializable = None,
+        kernel_constraint: Serializable = None,
+        recurrent_constraint: Serializable = None,
+        bias_constraint: Serializable = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        seed: Any = None,
+        seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
-        activity_regularizer: Any = None,
+        activity_regularizer: Serializable = None,
         trainable: bool = True,
-        dtype: Any = None,
+        dtype: str | keras.DTypePolicy | None = None,
         autocast: bool = True,
-        name: Any = None,
+        name: str | None = None,
     ) -> None: ...

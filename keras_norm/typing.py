@@ -4,6 +4,7 @@ Keras and TensorFlow have no type stubs, so a type checker sees their values as 
 say what such a value is.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -23,7 +24,7 @@ Shape: TypeAlias = tuple[int | None, ...]
 # The configuration of a Keras object, as `get_config` returns it.
 Config: TypeAlias = dict[str, Any]
 # A regularizer, initializer, constraint or activation: an object, its name, or its configuration.
-Serializable: TypeAlias = Any
+Serializable: TypeAlias = str | Config | Callable[..., Tensor] | None
 # A value that JSON can store.
 Json: TypeAlias = Any
 

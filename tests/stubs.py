@@ -5,29 +5,49 @@ The arguments in the stubs are those that `inspect.signature` shows.
 
 import inspect
 import pathlib
+import re
 import subprocess
 import sys
-from typing import Any
 
 import keras
 
 import keras_norm
+from keras_norm.typing import Serializable
 
 PATH = pathlib.Path(keras_norm.__file__).with_suffix(".pyi")
 
 HEAD = """\
 # Written by `python -m tests.stubs` (make stubs) from the signatures that Python shows.
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 
 from keras_norm import compat as compat
 from keras_norm import export as export
 from keras_norm.recalibrate import recalibrate as recalibrate
+from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__
 """
+
+# Types by the last word of a name, for the arguments that Keras declares without a type. An
+# attribute holds the object that Keras makes from the argument.
+ARGUMENT_TYPES = {
+    "activation": "Serializable",
+    "constraint": "Serializable",
+    "dtype": "str | keras.DTypePolicy | None",
+    "initializer": "Serializable",
+    "name": "str | None",
+    "regularizer": "Serializable",
+    "seed": "int | keras.random.SeedGenerator | None",
+}
+ATTRIBUTE_TYPES = {
+    **ARGUMENT_TYPES,
+    "activation": "Callable[..., Tensor]",
+    "constraint": "keras.constraints.Constraint | None",
+    "initializer": "keras.initializers.Initializer",
+    "regularizer": "keras.regularizers.Regularizer | None",
+}
 
 PUBLIC = [
     value for name in keras_norm.__all__ if isinstance(value := getattr(keras_norm, name), type)
@@ -37,33 +57,67 @@ PUBLIC = [
 def stubs() -> str:
     """Generate the text of the stubs."""
     classes = sorted(PUBLIC, key=lambda cls: len(cls.__mro__))  # bases first
-    text = HEAD + "".join(map(_class, classes)).replace("collections.abc.", "")
+    text = HEAD + "".join(map(_class, classes))
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(PATH), "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def _class(cls: type) -> str:
+def _class(cls: type[keras.layers.Layer]) -> str:
     base = next(c for c in cls.__mro__[1:] if c in PUBLIC or c.__module__.startswith("keras."))
     keras_base = next(c for c in cls.__mro__ if c.__module__.startswith("keras."))
     name = base.__name__ if base in PUBLIC else f"keras.layers.{base.__name__}"
-    shown = [_typed(p) for p in inspect.signature(cls).parameters.values()]
-    types = {p.name: inspect.formatannotation(p.annotation) for p in shown}
+    parameters = inspect.signature(cls).parameters
     known = _attributes(base) if base in PUBLIC else set(dir(_built(keras_base)))
-    lines = [f"{a}: {types.get(a, 'Any')}" for a in sorted(_attributes(cls) - known)]
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    taken = str(inspect.Signature([own, *shown], return_annotation=None))
-    lines.append(f"def __init__{taken}: ...")
+    lines = [f"{a}: {_attribute_type(cls, a)}" for a in sorted(_attributes(cls) - known)]
+    keyword_only = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
+    arguments = [
+        f"{'*, ' if keyword_only[:1] == [p.name] else ''}{p.name}: {_argument_type(p)}"
+        f"{'' if p.default is p.empty else f' = {p.default!r}'}"
+        for p in parameters.values()
+    ]
+    lines.append(f"def __init__(self, {', '.join(arguments)}) -> None: ...")
     return "\n".join([f"class {cls.__name__}({name}):", *(f"    {line}" for line in lines), ""])
 
 
-def _typed(p: inspect.Parameter) -> inspect.Parameter:
-    """Give a parameter without an annotation the type of its bool or float default, else Any."""
+def _argument_type(p: inspect.Parameter) -> str:
+    """Return an argument's annotation, or else the type of its name or of its default."""
     if p.annotation is not p.empty:
-        return p
-    return p.replace(annotation=type(p.default) if type(p.default) in (bool, float) else Any)
+        return _text(p.annotation)
+    if known := ARGUMENT_TYPES.get(p.name.split("_")[-1]):
+        return known
+    if not isinstance(p.default, bool | float):
+        raise TypeError(f"Add the type of the argument {p.name!r} to ARGUMENT_TYPES.")
+    return type(p.default).__name__
 
 
-def _attributes(cls: type) -> set[str]:
+def _attribute_type(cls: type[keras.layers.Layer], name: str) -> str:
+    """Return the type of a class annotation, an argument, a weight or a sublayer."""
+    for base in cls.__mro__:
+        if base.__module__.startswith("keras_norm.") and name in inspect.get_annotations(base):
+            return _text(inspect.get_annotations(base)[name])
+    if known := ATTRIBUTE_TYPES.get(name.split("_")[-1]):
+        return known
+    if name in inspect.signature(cls).parameters:
+        return _argument_type(inspect.signature(cls).parameters[name])
+    value = getattr(_built(cls), name)
+    return "keras.Variable" if isinstance(value, keras.Variable) else type(value).__name__
+
+
+def _text(annotation: object) -> str:
+    """Write an annotation with the names that the stubs import."""
+    if annotation == Serializable:
+        return "Serializable"
+    text = inspect.formatannotation(annotation).replace("collections.abc.", "")
+    return re.sub(r"keras\.src\.[\w.]+", lambda match: _public_name(match[0]), text)
+
+
+def _public_name(path: str) -> str:
+    """Return the public name of a class of Keras, which `keras.src` defines."""
+    name = path.rpartition(".")[2]
+    return f"keras.layers.{name}" if hasattr(keras.layers, name) else f"keras.{name}"
+
+
+def _attributes(cls: type[keras.layers.Layer]) -> set[str]:
     """Collect the public attributes of a built layer: arguments, weights and sublayers."""
     layer = _built(cls)
     names = set(inspect.signature(cls).parameters)
@@ -75,7 +129,7 @@ def _attributes(cls: type) -> set[str]:
     }
 
 
-def _built(cls: Any) -> Any:
+def _built(cls: type[keras.layers.Layer]) -> keras.layers.Layer:
     if cls is keras.layers.RNN:
         return keras.layers.RNN(keras.layers.LSTMCell(1))
     required = {"units": 1, "max_timesteps": 1}

@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 # Lines of code, with the error code that mypy reports for them; None for no error.
 USE = {
+    "import keras": None,
     "import keras_norm": None,
     "from keras_norm.export import check": None,
     "layer = keras_norm.LayerNormLSTM(8, 'relu', epsilon=1e-3, return_sequences=True)": None,
@@ -24,6 +25,11 @@ USE = {
     "keras_norm.LayerNormLSTMCell(8, norm=None)": "[call-arg]",
     "keras_norm.LayerNormalization(gamma_initializer='zeros').gamma": None,
     "keras_norm.LayerNormalization(ddof='1')": "[arg-type]",
+    "keras_norm.NormLSTM(8, kernel_initializer=keras.initializers.Zeros(), dtype='float64')": None,
+    "keras_norm.NormLSTM(8, kernel_initializer=1)": "[arg-type]",
+    "keras_norm.NormLSTM(8, name=1)": "[arg-type]",
+    "keras_norm.NormLSTM(8, {'kernel_norm': keras_norm.RMSNormalization()}).norm": None,
+    "keras_norm.BatchNormalization().moving_mean.assign(0.0)": None,
     "keras_norm.recalibrate(1, 2, steps='3')": "[arg-type]",
     "keras_norm.compat.load_addons_weights(layer)": "[call-arg]",
     "keras_norm.export.export_tflite(layer)": "[call-arg]",

@@ -2,14 +2,22 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar, Protocol, Self
 
 import keras
+
+from keras_norm.typing import Config
 
 # Arguments that Keras reads from **kwargs and does not declare.
 UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
 KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
+
+
+class HasDeclaredArguments(Protocol):
+    """A class with the constructor arguments that it and its bases declare."""
+
+    declared: ClassVar[inspect.Signature]
 
 
 class ClassSignature:
@@ -19,7 +27,7 @@ class ClassSignature:
     with its own `__init__` shows the arguments of that `__init__`.
     """
 
-    def __get__(self, layer: Any, cls: Any) -> inspect.Signature | None:
+    def __get__(self, layer: object, cls: type[HasDeclaredArguments]) -> inspect.Signature | None:
         """Return the declared arguments of the class."""
         return cls.declared if layer is None and has_package_init(cls) else None
 
@@ -30,22 +38,24 @@ class DeclaredArguments(keras.layers.Layer):
     __signature__ = ClassSignature()
     declared: ClassVar[inspect.Signature]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Collect the constructor arguments of the new class."""
         super().__init_subclass__(**kwargs)
         cls.declared = signature(cls)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
         """Refuse wrong arguments, with a message that names the class that was called."""
         if has_package_init(cls):  # the __init__ of a user's class may read more from its **kwargs
             bind_arguments(cls, args, kwargs)
-        return super().__new__(cls, *args, **kwargs)
+        layer: Self = super().__new__(cls, *args, **kwargs)
+        return layer
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """Return every constructor argument; each is stored in an attribute of its name."""
-        config = super().get_config()
-        base: Any = next(cls for cls in type(self).__mro__ if has_package_init(cls))
-        names = [n for n in base.declared.parameters if n not in {*config, *KERAS_ARGUMENTS}]
+        config: Config = super().get_config()
+        base = next(cls for cls in type(self).__mro__ if has_package_init(cls))
+        declared: inspect.Signature = vars(base)["declared"]
+        names = [n for n in declared.parameters if n not in {*config, *KERAS_ARGUMENTS}]
         arguments = {name: getattr(self, name) for name in names}
         return {**config, **keras.saving.serialize_keras_object(arguments)}
 
@@ -78,7 +88,9 @@ def has_package_init(cls: type) -> bool:
     return init.__module__.startswith("keras_norm.")
 
 
-def bind_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def bind_arguments(
+    cls: type[HasDeclaredArguments], args: Sequence[object], kwargs: Mapping[str, object]
+) -> Config:
     """Map the arguments of a constructor call to their names.
 
     Raises:
@@ -95,7 +107,7 @@ def bind_arguments(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> d
     return {**kwargs, **bound.arguments}
 
 
-def _advice(cls: Any, given: Iterable[str], error: str) -> str:
+def _advice(cls: type[HasDeclaredArguments], given: Iterable[str], error: str) -> str:
     """Advise how to correct the arguments of a constructor call."""
     names = list(cls.declared.parameters)
     for name in [name for name in given if f"'{name}'" in error and name not in names]:

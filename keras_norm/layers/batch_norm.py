@@ -14,6 +14,7 @@ from keras_norm.ops.ghost_batches import merge_batch, split_batch
 from keras_norm.ops.kernels import uses_fused_batch_norm
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import identity, statistics_dtype
+from keras_norm.typing import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -131,7 +132,7 @@ class BatchNormalization(StatisticsNormalization):
         self.renorm_momentum = renorm_momentum
         self.synchronized = synchronized
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create gamma, beta and the moving statistics."""
         (self._axis,) = canonical_axes(self.axis, input_shape)
         features = feature_sizes(self.axis, input_shape)
@@ -142,7 +143,9 @@ class BatchNormalization(StatisticsNormalization):
         axes = {self._axis: features[0]}
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
 
-    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+    def call(
+        self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """Normalize `inputs`."""
         require_floating(inputs, self)
         if mask is not None:
@@ -167,14 +170,14 @@ class BatchNormalization(StatisticsNormalization):
         self.update_statistics(*(ops.reshape(s, (-1,)) for s in batch))
         return ops.cast(y, self.compute_dtype)
 
-    def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
+    def update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Update the moving statistics, and the averages of batch renormalization."""
         if self.renorm:
             update_renorm(self, mean, variance, count > 0)
         else:
             super().update_statistics(mean, variance, count)
 
-    def _infer(self, inputs: Any) -> Any:
+    def _infer(self, inputs: Tensor) -> Tensor:
         """Normalize with the moving statistics."""
         if not uses_fused_batch_norm(inputs, self._axis, "inference"):
             return self.normalize_moving(inputs, self._axis, *self._moving(inputs))
@@ -184,7 +187,9 @@ class BatchNormalization(StatisticsNormalization):
         y = normalize_with_statistics(inputs, *moving, self.gamma, self.beta, self.epsilon)
         return ops.cast(y, self.compute_dtype)
 
-    def _normalize_ghosts(self, inputs: Any, mask: Any, virtual_batch_size: int) -> Any:
+    def _normalize_ghosts(
+        self, inputs: Tensor, mask: Tensor | None, virtual_batch_size: int
+    ) -> Tensor:
         x, unmasked = split_batch(inputs, mask, virtual_batch_size)
         reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
         y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), unmasked)
@@ -192,7 +197,7 @@ class BatchNormalization(StatisticsNormalization):
         self.update_steps(*(ops.reshape(s, (ghosts, math.prod(s.shape[1:]))) for s in batch))
         return ops.cast(merge_batch(y, ops.shape(inputs)[0]), self.compute_dtype)
 
-    def _moving(self, inputs: Any) -> tuple[Any, Any]:
+    def _moving(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Reshape the moving statistics to broadcast to `inputs`."""
         dtype = statistics_dtype(inputs.dtype)
         return tuple(

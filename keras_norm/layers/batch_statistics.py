@@ -2,15 +2,26 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 from keras import initializers, ops
+from numpy.typing import DTypeLike
 
 from keras_norm.layers.normalization import AffineNormalization
 from keras_norm.layers.renorm import renormalize
 from keras_norm.ops.kernels import uses_fused_batch_norm
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
+from keras_norm.typing import Serializable, Tensor
+
+
+class BatchStatistics(NamedTuple):
+    """Statistics of a batch, which update the moving statistics; they have no gradient."""
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
 
 
 class StatisticsNormalization(AffineNormalization):
@@ -21,14 +32,18 @@ class StatisticsNormalization(AffineNormalization):
     arguments and the errors.
     """
 
+    moving_mean: keras.Variable
+    moving_variance: keras.Variable
+    update_count: keras.Variable | None
+
     def __init__(
         self,
         *,
         momentum: float | None,
         debias: bool,
         unbiased_variance: bool = False,
-        moving_mean_initializer: Any = "zeros",
-        moving_variance_initializer: Any = "ones",
+        moving_mean_initializer: Serializable = "zeros",
+        moving_variance_initializer: Serializable = "ones",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -49,8 +64,8 @@ class StatisticsNormalization(AffineNormalization):
         self.moving_variance_initializer = initializers.get(moving_variance_initializer)
 
     def add_statistic(
-        self, name: str, shape: tuple[int, ...], initializer: Any, dtype: str | None = None
-    ) -> Any:
+        self, name: str, shape: tuple[int, ...], initializer: Serializable, dtype: str | None = None
+    ) -> keras.Variable:
         """Create a non-trainable weight for a moving statistic."""
         # Averages of float16 or bfloat16 values need more digits than these dtypes have.
         dtype = dtype or statistics_dtype(self.variable_dtype)
@@ -67,11 +82,11 @@ class StatisticsNormalization(AffineNormalization):
         add = self.add_statistic
         self.moving_mean = add("moving_mean", shape, self.moving_mean_initializer)
         self.moving_variance = add("moving_variance", shape, self.moving_variance_initializer)
-        self.update_count: Any = None
+        self.update_count = None
         if counted or self.debias or self.momentum is None:
             self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
-    def update_weight(self, n: Any, dtype: str) -> Any:
+    def update_weight(self, n: Tensor | None, dtype: DTypeLike) -> Tensor:
         """Compute the weight w_n of the n-th statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
 
         ::
@@ -98,13 +113,13 @@ class StatisticsNormalization(AffineNormalization):
         return w
 
     @staticmethod
-    def move(average: Any, batch: Any, weight: Any, valid: Any) -> None:
+    def move(average: keras.Variable, batch: Tensor, weight: Tensor, valid: Tensor) -> None:
         """Update an average with a batch's statistic of the given weight, where `valid` is True."""
         before = ops.cast(average, batch.dtype)
         after = ops.where(valid, (1.0 - weight) * before + weight * batch, before)
         average.assign(ops.cast(after, average.dtype))
 
-    def update_statistics(self, mean: Any, variance: Any, count: Any) -> None:
+    def update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Update the moving statistics with the statistics of one batch.
 
         Args:
@@ -132,7 +147,7 @@ class StatisticsNormalization(AffineNormalization):
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
             self.move(moving, batch, w, valid)
 
-    def update_steps(self, mean: Any, variance: Any, count: Any) -> None:
+    def update_steps(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Update each row of the moving statistics once, with the statistics of its timesteps.
 
         Timestep t updates row t. All timesteps beyond the last row update the last row, with the
@@ -152,7 +167,7 @@ class StatisticsNormalization(AffineNormalization):
         )
         self.update_statistics(mean, variance, self.total_by_row(count))
 
-    def total_by_row(self, per_step: Any) -> Any:
+    def total_by_row(self, per_step: Tensor) -> Tensor:
         """Sum a tensor (time, features) over the timesteps of each row of moving statistics."""
         per_timestep = len(self.moving_mean.shape) == 2
         last = self.moving_mean.shape[0] - 1 if per_timestep else 0
@@ -166,7 +181,7 @@ class StatisticsNormalization(AffineNormalization):
         by_row = ops.concatenate(rows, axis=0)
         return by_row if per_timestep else by_row[0]
 
-    def statistics_at(self, steps: Any, dtype: Any) -> tuple[Any, Any]:
+    def statistics_at(self, steps: Tensor, dtype: DTypeLike) -> tuple[Tensor, Tensor]:
         """Return the moving statistics that inference uses at given timesteps.
 
         Timestep t uses row min(t, last row). If training never updated that row, timestep t uses
@@ -184,32 +199,32 @@ class StatisticsNormalization(AffineNormalization):
             shape = (ops.shape(steps)[0], self.moving_mean.shape[0])
             return ops.broadcast_to(mean, shape), ops.broadcast_to(variance, shape)
         rows = ops.arange(self.moving_mean.shape[0])
-        reached = self.update_count > 0
+        reached = ops.convert_to_tensor(self.update_count) > 0
         before = ops.logical_and(reached, rows <= ops.expand_dims(steps, -1))
         last_before = ops.max(ops.where(before, rows, -1), axis=1)
         first = ops.cast(ops.argmax(ops.cast(reached, "int32")), rows.dtype)
         row = ops.where(last_before < 0, first, last_before)
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
 
-    def normalize_moving(self, x: Any, axis: int, mean: Any, variance: Any) -> Any:
+    def normalize_moving(self, x: Tensor, axis: int, mean: Tensor, variance: Tensor) -> Tensor:
         """Normalize `x` with given statistics that broadcast to it, as in inference."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         affine = self.affine_weights(len(x.shape), [axis])
-        y = normalize(x - mean, variance, self.epsilon, **affine)
+        y = normalize(x - mean, variance, self.epsilon, *affine)
         return ops.cast(y, self.compute_dtype)
 
     def normalize_batch(
         self,
-        x: Any,
+        x: Tensor,
         axis: int,
         reduced: list[int],
-        moving: tuple[Any, Any],
-        mask: Any = None,
-        all_reduce: Callable[[Any], Any] = identity,
+        moving: tuple[Tensor, Tensor],
+        mask: Tensor | None = None,
+        all_reduce: Callable[[Tensor], Tensor] = identity,
         renorm: bool = False,
         min_count: int = 1,
         fused: bool = False,
-    ) -> tuple[Any, tuple[Any, Any, Any]]:
+    ) -> tuple[Tensor, BatchStatistics]:
         """Normalize with the statistics of the batch, as in training.
 
         Args:
@@ -225,8 +240,7 @@ class StatisticsNormalization(AffineNormalization):
                 long to start at every timestep.
 
         Returns:
-            The normalized tensor in the dtype of its statistics, and the `batch_statistics` for the
-            update of the moving statistics.
+            The normalized tensor in the dtype of its statistics, and the statistics of the batch.
         """
         leading = reduced == list(range(len(reduced)))
         supported = leading and mask is None and all_reduce is identity and not renorm
@@ -243,17 +257,17 @@ class StatisticsNormalization(AffineNormalization):
             affine = self.affine_weights(len(x.shape), [axis])
             if renorm:
                 affine = renormalize(self, affine, mean, variance)
-            y = normalize(m.centered, variance, self.epsilon, **affine)
+            y = normalize(m.centered, variance, self.epsilon, *affine)
         return y, self.batch_statistics(mean, variance, count, min_count)
 
     def batch_statistics(
-        self, mean: Any, variance: Any, count: Any, min_count: int
-    ) -> tuple[Any, Any, Any]:
-        """Return the (mean, variance, count) that update the moving statistics, without gradients.
+        self, mean: Tensor, variance: Tensor, count: Tensor, min_count: int
+    ) -> BatchStatistics:
+        """Return the statistics that update the moving statistics, without gradients.
 
         The variance is unbiased if the layer's `unbiased_variance` is True. A count below
         `min_count` becomes 0, so that the moving statistics stay unchanged.
         """
         unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
         count = ops.where(count >= min_count, count, 0.0)
-        return ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count
+        return BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count)

@@ -1,30 +1,32 @@
 """Check the axes and the inputs of a normalization layer."""
 
-import numbers
 from collections.abc import Sequence
-from typing import Any
+from numbers import Integral
+from typing import TypeGuard
 
 import keras
 from keras import ops
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from keras_norm.typing import Tensor
 
-def as_axis(axis: Any) -> int | list[int]:
+
+def as_axis(axis: object) -> int | list[int]:
     """Convert an `axis` argument to an int or a list of ints.
 
     Raises:
         TypeError: `axis` is neither an int nor a list or tuple of ints.
     """
     axes = list(axis) if isinstance(axis, list | tuple) else [axis]
-    if not axes or not all(is_int(a) for a in axes):
+    numbers = [int(a) for a in axes if is_int(a)]
+    if not axes or len(numbers) != len(axes):
         raise TypeError(f"axis must be an int or a list of ints. Received: axis={axis!r}.")
-    axes = [int(a) for a in axes]
-    return axes if isinstance(axis, list | tuple) else axes[0]
+    return numbers if isinstance(axis, list | tuple) else numbers[0]
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: object) -> TypeGuard[int]:
     """Return whether `value` is an integer of Python or NumPy, and not a bool."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
@@ -46,23 +48,25 @@ def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> li
         ) from None
 
 
-def feature_sizes(axis: int | Sequence[int], shape: Sequence[Any]) -> tuple[int, ...]:
+def feature_sizes(axis: int | Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...]:
     """Return the sizes of the feature axes in an input shape.
 
     Raises:
         ValueError: a feature axis is dynamic, out of range, or occurs twice.
     """
-    axes = canonical_axes(axis, shape)
-    for a in axes:
-        if shape[a] is None:
+    sizes = []
+    for a in canonical_axes(axis, shape):
+        size = shape[a]
+        if size is None:
             raise ValueError(
                 f"The size of axis {a} must be static when the layer is built. Received inputs of "
                 f"shape {tuple(shape)}. Give the size in keras.Input, or choose another axis."
             )
-    return tuple(shape[a] for a in axes)
+        sizes.append(size)
+    return tuple(sizes)
 
 
-def require_floating(inputs: Any, layer: Any) -> None:
+def require_floating(inputs: Tensor, layer: keras.layers.Layer) -> None:
     """Refuse integer and boolean inputs.
 
     Raises:
@@ -77,8 +81,8 @@ def require_floating(inputs: Any, layer: Any) -> None:
 
 
 def with_features(
-    inputs: Any, axis: int | Sequence[int], sizes: Sequence[int]
-) -> tuple[Any, list[int]]:
+    inputs: Tensor, axis: int | Sequence[int], sizes: Sequence[int]
+) -> tuple[Tensor, list[int]]:
     """Check the feature sizes of the inputs of a built layer, and make these sizes static.
 
     The rank of the inputs may differ from the rank that the layer was built with.

@@ -10,6 +10,7 @@ from keras import ops
 from keras_norm.layers.normalization import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
+from keras_norm.typing import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -81,7 +82,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         self.ddof = ddof
         self.rms_scaling = rms_scaling
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create gamma and beta over the normalized axes."""
         super().build(input_shape)
         if math.prod(self._shape) <= self.ddof:
@@ -91,7 +92,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
             )
         self.add_affine_weights(self._shape)
 
-    def normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
         """Normalize `x` over `axes`."""
         m = moments(x, axes)
         n = math.prod(self._shape)
@@ -99,7 +100,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
             ops.cast(x, m.variance.dtype) if self.rms_scaling else m.centered,
             m.variance * (n / (n - self.ddof)),
             self.epsilon,
+            *self.affine_weights(len(x.shape), axes),
             epsilon_placement=self.epsilon_placement,
-            **self.affine_weights(len(x.shape), axes),
         )
         return ops.cast(y, self.compute_dtype)

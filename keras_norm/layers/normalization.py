@@ -2,8 +2,9 @@
 
 import numbers
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import keras
 from keras import constraints, initializers, ops, regularizers
 
 from keras_norm.layers.arguments import DeclaredArguments
@@ -14,6 +15,14 @@ from keras_norm.layers.inputs import (
     require_floating,
     with_features,
 )
+from keras_norm.typing import Serializable, Shape, Tensor
+
+
+class Affine(NamedTuple):
+    """gamma and beta of a normalization; None for a weight that the layer does not have."""
+
+    gamma: Tensor | None
+    beta: Tensor | None
 
 
 class Normalization(DeclaredArguments):
@@ -40,7 +49,7 @@ class Normalization(DeclaredArguments):
         self.supports_masking = True
         self.autocast = False
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Return the input shape, which is the output shape too."""
         return input_shape
 
@@ -56,11 +65,11 @@ class FeatureNormalization(Normalization):
         super().__init__(**kwargs)
         self.axis = as_axis(axis)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Store the sizes of the axes; `call` refuses inputs of other sizes."""
         self._shape = feature_sizes(self.axis, input_shape)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Tensor) -> Tensor:
         """Normalize `inputs`."""
         require_floating(inputs, self)
         if not hasattr(inputs, "flat_values"):
@@ -75,7 +84,7 @@ class FeatureNormalization(Normalization):
             )
         return inputs.with_flat_values(self.normalize(*with_features(values, axes, self._shape)))
 
-    def normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
         """Normalize the floating tensor `x` over `axes`, each in [0, rank)."""
         raise NotImplementedError
 
@@ -86,18 +95,21 @@ class AffineNormalization(Normalization):
     `BatchNormalization` documents the arguments and the errors.
     """
 
+    gamma: keras.Variable | None
+    beta: keras.Variable | None
+
     def __init__(
         self,
         *,
         epsilon: float,
         center: bool,
         scale: bool,
-        beta_initializer: Any = "zeros",
-        gamma_initializer: Any = "ones",
-        beta_regularizer: Any = None,
-        gamma_regularizer: Any = None,
-        beta_constraint: Any = None,
-        gamma_constraint: Any = None,
+        beta_initializer: Serializable = "zeros",
+        gamma_initializer: Serializable = "ones",
+        beta_regularizer: Serializable = None,
+        gamma_regularizer: Serializable = None,
+        beta_constraint: Serializable = None,
+        gamma_constraint: Serializable = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(epsilon=epsilon, **kwargs)
@@ -109,8 +121,8 @@ class AffineNormalization(Normalization):
         self.gamma_regularizer = regularizers.get(gamma_regularizer)
         self.beta_constraint = constraints.get(beta_constraint)
         self.gamma_constraint = constraints.get(gamma_constraint)
-        self.gamma: Any = None
-        self.beta: Any = None
+        self.gamma = None
+        self.beta = None
 
     def add_affine_weights(self, shape: Sequence[int]) -> None:
         """Create gamma if `scale` is True, and beta if `center` is True."""
@@ -120,16 +132,16 @@ class AffineNormalization(Normalization):
                 values = {option: getattr(self, f"{name}_{option}") for option in options}
                 setattr(self, name, self.add_weight(shape, name=name, autocast=False, **values))
 
-    def affine_weights(self, rank: int, axes: Sequence[int]) -> dict[str, Any]:
+    def affine_weights(self, rank: int, axes: Sequence[int]) -> Affine:
         """Reshape gamma and beta to broadcast to a tensor of `rank` with features at `axes`."""
-        weights = {"gamma": self.gamma, "beta": self.beta}
-        return {
-            n: None if w is None else reshape_to_broadcast(w, rank, axes)
-            for n, w in weights.items()
-        }
+        gamma, beta = (
+            None if weight is None else reshape_to_broadcast(weight, rank, axes)
+            for weight in (self.gamma, self.beta)
+        )
+        return Affine(gamma, beta)
 
 
-def reshape_to_broadcast(weight: Any, rank: int, axes: Sequence[int]) -> Any:
+def reshape_to_broadcast(weight: Tensor, rank: int, axes: Sequence[int]) -> Tensor:
     """Reshape a weight over `axes` so that it broadcasts to a tensor of `rank`."""
     sizes = dict(zip(axes, weight.shape, strict=True))
     return ops.reshape(weight, [sizes.get(axis, 1) for axis in range(rank)])

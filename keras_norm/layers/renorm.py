@@ -10,9 +10,11 @@ from the moving average of sigma. (Ioffe, "Batch Renormalization" (2017), arXiv 
 algorithm 1.)
 """
 
-from typing import Any
-
+import keras
 from keras import ops
+
+from keras_norm.layers.normalization import Affine
+from keras_norm.typing import Tensor
 
 LIMITS = ("rmax", "rmin", "dmax")
 
@@ -44,10 +46,10 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
         )
 
 
-def add_renorm_weights(layer: Any, shape: tuple[int, ...]) -> None:
+def add_renorm_weights(layer: keras.layers.Layer, shape: tuple[int, ...]) -> None:
     """Create the averages with the names, and in the order, of keras.layers.BatchNormalization."""
 
-    def deviation(shape: Any, dtype: Any = None) -> Any:
+    def deviation(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
         return ops.sqrt(layer.moving_variance_initializer(shape, dtype=dtype))
 
     mean = layer.moving_mean_initializer
@@ -56,12 +58,14 @@ def add_renorm_weights(layer: Any, shape: tuple[int, ...]) -> None:
     layer.renorm_stddev = layer.add_statistic("renorm_stddev", shape, deviation)
 
 
-def renormalize(layer: Any, affine: dict[str, Any], mean: Any, variance: Any) -> dict[str, Any]:
+def renormalize(
+    layer: keras.layers.Layer, affine: Affine, mean: Tensor, variance: Tensor
+) -> Affine:
     """Fold r and d into gamma and beta.
 
     Args:
         layer: batch normalization with the averages.
-        affine: gamma and beta; either may be None.
+        affine: gamma and beta of the layer.
         mean: mean of the batch.
         variance: variance of the batch.
     """
@@ -79,15 +83,15 @@ def renormalize(layer: Any, affine: dict[str, Any], mean: Any, variance: Any) ->
     if dmax is not None:
         d = ops.clip(d, -dmax, dmax)
     gamma, beta = ops.stop_gradient(r), ops.stop_gradient(d)
-    if affine["gamma"] is not None:
-        gain = ops.cast(affine["gamma"], mean.dtype)
+    if affine.gamma is not None:
+        gain = ops.cast(affine.gamma, mean.dtype)
         gamma, beta = gamma * gain, beta * gain
-    if affine["beta"] is not None:
-        beta = beta + ops.cast(affine["beta"], mean.dtype)
-    return {"gamma": gamma, "beta": beta}
+    if affine.beta is not None:
+        beta = beta + ops.cast(affine.beta, mean.dtype)
+    return Affine(gamma, beta)
 
 
-def update_renorm(layer: Any, mean: Any, variance: Any, valid: Any) -> None:
+def update_renorm(layer: keras.layers.Layer, mean: Tensor, variance: Tensor, valid: Tensor) -> None:
     """Update every average of the layer with the statistics of a batch, where `valid` is True."""
     sigma = ops.sqrt(variance + layer.epsilon)
     for average, batch, momentum in (

@@ -9,6 +9,7 @@ from keras import ops
 from keras_norm.layers.normalization import FeatureNormalization, reshape_to_broadcast
 from keras_norm.ops.moments import mean_square, statistics_dtype
 from keras_norm.ops.normalize import normalize
+from keras_norm.typing import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -47,12 +48,12 @@ class RMSNormalization(FeatureNormalization):
     ) -> None:
         super().__init__(axis=axis, epsilon=epsilon, **kwargs)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create `scale` over the normalized axes."""
         super().build(input_shape)
         self.scale = self.add_weight(self._shape, "ones", autocast=False, name="scale")
 
-    def normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
         """Normalize `x` over `axes`."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         gamma = reshape_to_broadcast(self.scale, len(x.shape), axes)

@@ -9,6 +9,7 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.typing import Shape, Tensor, TensorLike
 
 # Smallest number of unmasked sequences that gives statistics: one sequence has a variance of 0.
 MIN_SEQUENCES = 2
@@ -89,15 +90,19 @@ class TimestepBatchNormalization(StatisticsNormalization):
             )
         self.max_timesteps = int(max_timesteps)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create gamma, beta and one row of moving statistics for each timestep."""
         features = feature_sizes(-1, input_shape)
         self.add_affine_weights(features)
         self.add_statistics((self.max_timesteps, *features), counted=True)
 
     def call(
-        self, inputs: Any, training: bool | None = None, mask: Any = None, step: Any = None
-    ) -> Any:
+        self,
+        inputs: Tensor,
+        training: bool | None = None,
+        mask: Tensor | None = None,
+        step: TensorLike | None = None,
+    ) -> Tensor:
         """Normalize whole sequences, or the single timestep `step`."""
         require_floating(inputs, self)
         rank = 3 if step is None else 2

@@ -9,6 +9,7 @@ from keras import ops
 from keras_norm.layers.normalization import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
+from keras_norm.typing import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -56,14 +57,14 @@ class VarianceNormalization(FeatureNormalization, AffineNormalization):
     ) -> None:
         super().__init__(axis=axis, epsilon=epsilon, center=center, scale=scale, **kwargs)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create gamma if `scale` is True, and beta if `center` is True."""
         super().build(input_shape)
         self.add_affine_weights(self._shape)
 
-    def normalize(self, x: Any, axes: list[int]) -> Any:
+    def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
         """Normalize `x` over `axes`."""
         variance = moments(x, axes).variance
         affine = self.affine_weights(len(x.shape), axes)
-        y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, **affine)
+        y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, *affine)
         return ops.cast(y, self.compute_dtype)

@@ -1,15 +1,18 @@
 """Functions with a custom gradient on TensorFlow."""
 
 from collections.abc import Callable
-from typing import Any
 
 import keras
 from keras import ops
 
-Gradient = Callable[..., list[Any]]
+from keras_norm.typing import Nest, Tensor
+
+Gradient = Callable[..., list[Tensor | None]]
 
 
-def with_custom_gradient(function: Callable[..., tuple[Any, Gradient]], *tensors: Any) -> Any:
+def with_custom_gradient(
+    function: Callable[..., tuple[Nest, Gradient]], *tensors: Tensor | None
+) -> Nest:
     """Compute `function(*tensors)`, and differentiate it with the gradient that it returns.
 
     On a CPU every operation reads and writes a whole tensor. TensorFlow's autodiff takes more
@@ -27,11 +30,11 @@ def with_custom_gradient(function: Callable[..., tuple[Any, Gradient]], *tensors
     present = [i for i, tensor in enumerate(tensors) if tensor is not None]
 
     # `ops.custom_gradient` takes no None among its arguments.
-    def function_of_present(*values: Any) -> tuple[Any, Gradient]:
+    def function_of_present(*values: Tensor) -> tuple[Nest, Gradient]:
         by_index = dict(zip(present, values, strict=True))
         result, gradient = function(*(by_index.get(i) for i in range(len(tensors))))
 
-        def gradient_of_present(*upstream: Any) -> list[Any]:
+        def gradient_of_present(*upstream: Tensor) -> list[Tensor | None]:
             gradients = dict(enumerate(gradient(*upstream)))
             return [gradients.get(i) for i in present]
 

@@ -1,11 +1,11 @@
 """Split a batch into ghost batches, and merge them again."""
 
-from typing import Any
-
 from keras import ops
 
+from keras_norm.typing import Tensor
 
-def split_batch(x: Any, mask: Any, virtual_batch_size: int) -> tuple[Any, Any]:
+
+def split_batch(x: Tensor, mask: Tensor | None, virtual_batch_size: int) -> tuple[Tensor, Tensor]:
     """Split a batch of B rows into ceil(B / virtual_batch_size) ghost batches.
 
     The ghost batches are as equal as whole rows allow. Masked rows pad the last ghost batch.
@@ -32,13 +32,13 @@ def split_batch(x: Any, mask: Any, virtual_batch_size: int) -> tuple[Any, Any]:
     return _pad_and_split(x, ghosts, rows), unmasked
 
 
-def merge_batch(x: Any, batch: Any) -> Any:
+def merge_batch(x: Tensor, batch: int | Tensor) -> Tensor:
     """Merge ghost batches (ghosts, rows, ...) into one batch, without the padding rows."""
     shape = ops.shape(x)
     return ops.reshape(x, [shape[0] * shape[1], *shape[2:]])[:batch]
 
 
-def _pad_and_split(x: Any, ghosts: Any, rows: Any) -> Any:
+def _pad_and_split(x: Tensor, ghosts: int | Tensor, rows: int | Tensor) -> Tensor:
     shape = ops.shape(x)
     padding = ops.zeros([ghosts * rows - shape[0], *shape[1:]], x.dtype)
     return ops.reshape(ops.concatenate([x, padding], axis=0), [ghosts, rows, *shape[1:]])

@@ -1,11 +1,11 @@
 """Choose between TensorFlow's fused kernels and a composition of operations."""
 
 import math
-from typing import Any
 
 import keras
 
 from keras_norm.ops.scan import loops_are_portable
+from keras_norm.typing import Tensor
 
 # Number of elements above which the fused kernel of batch normalization is faster.
 LARGE = 2**17
@@ -26,7 +26,7 @@ def computes_on_cpu() -> bool:
     return not tf.config.list_logical_devices("GPU")
 
 
-def uses_fused_batch_norm(x: Any, axis: int, mode: str) -> bool:
+def uses_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
     """Return whether a fused kernel can normalize `x` with float32 statistics, and is faster.
 
     TFLite has no such kernel: its converted operations lose the digits of a large mean.

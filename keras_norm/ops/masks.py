@@ -1,12 +1,13 @@
 """Align the dimensions of a mask with those of a tensor."""
 
 import operator
-from typing import Any
 
 from keras import ops
 
+from keras_norm.typing import Tensor
 
-def align_mask(mask: Any, x: Any, axis: int) -> Any:
+
+def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
     """Expand a mask so that it broadcasts to `x`.
 
     A mask has the dimensions of `x` without the feature axis. A mask (batch, time) fits

@@ -1,11 +1,14 @@
 """Combine means and variances of two sets of values."""
 
-from typing import Any
+from keras_norm.typing import Tensor
+
+# Count, mean and variance of a set of values: NumPy arrays or tensors.
+Moments = tuple[Tensor, Tensor, Tensor]
 
 TINY = 1e-30  # avoids division by zero where both sets are empty
 
 
-def merge_moments(there: tuple[Any, Any, Any], new: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def merge_moments(first: Moments, second: Moments) -> Moments:
     """Combine the count, mean and variance of two sets of values.
 
     ::
@@ -16,10 +19,10 @@ def merge_moments(there: tuple[Any, Any, Any], new: tuple[Any, Any, Any]) -> tup
     Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance".
 
     Args:
-        there: N, mean and variance of the first set: NumPy arrays or tensors.
-        new: n, m and v of the second set, of shapes that broadcast to those of the first.
+        first: N, mean and variance of the first set.
+        second: n, m and v of the second set, of shapes that broadcast to those of the first.
     """
-    (count, mean, variance), (n, m, v) = there, new
+    (count, mean, variance), (n, m, v) = first, second
     share = n / (count + n + TINY)
     d = m - mean
     spread = v - variance + (1.0 - share) * d * d

@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 from keras import ops
+from numpy.typing import DTypeLike
 
 from keras_norm.ops.custom_gradient import Gradient, with_custom_gradient
 from keras_norm.ops.sums import total
+from keras_norm.typing import Tensor
 
 
 class Moments(NamedTuple):
@@ -19,30 +21,30 @@ class Moments(NamedTuple):
     rounded mean instead would lose the digits of a deviation that is small compared with the mean.
     """
 
-    centered: Any
-    mean: Any
-    variance: Any
-    count: Any
+    centered: Tensor
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
 
 
-def statistics_dtype(dtype: Any) -> str:
+def statistics_dtype(dtype: DTypeLike) -> str:
     """Return the dtype in which statistics are computed: float32, or `dtype` if it is wider."""
     wider: str = keras.backend.result_type(dtype, "float32")
     return wider
 
 
-def identity(x: Any) -> Any:
+def identity(x: Tensor) -> Tensor:
     """Return `x`: the sum over a single replica."""
     return x
 
 
 def moments(
-    x: Any,
+    x: Tensor,
     axes: Sequence[int],
-    mask: Any = None,
-    all_reduce: Callable[[Any], Any] = identity,
+    mask: Tensor | None = None,
+    all_reduce: Callable[[Tensor], Tensor] = identity,
     min_count: int = 0,
-    fallback: tuple[Any, Any] | None = None,
+    fallback: tuple[Tensor, Tensor] | None = None,
 ) -> Moments:
     """Compute the mean and biased variance of the unmasked positions of `x` over `axes`.
 
@@ -83,7 +85,7 @@ def moments(
     return Moments(centered, mean, variance, n)
 
 
-def mean_square(x: Any, axes: Sequence[int]) -> Any:
+def mean_square(x: Tensor, axes: Sequence[int]) -> Tensor:
     """Compute the mean of x^2 over `axes`; the reduced axes have size 1.
 
     ::
@@ -96,7 +98,7 @@ def mean_square(x: Any, axes: Sequence[int]) -> Any:
     """
     n = math.prod(x.shape[a] for a in axes)
 
-    def function(x: Any) -> tuple[Any, Gradient]:
+    def function(x: Tensor) -> tuple[Tensor, Gradient]:
         return total(x * x, axes) / n, lambda dm: [x * (dm * (2.0 / n))]
 
     return with_custom_gradient(function, x)
@@ -104,21 +106,21 @@ def mean_square(x: Any, axes: Sequence[int]) -> Any:
 
 def _moments(
     axes: list[int],
-    all_reduce: Callable[[Any], Any],
+    all_reduce: Callable[[Tensor], Tensor],
     min_count: int,
-    x: Any,
-    n: Any,
-    mask: Any,
-    *fallback: Any,
-) -> tuple[Any, Gradient]:
+    x: Tensor,
+    n: Tensor,
+    mask: Tensor | None,
+    *fallback: Tensor,
+) -> tuple[tuple[Tensor, Tensor, Tensor], Gradient]:
     """Compute (centered, mean, variance) and the function of their gradient."""
     valid = n >= min_count
     share = 1.0 / ops.maximum(n, 1.0)
 
-    def masked(values: Any) -> Any:
+    def masked(values: Tensor) -> Tensor:
         return values if mask is None else ops.where(mask, values, 0.0)
 
-    def average(values: Any) -> Any:
+    def average(values: Tensor) -> Tensor:
         return all_reduce(total(masked(values), axes)) * share
 
     shift = average(x)
@@ -132,7 +134,7 @@ def _moments(
     if fallback:
         variance = ops.where(valid, variance, fallback[1])
 
-    def gradient(d_centered: Any, d_mean: Any, d_variance: Any) -> list[Any]:
+    def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
         # The fallback may vary along the reduced axes, and so may the mean and the variance.
         d_mean, d_variance = (
@@ -145,7 +147,7 @@ def _moments(
     return (centered, shift + residual, variance), gradient
 
 
-def _count(x: Any, axes: list[int], mask: Any) -> Any:
+def _count(x: Tensor, axes: list[int], mask: Tensor | None) -> Tensor:
     """Count the unmasked positions over `axes`; the reduced axes have size 1."""
     unmasked = ops.cast(ops.ones([1] * len(x.shape)) if mask is None else mask, x.dtype)
     count = ops.sum(unmasked, axes, keepdims=True)

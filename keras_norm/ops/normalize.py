@@ -1,21 +1,20 @@
 """Divide centered values by their standard deviation, and apply gamma and beta."""
 
-from typing import Any
-
 from keras import ops
 
 from keras_norm.ops.custom_gradient import Gradient, with_custom_gradient
 from keras_norm.ops.sums import broadcast_axes, total
+from keras_norm.typing import Tensor
 
 
 def normalize(
-    centered: Any,
-    variance: Any,
+    centered: Tensor,
+    variance: Tensor,
     epsilon: float,
-    gamma: Any = None,
-    beta: Any = None,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
     epsilon_placement: str = "inside",
-) -> Any:
+) -> Tensor:
     """Divide centered values by their standard deviation, multiply by gamma, and add beta.
 
     ::
@@ -34,7 +33,9 @@ def normalize(
         epsilon_placement: "inside" or "outside".
     """
 
-    def function(centered: Any, variance: Any, gamma: Any, beta: Any) -> tuple[Any, Gradient]:
+    def function(
+        centered: Tensor, variance: Tensor, gamma: Tensor | None, beta: Tensor | None
+    ) -> tuple[Tensor, Gradient]:
         if epsilon_placement == "inside":
             a = ops.rsqrt(variance + epsilon)
         else:
@@ -44,7 +45,7 @@ def normalize(
             root = ops.sqrt(ops.where(positive, variance, 1.0))
             a = 1.0 / (ops.where(positive, root, 0.0) + epsilon)
 
-        def gradient(dy: Any) -> list[Any]:
+        def gradient(dy: Tensor) -> list[Tensor | None]:
             if epsilon_placement == "inside":
                 slope = -0.5 * a * a * a
             else:
@@ -62,14 +63,14 @@ def normalize(
     return with_custom_gradient(function, centered, variance, gamma, beta)
 
 
-def _scale(x: Any, a: Any, gamma: Any) -> Any:
+def _scale(x: Tensor, a: Tensor, gamma: Tensor | None) -> Tensor:
     """Compute gamma * a * x with the fewest operations on tensors of the size of x."""
     if gamma is None:
         return x * a
     return x * (a * gamma) if _common_axes(x, a, gamma) else x * a * gamma
 
 
-def _scale_gradients(p: Any, a: Any, gamma: Any) -> tuple[Any, Any]:
+def _scale_gradients(p: Tensor, a: Tensor, gamma: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Compute the gradients of sum(gamma * a * p) with respect to a and gamma."""
     if gamma is None:
         return total(p, broadcast_axes(p, a)), None
@@ -77,6 +78,6 @@ def _scale_gradients(p: Any, a: Any, gamma: Any) -> tuple[Any, Any]:
     return total(p, broadcast_axes(p, a), gamma), total(p, broadcast_axes(p, gamma), a)
 
 
-def _common_axes(x: Any, a: Any, gamma: Any) -> list[int]:
+def _common_axes(x: Tensor, a: Tensor, gamma: Tensor) -> list[int]:
     """List the axes along which both a and gamma are broadcast to x."""
     return sorted(set(broadcast_axes(x, a)) & set(broadcast_axes(x, gamma)))

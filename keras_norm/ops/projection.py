@@ -1,14 +1,14 @@
 """Multiply inputs with a kernel, with dropout on the inputs."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from keras import ops
 
 from keras_norm.ops.scan import loops_are_portable
+from keras_norm.typing import Tensor
 
 
-def project(x: Any, kernel: Any, masks: Sequence[Any] = ()) -> Any:
+def project(x: Tensor, kernel: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
     """Multiply the inputs, after dropout, with a kernel.
 
     Args:
@@ -20,12 +20,12 @@ def project(x: Any, kernel: Any, masks: Sequence[Any] = ()) -> Any:
     return multiply(under(masks, x), kernel)
 
 
-def under(masks: Sequence[Any], x: Any) -> list[Any]:
+def under(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
     """Multiply x with each dropout mask; without masks, return x alone."""
     return [x * mask for mask in masks] or [x]
 
 
-def multiply(xs: Sequence[Any], kernel: Any) -> Any:
+def multiply(xs: Sequence[Tensor], kernel: Tensor) -> Tensor:
     """Multiply inputs with a kernel.
 
     Args:

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from keras import ops
 
 from keras_norm.ops.kernels import computes_on_cpu
+from keras_norm.typing import Tensor
 
 
-def total(x: Any, axes: Sequence[int], weights: Any = None) -> Any:
+def total(x: Tensor, axes: Sequence[int], weights: Tensor | None = None) -> Tensor:
     """Sum weights * x over `axes`; the reduced axes have size 1.
 
     On TensorFlow two sums are computed as the product of a matrix and a vector: the sum over
@@ -39,12 +39,12 @@ def total(x: Any, axes: Sequence[int], weights: Any = None) -> Any:
     return ops.sum(x if weights is None else x * weights, axes, keepdims=True)
 
 
-def broadcast_axes(x: Any, like: Any) -> list[int]:
+def broadcast_axes(x: Tensor, like: Tensor) -> list[int]:
     """List the axes along which `like` is broadcast to `x`; both have equal rank."""
     return [a for a, size in enumerate(like.shape) if size == 1 and x.shape[a] != 1]
 
 
-def _vary_along(weights: Any, axes: list[int], x: Any) -> bool:
+def _vary_along(weights: Tensor | None, axes: list[int], x: Tensor) -> bool:
     """Return whether the weights have the sizes of `x` at `axes`, and size 1 at all other axes."""
     return weights is None or all(
         size == (x.shape[a] if a in axes else 1) for a, size in enumerate(weights.shape)

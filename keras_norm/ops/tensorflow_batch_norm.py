@@ -1,21 +1,20 @@
 """Batch normalization with TensorFlow's fused kernel, and sums over replicas."""
 
-from typing import Any
-
 import tensorflow as tf
 
 from keras_norm.ops.sums import total
+from keras_norm.typing import Tensor
 
 
 def normalize_batch(
-    x: Any,
-    gamma: Any,
-    beta: Any,
+    x: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
     epsilon: float,
     feature_axes: int = 1,
     min_count: int = 0,
-    fallback: tuple[Any, Any] | None = None,
-) -> tuple[Any, Any, Any, Any]:
+    fallback: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Normalize with the statistics of the batch, by the fused kernel.
 
     ::
@@ -61,13 +60,18 @@ def normalize_batch(
 
 
 def normalize_with_statistics(
-    x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float
-) -> Any:
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
+    epsilon: float,
+) -> Tensor:
     """Normalize with given statistics (features,), by the fused kernel, in one pass over x."""
     return _fused_batch_norm(tf.cast(x, tf.float32), gamma, beta, epsilon, 1, mean, variance)[0]
 
 
-def sum_over_replicas(x: Any) -> Any:
+def sum_over_replicas(x: Tensor) -> Tensor:
     """Sum `x` over all replicas of a distributed step; outside of a step, return `x`."""
     context = tf.distribute.get_replica_context()
     if context is None:
@@ -76,14 +80,14 @@ def sum_over_replicas(x: Any) -> Any:
 
 
 def _fused_batch_norm(
-    x: Any,
-    gamma: Any,
-    beta: Any,
+    x: Tensor,
+    gamma: Tensor | None,
+    beta: Tensor | None,
     epsilon: float,
     feature_axes: int,
-    mean: Any = None,
-    variance: Any = None,
-) -> tuple[Any, Any, Any]:
+    mean: Tensor | None = None,
+    variance: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Run the fused kernel.
 
     Returns:
@@ -96,7 +100,7 @@ def _fused_batch_norm(
     last = last.as_list() if last.is_fully_defined() else shape[-feature_axes:]
     positions, channels = tf.reduce_prod(shape[:-feature_axes]), tf.reduce_prod(last)
 
-    def broadcast_to_channels(weight: Any, default: float) -> Any:
+    def broadcast_to_channels(weight: Tensor | None, default: float) -> Tensor:
         values = tf.cast(default if weight is None else weight, x.dtype)
         return tf.reshape(values + tf.zeros(last), (channels,))
 

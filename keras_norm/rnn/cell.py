@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 from keras import ops
@@ -12,18 +12,20 @@ from keras_norm.layers.inputs import is_int
 from keras_norm.ops.projection import project
 from keras_norm.rnn import step_counter
 from keras_norm.rnn.candidate_normal import CandidateNormal
-from keras_norm.rnn.slots import Slots, call_layer
+from keras_norm.rnn.slots import NormArgument, Slots, call_layer
+from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike
 
-Norm = Callable[[str, Any], Any]
+# Applies the norm of a slot, which is given by its name, to a tensor.
+Norm = Callable[[str, Tensor], Tensor]
 
 
 class Weights(NamedTuple):
     """Weights of one step: W, U, and the biases of x W and of h U; None for an absent bias."""
 
-    kernel: Any
-    recurrent_kernel: Any
-    bias: Any
-    recurrent_bias: Any = None
+    kernel: Tensor
+    recurrent_kernel: Tensor
+    bias: Tensor | None
+    recurrent_bias: Tensor | None = None
 
 
 class NormCell(DeclaredArguments):
@@ -49,11 +51,16 @@ class NormCell(DeclaredArguments):
     DEFAULTS: ClassVar = {"bias_initializer": None}
     CANDIDATE: ClassVar = -1  # position of the candidate gate in the kernels' columns
     is_restored = False
-    state_size: Any
+    state_size: int | list[int]
     use_bias: bool
 
     def __init__(
-        self, units: int, norm: Any, slots: Mapping[str, int], *args: Any, **kwargs: Any
+        self,
+        units: int,
+        norm: NormArgument,
+        slots: Mapping[str, int],
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
@@ -73,24 +80,24 @@ class NormCell(DeclaredArguments):
                 self.use_bias = not self.slots.initialize_candidate_beta(self.bias_initializer)
 
     @property
-    def norm(self) -> Any:
+    def norm(self) -> NormArgument:
         """The `norm` argument of the cell."""
         return self.slots.norm
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create the weights of the Keras cell, then those of the norms."""
         super().build(input_shape)
         if not self.is_restored:
-            self.slots.warn_of_few_features(input_shape[-1])
+            self.slots.warn_of_few_features(self.kernel.shape[0])
         for slot, layer in self.slots.create_layers(self.dtype_policy, self.trainable).items():
             setattr(self, slot, layer)
 
-    def build_from_config(self, config: dict[str, Any]) -> None:
+    def build_from_config(self, config: Config) -> None:
         """Build the cell of a loaded or copied model; only the original model warns."""
         self.is_restored = True
         super().build_from_config(config)
 
-    def slot_layers(self) -> dict[str, Any]:
+    def slot_layers(self) -> dict[str, keras.layers.Layer]:
         """Return the norm of each slot that has one."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
@@ -98,7 +105,9 @@ class NormCell(DeclaredArguments):
         """Return the weights for `project_inputs` and `step`."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
-    def project_inputs(self, weights: Weights, inputs: Any, dropout: list[Any], norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: Norm
+    ) -> Tensor:
         """Compute the part of a step that does not depend on the state.
 
         Args:
@@ -113,8 +122,8 @@ class NormCell(DeclaredArguments):
         return x + weights.bias
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
-    ) -> list[Any]:
+        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
+    ) -> list[Tensor]:
         """Compute the new states from the projected inputs; the first state is the output.
 
         Args:
@@ -130,7 +139,9 @@ class NormCell(DeclaredArguments):
         """Return the cell's name in the custom gradient; None if it does not support the cell."""
         raise NotImplementedError
 
-    def dropout_masks(self, inputs: Any, h: Any, training: bool) -> tuple[list[Any], list[Any]]:
+    def dropout_masks(
+        self, inputs: Tensor, h: Tensor, training: bool
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Draw the dropout masks of inputs (batch, features) and of h for all timesteps.
 
         Each of the two lists has no mask, one mask, or one mask per gate.
@@ -141,7 +152,7 @@ class NormCell(DeclaredArguments):
         inputs, h = ([] if masks is None else keras.tree.flatten(masks) for masks in drawn)
         return inputs, h
 
-    def call(self, inputs: Any, states: Any, training: bool = False) -> tuple[Any, Any]:
+    def call(self, inputs: Tensor, states: Nest, training: bool = False) -> tuple[Tensor, Nest]:
         """Run one step, as keras.layers.RNN calls it.
 
         Args:
@@ -163,7 +174,7 @@ class NormCell(DeclaredArguments):
             )
         counter = given.pop() if self.slots.count_steps else None
 
-        def norm(slot: str, x: Any) -> Any:
+        def norm(slot: str, x: Tensor) -> Tensor:
             layer = self.slot_layers().get(slot)
             if layer is None:
                 return x
@@ -178,18 +189,18 @@ class NormCell(DeclaredArguments):
             new = [*new, step_counter.advance(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]
 
-    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+    def get_initial_state(self, batch_size: TensorLike | None = None) -> list[Tensor]:
         """Return zeros for every state."""
         sizes = keras.tree.flatten(self.state_size)
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
+    def from_config(cls, config: Config) -> Self:
         """Create the cell from a configuration of `get_config`."""
         return cls(**with_norm(config))
 
 
-def with_norm(config: dict[str, Any]) -> dict[str, Any]:
+def with_norm(config: Config) -> Config:
     """Return the configuration with its serialized `norm` turned into layers."""
     if config.get("norm") is None:
         return config

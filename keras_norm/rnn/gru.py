@@ -10,6 +10,8 @@ from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Norm, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+from keras_norm.rnn.slots import NormArgument
+from keras_norm.typing import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -56,7 +58,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         "recurrent_candidate_norm": 1,
     }
 
-    def __init__(self, units: int, norm: Any = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
         if self.norm is not None and not self.reset_after:
             raise ValueError(
@@ -65,7 +67,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
                 "NormGRU with norm=None."
             )
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shape: Shape) -> None:
         """Create the weights of Keras' cell; with norms, the bias has shape (3 * units,)."""
         # In build, Keras' cell uses `reset_after` for the shape of the bias only.
         reset_after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
@@ -81,7 +83,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             biases = [self.bias[0], self.bias[1]]
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
-    def project_inputs(self, weights: Weights, inputs: Any, dropout: list[Any], norm: Norm) -> Any:
+    def project_inputs(
+        self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: Norm
+    ) -> Tensor:
         """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
         x = project(inputs, weights.kernel, dropout)
         if self.norm is not None:
@@ -92,8 +96,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return x if weights.bias is None else x + weights.bias
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
-    ) -> list[Any]:
+        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
+    ) -> list[Tensor]:
         """Compute the new state h; see `NormCell.step`."""
         h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
         if self.reset_after:

@@ -10,6 +10,8 @@ from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Norm, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+from keras_norm.rnn.slots import NormArgument
+from keras_norm.typing import Tensor
 
 GATES = ("input", "forget", "cell", "output")
 
@@ -74,7 +76,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     def __init__(
         self,
         units: int,
-        norm: Any = None,
+        norm: NormArgument = None,
         *args: Any,
         norm_form: str = "separate",
         normalize_carry: bool = False,
@@ -95,8 +97,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self.normalize_carry = normalize_carry
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
-    ) -> list[Any]:
+        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
+    ) -> list[Tensor]:
         """Compute the new states h and c; see `NormCell.step`."""
         h, c = states
         s, u = self.recurrent_activation, project(h, weights.recurrent_kernel, dropout)

@@ -9,6 +9,8 @@ from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import Norm, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
+from keras_norm.rnn.slots import NormArgument
+from keras_norm.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -44,12 +46,12 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
 
-    def __init__(self, units: int, norm: Any = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
 
     def step(
-        self, weights: Weights, x: Any, states: list[Any], dropout: list[Any], norm: Norm
-    ) -> list[Any]:
+        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
+    ) -> list[Tensor]:
         """Compute the new state h; see `NormCell.step`."""
         u = project(states[0], weights.recurrent_kernel, dropout)
         return [self.activation(x + norm("recurrent_norm", u))]

@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple, TypeAlias
 
 import keras
 
@@ -11,6 +11,11 @@ from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.rnn.candidate_normal import CandidateNormal
+from keras_norm.typing import Config, Json, Tensor, TensorLike
+
+# The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
+NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
 # Slots whose beta shifts the candidate gate; a cell uses the first of these slots that it has.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
@@ -27,6 +32,13 @@ FEW_FEATURES_WARNING = (
 
 # The time loop computes these two calls itself.
 FUSED_CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
+
+
+class Template(NamedTuple):
+    """The class and the configuration for copies of a norm."""
+
+    cls: type[keras.layers.Layer]
+    config: Config
 
 
 class Slots:
@@ -48,7 +60,7 @@ class Slots:
         ValueError: a slot that the cell does not have, or a layer that cannot run in a recurrence.
     """
 
-    def __init__(self, norm: Any, widths: Mapping[str, int]) -> None:
+    def __init__(self, norm: NormArgument, widths: Mapping[str, int]) -> None:
         if isinstance(norm, Mapping):
             norm = {slot: layer for slot, layer in norm.items() if layer is not None} or None
         chosen = norm if isinstance(norm, Mapping) else dict.fromkeys(widths, norm)
@@ -63,13 +75,13 @@ class Slots:
         self.templates = {
             slot: _template(slot, chosen[slot]) for slot in widths if chosen.get(slot) is not None
         }
-        classes = [cls for cls, _ in self.templates.values()]
+        classes = [template.cls for template in self.templates.values()]
         self.count_steps = any(issubclass(cls, TimestepBatchNormalization) for cls in classes)
         self.has_per_sample_norm = not all(
             issubclass(cls, StatisticsNormalization) for cls in classes
         )
 
-    def initialize_candidate_beta(self, initializer: Any) -> bool:
+    def initialize_candidate_beta(self, initializer: CandidateNormal) -> bool:
         """Initialize the beta of the candidate gate in place of a missing bias.
 
         An initializer other than zeros is the user's choice and stays.
@@ -81,7 +93,7 @@ class Slots:
             Whether a norm of the candidate gate has a beta.
         """
         slot = next(slot for slot in CANDIDATE_SLOTS if slot in self.widths)
-        _, config = self.templates.get(slot, (None, {}))
+        config = self.templates[slot].config if slot in self.templates else {}
         given = config.get("beta_initializer")
         if not config.get("center") or given is None:
             return False
@@ -102,7 +114,9 @@ class Slots:
                 warnings.warn(FEW_FEATURES_WARNING.format(**given, others=norm), stacklevel=2)
                 return
 
-    def create_layers(self, dtype: Any, trainable: bool) -> dict[str, Any]:
+    def create_layers(
+        self, dtype: keras.DTypePolicy, trainable: bool
+    ) -> dict[str, keras.layers.Layer]:
         """Copy each slot's template, name the copy after the slot and build it for its width.
 
         Raises:
@@ -124,15 +138,21 @@ class Slots:
         return layers
 
 
-def call_layer(layer: Any, x: Any, training: bool, mask: Any = None, step: Any = None) -> Any:
+def call_layer(
+    layer: keras.layers.Layer,
+    x: Tensor,
+    training: bool,
+    mask: Tensor | None = None,
+    step: TensorLike | None = None,
+) -> Tensor:
     """Call a layer with `mask`, `training` and `step`, as far as its `call` takes them."""
     given = {"mask": mask, "training": training, "step": step}
     takes = inspect.signature(layer.call).parameters
     return layer(x, **{name: value for name, value in given.items() if name in takes})
 
 
-def _template(slot: str, layer: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the class and the configuration for copies of a layer.
+def _template(slot: str, layer: keras.layers.Layer) -> Template:
+    """Return the template for copies of a layer.
 
     keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
     Keras layer receives no mask and updates its statistics at every timestep.
@@ -175,10 +195,10 @@ def _template(slot: str, layer: Any) -> tuple[Any, dict[str, Any]]:
             "that call, because it computes batch normalizations itself. Derive the norm from "
             "keras.layers.Layer."
         )
-    return cls, _unshared(layer.get_config())
+    return Template(cls, _unshared(layer.get_config()))
 
 
-def _unshared(config: Any) -> Any:
+def _unshared(config: Json) -> Json:
     """Remove Keras' `shared_object_id`, so that each slot creates its own sublayers.
 
     While Keras saves or loads a model, it numbers the objects and reuses an object of equal number.

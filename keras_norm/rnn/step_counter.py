@@ -5,15 +5,15 @@ counts the timesteps itself. bfloat16 holds integers exactly only up to 256, so 
 digits in base 128.
 """
 
-from typing import Any
-
 from keras import ops
+
+from keras_norm.typing import Tensor
 
 DIGITS = 2
 BASE = 128
 
 
-def read(counter: Any) -> Any:
+def read(counter: Tensor) -> Tensor:
     """Return the timestep of each sequence (batch,); masked timesteps are not counted.
 
     Args:
@@ -23,7 +23,7 @@ def read(counter: Any) -> Any:
     return digits[:, 0] * BASE + digits[:, 1]
 
 
-def advance(counter: Any) -> Any:
+def advance(counter: Tensor) -> Tensor:
     """Add one timestep to the counter.
 
     The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
