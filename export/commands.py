@@ -31,7 +31,7 @@ from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.keras_internals import reason
-from keras_norm.recalibrate import recalibrate as recalibrate_model
+from keras_norm.recalibration.recalibrate import recalibrate as recalibrate_model
 
 # Options of the exporters that the command line has too, under equal names.
 EXPORT_OPTIONS = ("version", "step", "samples", "golden_cases", "warmup", "signature", "quantize")

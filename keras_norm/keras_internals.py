@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import keras
 
@@ -42,8 +42,8 @@ REWRITTEN = {"AccumulateNV2"}
 class CallArguments(Protocol):
     """Arguments of a symbolic call."""
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
 
 
 class Node(Protocol):

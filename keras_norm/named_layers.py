@@ -1,12 +1,13 @@
 """List all nested layers of a model with their paths, and its batch normalizations."""
 
 from collections.abc import Iterator
-from typing import Any
+
+import keras
 
 from keras_norm.keras_internals import sublayers
 
 
-def named_layers(layer: Any) -> Iterator[tuple[str, Any]]:
+def named_layers(layer: keras.layers.Layer) -> Iterator[tuple[str, keras.layers.Layer]]:
     """Iterate over all nested layers with their paths, such as "encoder/lstm/lstm_cell/state_norm".
 
     A layer that occurs twice is listed once. Layers that were never built are not listed: a cell's
@@ -20,7 +21,7 @@ def named_layers(layer: Any) -> Iterator[tuple[str, Any]]:
     """
     seen: set[int] = set()
 
-    def walk(layer: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    def walk(layer: keras.layers.Layer, prefix: str) -> Iterator[tuple[str, keras.layers.Layer]]:
         for child in sublayers(layer):
             if id(child) not in seen:
                 seen.add(id(child))
@@ -31,13 +32,13 @@ def named_layers(layer: Any) -> Iterator[tuple[str, Any]]:
     yield from walk(layer, "")
 
 
-def is_batch_norm(layer: Any) -> bool:
+def is_batch_norm(layer: keras.layers.Layer) -> bool:
     """Return whether a layer normalizes with moving statistics at inference."""
     names = ("moving_mean", "moving_variance")
     return all(getattr(layer, name, None) is not None for name in names)
 
 
-def batch_norms(layer: Any) -> list[tuple[str, Any]]:
+def batch_norms(layer: keras.layers.Layer) -> list[tuple[str, keras.layers.Layer]]:
     """List the nested layers that normalize with moving statistics, with their paths.
 
     A model and its clone list them in one order. Other layers may differ: Keras adds a layer to the

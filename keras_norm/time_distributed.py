@@ -1,15 +1,19 @@
 """Apply `keras.layers.TimeDistributed` to sequences of dynamic length."""
 
 import inspect
-from typing import Any
 
 import keras
 from keras import ops
 
+from keras_norm.typing import Nest, Tensor
+
 
 def apply_to_rows(
-    wrapper: keras.layers.TimeDistributed, inputs: Any, training: Any = None, mask: Any = None
-) -> Any:
+    wrapper: keras.layers.TimeDistributed,
+    inputs: Tensor,
+    training: bool | None = None,
+    mask: Tensor | None = None,
+) -> Nest:
     """Apply the inner layer of a TimeDistributed to all timesteps at once, as one batch of rows.
 
     ::
@@ -33,11 +37,11 @@ def apply_to_rows(
     rows = layer.call(_merge_time(inputs), **options)
     batch, time = ops.shape(inputs)[:2]
 
-    def split_time(y: Any) -> Any:
+    def split_time(y: Tensor) -> Tensor:
         return ops.reshape(y, (batch, time, *ops.shape(y)[1:]))
 
     return keras.tree.map_structure(split_time, rows)
 
 
-def _merge_time(x: Any) -> Any:
+def _merge_time(x: Tensor) -> Tensor:
     return ops.reshape(x, (-1, *ops.shape(x)[2:]))

@@ -16,11 +16,11 @@ EXPORT_PACKAGES = ["compare", "runtimes", "golden_cases", "model", "formats", "r
 BASE = {"errors", "optional_packages", "package_versions", "results", "signature"}
 
 # Parts of the project. Each part may import the parts before it.
-ORDER = ["ops", "layers", "rnn", "recalibrate and compat", "export", *EXPORT_PACKAGES]
+ORDER = ["ops", "layers", "rnn", "recalibration and compat", "export", *EXPORT_PACKAGES]
 ORDER += ["commands", "cli", "examples and benchmarks", "experiments"]
 
-BESIDE_RECALIBRATE = {"recalibrate", "statistics_accumulator", "compat", "clone", "named_layers"}
-BESIDE_RECALIBRATE |= {"substitution", "time_distributed"}
+BESIDE_RECALIBRATION = {"recalibration", "compat", "clone", "named_layers", "substitution"}
+BESIDE_RECALIBRATION |= {"time_distributed"}
 
 # Packages without Keras and TensorFlow, transitively.
 NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
@@ -31,7 +31,7 @@ TENSORFLOW = {
     "keras_norm.ops.kernels",
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",
-    "keras_norm.recalibrate",
+    "keras_norm.recalibration.recalibrate",
     "keras_norm.rnn.gradient.backward",
     "keras_norm.rnn.gradient.cells",
     "keras_norm.rnn.gradient.forward",
@@ -74,8 +74,8 @@ def rank(module):
         return None
     if rest[0] in ("keras_internals", "typing"):
         return ORDER.index("ops")
-    if rest[0] in BESIDE_RECALIBRATE:
-        return ORDER.index("recalibrate and compat")
+    if rest[0] in BESIDE_RECALIBRATION:
+        return ORDER.index("recalibration and compat")
     if rest[0] != "export":
         return ORDER.index(rest[0]) if rest[0] in ORDER else None
     if rest[1] in EXPORT_PACKAGES:

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.recalibrate import Recalibrator
+from keras_norm.recalibration.recalibrate import Recalibrator
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(3.0, 2.0, size=(70, 4)).astype("float32")

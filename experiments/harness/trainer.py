@@ -16,7 +16,7 @@ from experiments.harness import run_scores, sample_scores
 from experiments.harness.results_file import settings
 from experiments.harness.study import Parts, Run, SampleScores, Scores, Size, Training
 from keras_norm.named_layers import batch_norms
-from keras_norm.recalibrate import Recalibrator
+from keras_norm.recalibration.recalibrate import Recalibrator
 
 EVALUATION_BATCH = 128
 CALIBRATION_BATCHES = 50  # training batches that recompute the batch statistics

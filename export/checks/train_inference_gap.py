@@ -23,7 +23,7 @@ from keras_norm.export.results.gap_result import (
 from keras_norm.export.results.measurements import BatchStatistics, ModeDifference, PartialGap
 from keras_norm.export.results.output_comparison import largest_known
 from keras_norm.named_layers import batch_norms, named_layers
-from keras_norm.statistics_accumulator import StatisticsAccumulator
+from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 
 FROZEN = "frozen: training uses the moving statistics too"
 

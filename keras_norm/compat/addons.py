@@ -1,12 +1,12 @@
 """Load weights of TensorFlow Addons' LayerNormLSTMCell."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.rnn.lstm import NormLSTM, NormLSTMCell
+from keras_norm.typing import TensorLike
 
 EQUATION = ("epsilon", "epsilon_placement", "ddof", "center", "scale")
 ORDER = (
@@ -17,7 +17,9 @@ ORDER = (
 )
 
 
-def load_addons_weights(layer_or_cell: Any, weights: Sequence[Any], epsilon: float = 1e-3) -> None:
+def load_addons_weights(
+    layer_or_cell: NormLSTM | NormLSTMCell, weights: Sequence[TensorLike], epsilon: float = 1e-3
+) -> None:
     """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into a `NormLSTM` with equal outputs.
 
     TensorFlow Addons' cell carries the normalized c to the next timestep, and its default epsilon

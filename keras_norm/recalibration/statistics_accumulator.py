@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Mapping
 from functools import wraps
-from typing import Any
 
 import keras
 import numpy as np
@@ -12,6 +11,7 @@ from keras import ops
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.typing import Tensor
 
 
 class StatisticsAccumulator:
@@ -31,11 +31,11 @@ class StatisticsAccumulator:
         variance: variance of these positions.
     """
 
-    def __init__(self, norm: Any) -> None:
+    def __init__(self, norm: keras.layers.Layer) -> None:
         # Use float32 or wider, without autocast: float16 has 3 digits and ends at 65,504.
         dtype = statistics_dtype(norm.moving_mean.dtype)
 
-        def zeros(shape: Any) -> keras.Variable:
+        def zeros(shape: tuple[int, ...]) -> keras.Variable:
             return keras.Variable(np.zeros(shape), dtype=dtype, trainable=False, autocast=False)
 
         shape = norm.moving_mean.shape
@@ -44,7 +44,7 @@ class StatisticsAccumulator:
         if isinstance(norm, StatisticsNormalization):
             update = norm.update_statistics
 
-            def update_and_add(mean: Any, variance: Any, count: Any) -> None:
+            def update_and_add(mean: Tensor, variance: Tensor, count: Tensor) -> None:
                 update(mean, variance, count)
                 self._add(count, mean, variance)
 
@@ -53,7 +53,7 @@ class StatisticsAccumulator:
         call, signature = norm.call, inspect.signature(norm.call)
 
         @wraps(call)
-        def call_and_add(*args: Any, **kwargs: Any) -> Any:
+        def call_and_add(*args: object, **kwargs: object) -> Tensor:
             arguments = signature.bind(*args, **kwargs).arguments
             outputs = call(*args, **kwargs)
             if arguments.get("training", "training" not in signature.parameters):
@@ -63,7 +63,7 @@ class StatisticsAccumulator:
         norm.call = call_and_add
 
     @property
-    def variables(self) -> tuple[Any, Any, Any]:
+    def variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
         """Return the variables (count, mean, variance)."""
         return self.count, self.mean, self.variance
 
@@ -72,7 +72,7 @@ class StatisticsAccumulator:
         for variable in self.variables:
             variable.assign(np.zeros(variable.shape))
 
-    def _add(self, *new: Any) -> None:
+    def _add(self, *new: Tensor) -> None:
         self.called = True
         n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
         m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # statistics of zero positions are NaN
@@ -83,7 +83,7 @@ class StatisticsAccumulator:
         self.variance.assign(variance)
 
 
-def _positions(norm: Any, arguments: Mapping[str, Any]) -> Any:
+def _positions(norm: keras.layers.Layer, arguments: Mapping[str, Tensor]) -> Tensor:
     """Count the unmasked positions in a call of keras.layers.BatchNormalization, as a tensor (1,).
 
     Args:

@@ -1,0 +1,1 @@
+"""Recompute the moving statistics of batch normalizations from data."""

@@ -1,0 +1,141 @@
+"""Check the data of a recalibration, and split them into batches."""
+
+import contextlib
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_norm.layers.inputs import is_int
+from keras_norm.typing import Array, Nest, TensorLike
+
+BATCH = 32
+
+
+def require_steps(steps: int | None, data: Nest | Iterable[Nest]) -> None:
+    """Check that `steps` is a number of batches, and that endless data have it.
+
+    Raises:
+        ValueError: `steps` is below 1 or not an int, or is None for endless data.
+    """
+    if steps is None:
+        if _is_endless(data):
+            raise ValueError(
+                "The data never end. Received: steps=None. Give the number of batches as steps."
+            )
+    elif not (is_int(steps) and steps >= 1):
+        raise ValueError(
+            "steps must be the number of batches to use, an int of 1 or more, or None for all. "
+            f"Received: steps={steps!r}."
+        )
+
+
+def _is_endless(data: Nest | Iterable[Nest]) -> bool:
+    if isinstance(data, keras.utils.PyDataset):
+        return data.num_batches is None
+    cardinality = getattr(data, "cardinality", None)  # a method of tf.data.Dataset
+    return callable(cardinality) and int(cardinality()) == -1
+
+
+def batches_of(
+    model: keras.Model, data: Nest | Iterable[Nest], batch_size: int | None
+) -> Iterator[Nest]:
+    """Iterate over the inputs of each batch.
+
+    Args:
+        model: the model to recalibrate.
+        data: the `data` of `recalibrate`.
+        batch_size: batch size of a stateful model, else None. An incomplete last batch of arrays is
+            not used then.
+
+    Raises:
+        TypeError: `data` is neither arrays nor an iterable.
+        ValueError: the data do not fit.
+    """
+    takes_list = isinstance(getattr(model, "input", None), list | tuple)
+    if isinstance(data, tuple) and not (takes_list and len(data) == len(model.inputs)):
+        raise ValueError(
+            "data must not be a tuple, which may be (x, y) or batches. Received a tuple of "
+            f"{len(data)}. Give x alone, or a list of batches."
+        )
+    one_object = isinstance(data, Mapping) or hasattr(data, "__array__")
+    list_of_inputs = takes_list and isinstance(data, list | tuple)
+    if one_object or (list_of_inputs and all(hasattr(array, "__array__") for array in data)):
+        arrays = keras.tree.map_structure(_as_numpy, data, none_is_leaf=False)
+        size, rows = batch_size or BATCH, _require_equal_rows(arrays, "data")
+        end = rows // batch_size * batch_size if batch_size else rows
+        for start in range(0, end, size):
+            batch = slice(start, start + size)
+            yield keras.tree.map_structure(lambda a, b=batch: a[b], arrays, none_is_leaf=False)
+        return
+    if hasattr(data, "shape"):
+        raise ValueError(
+            f"data cannot be split into batches. Received a {type(data).__name__}. Give a padded "
+            "tensor, or a list of batches."
+        )
+    for number, batch in enumerate(_iterator(data), start=1):
+        if isinstance(batch, list | tuple) and not 1 <= len(batch) <= 3:
+            raise ValueError(
+                "A batch must be x, (x, y) or (x, y, sample_weight). "
+                f"Received a {type(batch).__name__} of {len(batch)} in batch {number}."
+            )
+        x = keras.utils.unpack_x_y_sample_weight(batch)[0]
+        _require_equal_rows(x, "x", f" in batch {number}")
+        yield x
+
+
+def _iterator(data: Nest | Iterable[Nest]) -> Iterator[Nest]:
+    if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
+        # Not `iter`, which does not end: a PyDataset may return a batch for every index.
+        return map(data.__getitem__, range(data.num_batches))
+    with contextlib.suppress(TypeError):
+        if not isinstance(data, str):
+            return iter(data)
+    raise TypeError(
+        "data must be an array, a dict or list of arrays, or an iterable of batches. "
+        f"Received: {reprlib.repr(data)}."
+    )
+
+
+def _as_numpy(data: TensorLike) -> Array:
+    if np.ma.isMaskedArray(data):
+        raise ValueError(
+            "Keras ignores the mask of a NumPy masked array. Received a masked array as data. Fill "
+            "it with the mask_value of a Masking layer: array.filled(mask_value)."
+        )
+    array: Array = np.asarray(data if isinstance(data, np.ndarray) else ops.convert_to_numpy(data))
+    if array.dtype.kind == "c":
+        raise ValueError(
+            f"data must be real numbers. Received {array.dtype}. Give the real and imaginary parts "
+            "as two features."
+        )
+    return array
+
+
+def _require_equal_rows(inputs: Nest, name: str, where: str = "") -> int:
+    """Return the number of rows of all inputs.
+
+    Raises:
+        ValueError: an input is not an array of samples, or the numbers of rows differ.
+    """
+    shapes = {
+        name + "".join(f"[{key!r}]" for key in path): tuple(np.shape(array))
+        for path, array in keras.tree.flatten_with_path(inputs)
+        if array is not None
+    }
+    for path, shape in (shapes or {name: ()}).items():
+        if not shape or 0 in shape[1:]:
+            raise ValueError(
+                f"Every input must be an array with one row for each sample. Received{where}: "
+                f"{path} of shape {shape}. Give NumPy arrays or tensors that are not empty."
+            )
+    rows = {path: shape[0] for path, shape in shapes.items()}
+    if len(set(rows.values())) > 1:
+        found = ", ".join(f"{n} rows in {path}" for path, n in rows.items())
+        raise ValueError(
+            f"The inputs have different numbers of rows. Received{where}: {found}. Give every "
+            "input one row for each sample."
+        )
+    return int(next(iter(rows.values())))
