@@ -253,7 +253,7 @@ class Step:
         others = {name: array for name, array in inputs.items() if name not in sequences}
         others |= self.initial_states(next(iter(inputs.values())).shape[0])
         if isinstance(run, WorkerRunner):  # one request to its process runs all timesteps
-            return run.over_time(sequences, others, list(self.states))
+            return run.run_over_time(sequences, others, list(self.states))
         return protocol.run_over_time(run, sequences, others, list(self.states))
 
     def _without_time(self, name: str, tensor: Any) -> Any:

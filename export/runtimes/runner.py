@@ -3,7 +3,7 @@
 import abc
 import pathlib
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -11,9 +11,10 @@ from keras_norm.export import signature
 from keras_norm.export.compare.element_differences import in_range
 from keras_norm.export.errors import TextError
 from keras_norm.export.signature import TensorSpec
+from keras_norm.typing import Array, TensorLike
+from keras_norm.typing import Arrays as Arrays
 
-Arrays = dict[str, np.ndarray]
-Run = Callable[[Arrays], Arrays]
+Run: TypeAlias = Callable[[Arrays], Arrays]
 
 
 class Runner(abc.ABC):
@@ -31,7 +32,7 @@ class Runner(abc.ABC):
     inputs: dict[str, TensorSpec]
     arena: int | None = None
 
-    def __call__(self, inputs: Mapping[str, Any]) -> Arrays:
+    def __call__(self, inputs: Mapping[str, TensorLike]) -> Arrays:
         """Run the artifact once, in inference mode.
 
         Args:
@@ -46,7 +47,7 @@ class Runner(abc.ABC):
             ValueError: an input is missing, unknown, or has the wrong shape or type.
             RunnerError: the artifact failed to run.
         """
-        return self._run(fitted(inputs, self.inputs, self.name))
+        return self._run(convert_inputs(inputs, self.inputs, self.name))
 
     @abc.abstractmethod
     def _run(self, inputs: Arrays) -> Arrays:
@@ -79,7 +80,9 @@ class Runner(abc.ABC):
         self.close()
 
 
-def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str) -> Arrays:
+def convert_inputs(
+    inputs: Mapping[str, TensorLike], specs: Mapping[str, TensorSpec], who: str
+) -> Arrays:
     """Check the inputs against their specs, and convert them to the required types.
 
     Args:
@@ -91,29 +94,29 @@ def fitted(inputs: Mapping[str, Any], specs: Mapping[str, TensorSpec], who: str)
         ValueError: an array is missing, unknown, or has the wrong shape or type.
     """
     signature.require_names(inputs, list(specs), who)
-    return {name: _fitted(inputs[name], spec) for name, spec in specs.items()}
+    return {name: _convert_input(inputs[name], spec) for name, spec in specs.items()}
 
 
-def _fitted(data: Any, spec: TensorSpec) -> np.ndarray:
+def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
     """Check an array's shape, and convert its type if the conversion is safe."""
     try:
         array = np.asarray(data)
     except ValueError:  # nested lists of different lengths
         raise ValueError(
-            f'input "{spec.name}" takes an array; received a {type(data).__name__} that is none'
+            f'input "{spec.name}" must be an array; received a {type(data).__name__} that NumPy '
+            "cannot convert"
         ) from None
     if spec.dtype == "string":
-        raise TextError(f'input "{spec.name}" takes text; the runners pass numbers only')
-    wanted = spec.shape
-    if array.ndim != len(wanted) or any(
-        w not in (None, n) for w, n in zip(wanted, array.shape, strict=True)
+        raise TextError(f'input "{spec.name}" takes text; runners support numbers only')
+    if array.ndim != len(spec.shape) or any(
+        size not in (None, n) for size, n in zip(spec.shape, array.shape, strict=True)
     ):
-        shape = ", ".join("any" if size is None else str(size) for size in wanted)
+        shape = ", ".join("any" if size is None else str(size) for size in spec.shape)
         raise ValueError(f'input "{spec.name}" has the shape ({shape}); received {array.shape}')
     dtype = np.dtype("float32" if spec.dtype == "bfloat16" else spec.dtype)
     if not (np.can_cast(array.dtype, dtype, "same_kind") and in_range(array, dtype)):
         raise ValueError(
-            f'input "{spec.name}" has the type {spec.dtype}; received {array.dtype} values that '
-            "it cannot hold"
+            f'input "{spec.name}" has the dtype {spec.dtype}; received values of {array.dtype} '
+            f"that {spec.dtype} cannot represent"
         )
     return np.asarray(array, dtype)

@@ -10,17 +10,29 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import IO, Protocol, cast
 
 from keras_norm.export.errors import RunnerError, first_line
 from keras_norm.export.runtimes import worker_protocol as protocol
+from keras_norm.typing import Array, Arrays, Json
 
 FORMATS = pathlib.Path(__file__).parents[1] / "formats"
 
 # Log lines of TensorFlow and LiteRT that are not the cause of an error.
-CHATTER = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
+LOG_LINE = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
+
+
+class Process(Protocol):
+    """A started worker script: the parts of `subprocess.Popen` that `WorkerProcess` uses."""
+
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+
+    def kill(self) -> None:
+        """Kill the process."""
+
+    def wait(self) -> int:
+        """Wait for the exit status, which is negative after a signal."""
 
 
 class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
@@ -46,37 +58,37 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
         self._process = start(FORMATS / script, self._stderr, self._folder.name)
 
-    def load(self, request: Mapping[str, Any]) -> Any:
+    def load(self, options: Mapping[str, Json]) -> Json:
         """Load the model that later calls run, and return the worker's report of the model.
 
         The new model replaces a model that is already loaded.
 
         Args:
-            request: the worker script's options, as a dict that JSON can store.
+            options: options of the worker script, as a dict that JSON can store.
 
         Raises:
             RunnerError: the worker could not load, died, or took too long. The worker is then
                 closed.
         """
         try:
-            return self.ask("load", request=request)[0]
+            return self.request("load", options=options)[0]
         except BaseException:
             self.close()
             raise
 
-    def run(self, arrays: Mapping[str, np.ndarray]) -> protocol.Arrays:
+    def run(self, arrays: Mapping[str, Array]) -> Arrays:
         """Run the loaded model on inputs by name, and return its outputs by name."""
-        return self.ask("run", [arrays])[1][0]
+        return self.request("run", [arrays])[1][0]
 
-    def ask(
-        self, what: str, cases: Sequence[Mapping[str, np.ndarray]] = (), **given: Any
-    ) -> tuple[Any, list[protocol.Arrays]]:
-        """Send a request, and return the worker's report and output arrays; see `protocol`.
+    def request(
+        self, name: str, cases: Sequence[Mapping[str, Array]] = (), **arguments: Json
+    ) -> tuple[Json, list[Arrays]]:
+        """Send a request, and return the worker's report and output arrays.
 
         Args:
-            what: the request: "run", "stream", "threads", "modules", "state" or "seconds".
+            name: name of the request in the table of `worker_protocol`, such as "run".
             cases: dicts of input arrays by name.
-            **given: further arguments of the request, which JSON can store.
+            **arguments: further arguments of the request, which JSON can store.
 
         Raises:
             RunnerError: the worker failed, died, or took too long.
@@ -93,7 +105,8 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         timer.start()
         try:
             with contextlib.suppress(BrokenPipeError):  # the worker died: read_message returns None
-                protocol.write_message(self._process.stdin, {"ask": what, "given": given}, cases)
+                message = {"request": name, "arguments": arguments}
+                protocol.write_message(self._process.stdin, message, cases)
             reply = protocol.read_message(self._process.stdout)
         except BaseException:  # an interrupt: the next call must not read the late reply
             self.close()
@@ -101,13 +114,13 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         finally:
             timer.cancel()
         if expired.is_set():
-            raise RunnerError(f"{self._subject}: no answer within {self.timeout:g} s")
+            raise RunnerError(f"{self._subject}: no reply within {self.timeout:g} s")
         if reply is None:
             raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
         header, outputs = reply
         if (text := header.get("error")) is not None:
             raise RunnerError(f"{self._subject}: {first_line(text) or 'unknown error'}", text)
-        return header["told"], outputs
+        return header["report"], outputs
 
     def close(self) -> None:
         """Kill the worker, which needs no orderly shutdown. A second call has no effect."""
@@ -129,11 +142,11 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
             cause = f"was killed by {signal.Signals(-code).name}"
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").splitlines()
-        telling = [line for line in lines if line.strip() and not CHATTER.match(line)]
-        return f"the process that ran it {cause}" + (f": {telling[-1]}" if telling else "")
+        causes = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
+        return f"the process that ran it {cause}" + (f": {causes[-1]}" if causes else "")
 
 
-def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
+def start(script: pathlib.Path, stderr: IO[bytes], temporary: str) -> Process:
     """Start a Python script as a process with pipes for stdin and stdout.
 
     Args:
@@ -141,13 +154,16 @@ def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
         stderr: file that receives the script's stderr.
         temporary: folder for the script's temporary files.
     """
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(script)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
         env=_environment() | {"TMPDIR": temporary},
     )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return cast(Process, process)
 
 
 def _environment() -> dict[str, str]:

@@ -1,19 +1,20 @@
 """The messages between a runner and its worker process, over the worker's stdin and stdout.
 
 A message has a JSON object and any number of dicts of arrays. Two lengths precede the JSON object
-and the arrays, in eight bytes each (little-endian). This module depends on NumPy alone, because a
+and the arrays, in eight bytes each (little-endian). This module depends on NumPy only, because a
 worker must not import Keras or this package.
 
-The runner sends a request. The worker replies with a report (a JSON value), with arrays, or both:
+The runner sends a request with arguments. The worker replies with a report (a JSON value), with
+arrays, or with both:
 
-    request    arguments                                    reply
-    load       the model, which replaces the loaded model   report: input names, shapes and dtypes
-    run        inputs                                       outputs
-    stream     whole sequences and other inputs             outputs; see `run_over_time`
-    threads    several dicts of inputs                      report and arrays; see `run_at_once`
-    modules                                                 report: the imported modules
-    state                                                   report: digests of the variables
-    seconds                                                 report: duration of the last call
+    request            arguments                             reply
+    load               options; replaces the loaded model    report: input names, shapes and dtypes
+    run                inputs                                outputs
+    stream             whole sequences and other inputs      outputs; see `run_over_time`
+    threads            several dicts of inputs               report and arrays; see `run_at_once`
+    modules                                                  report: the imported modules
+    variable_digests                                         report: digests of the variables
+    seconds                                                  report: duration of the last call
 
 If a request fails, the reply is an error text. If `load` fails, the worker also ends.
 """
@@ -28,7 +29,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,11 +37,27 @@ import numpy.typing as npt
 # A worker cannot import these aliases from `keras_norm.typing`.
 Array: TypeAlias = npt.NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
+Json: TypeAlias = Any
+Options: TypeAlias = dict[str, Json]
 Run = Callable[[Arrays], Arrays]
 
 
+class Loaded(NamedTuple):
+    """The reply of a worker script to the request `load`.
+
+    Attributes:
+        report: describes the model to the runner; JSON can store it.
+        run: a function from input arrays to output arrays, or None if the worker only converts.
+        variable_digests: a function that returns a digest of each variable by name.
+    """
+
+    report: Json
+    run: Run | None = None
+    variable_digests: Callable[[], dict[str, str]] = dict
+
+
 def write_message(
-    stream: IO[bytes], header: Mapping[str, Any], cases: Sequence[Mapping[str, Any]] = ()
+    stream: IO[bytes], header: Mapping[str, Json], cases: Sequence[Mapping[str, Array]] = ()
 ) -> None:
     """Write one message to a stream, and flush the stream.
 
@@ -58,7 +75,7 @@ def write_message(
     stream.flush()
 
 
-def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[Arrays]] | None:
+def read_message(stream: IO[bytes]) -> tuple[dict[str, Json], list[Arrays]] | None:
     """Read one message that `write_message` wrote; None at the end of the stream."""
     lengths = stream.read(16)
     if len(lengths) < 16:
@@ -75,7 +92,7 @@ def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], list[Arrays]] | Non
     return header, cases
 
 
-def pack_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
     """Encode named arrays as .npz, which `unpack_arrays` reads without pickle.
 
     The names are stored in a separate array, because `np.savez` rejects names such as "file". A
@@ -142,18 +159,18 @@ def run_at_once(
         (calls, extremes). `calls` is the number of calls. `extremes` has the lowest output values
         of every case, and after them the highest output values of every case, one dict per case.
     """
-    together, turn = threading.Barrier(threads), threading.Lock()
+    barrier, lock = threading.Barrier(threads), threading.Lock()
     lowest: list[Arrays] = [{} for _ in cases]
     highest: list[Arrays] = [{} for _ in cases]
 
-    def work(first: int) -> int:
-        together.wait()
+    def call_repeatedly(thread: int) -> int:
+        barrier.wait()
         end = time.monotonic() + seconds
         for calls in itertools.count(1):
-            case = (first + calls) % len(cases)
-            answer = run(cases[case])
-            with turn:
-                for name, value in answer.items():  # NaN in any output stays NaN
+            case = (thread + calls) % len(cases)
+            outputs = run(cases[case])
+            with lock:
+                for name, value in outputs.items():  # NaN in any output stays NaN
                     lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
                     highest[case][name] = np.maximum(highest[case].get(name, value), value)
             if time.monotonic() >= end:
@@ -161,59 +178,61 @@ def run_at_once(
         return calls
 
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        calls = sum(pool.map(work, range(threads)))
+        calls = sum(pool.map(call_repeatedly, range(threads)))
     return calls, [*lowest, *highest]
 
 
-def serve(load: Callable[[dict[str, Any]], tuple[dict[str, Any], Run | None]]) -> None:
+def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
     """Run a worker: read requests from stdin, and write replies to stdout, until stdin ends.
 
     Args:
-        load: a function from the JSON of a "load" request to (report, run). `report` describes the
-            model. `run` is a function from input arrays to output arrays, or None if the worker
-            only converts. If `run` has an attribute `state`, this function returns a digest of
-            every variable by name. An exception in `load` or `run` is sent as an error text.
+        load: a function from the options of the request `load` to a `Loaded`. An exception in
+            `load` or in `run` is sent as an error text.
     """
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     requests = sys.stdin.buffer
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library's print must not write into the messages
 
-    run: Any = None
+    model = Loaded(None)
     seconds = 0.0
 
-    def answer(ask: str, given: dict[str, Any], cases: list[Arrays]) -> tuple[Any, list[Arrays]]:
-        """Return the report and the outputs for one request."""
-        nonlocal run, seconds
-        if ask == "load":
-            info, run = load(given["request"])
-            return info, []
-        if ask == "modules":
+    def reply_to(
+        request: str, arguments: dict[str, Json], cases: list[Arrays]
+    ) -> tuple[Json, list[Arrays]]:
+        """Return the report and the arrays for one request."""
+        nonlocal model, seconds
+        if request == "load":
+            model = Loaded(*load(arguments["options"]))
+            return model.report, []
+        if request == "modules":
             return sorted({n.partition(".")[0] for n, m in sys.modules.items() if m}), []
-        if ask == "state":
-            return getattr(run, "state", dict)(), []
-        if ask == "seconds":
+        if request == "variable_digests":
+            return model.variable_digests(), []
+        if request == "seconds":
             return seconds, []
-        if ask == "threads":
-            return run_at_once(run, cases, **given)
+        if model.run is None:
+            raise ValueError(f"the request {request} needs a loaded model; send load first")
+        if request == "threads":
+            return run_at_once(model.run, cases, **arguments)
         start, calls = time.perf_counter(), 1
-        if ask == "stream":
+        if request == "stream":
             sequences, others = cases
             calls = next(iter(sequences.values())).shape[1]
-            outputs = run_over_time(run, sequences, others, given["states"])
+            outputs = run_over_time(model.run, sequences, others, arguments["states"])
         else:
-            outputs = run(*cases)
+            outputs = model.run(*cases)
         seconds = (time.perf_counter() - start) / calls
         return None, [outputs]
 
     while (message := read_message(requests)) is not None:
-        request, cases = message
+        header, cases = message
         try:
-            told, outputs = answer(request["ask"], request["given"], cases)
-            write_message(replies, {"told": told}, outputs)
+            report, outputs = reply_to(header["request"], header["arguments"], cases)
+            write_message(replies, {"report": report}, outputs)
         except Exception as error:
             write_message(replies, {"error": str(error) or type(error).__name__})
-            if request["ask"] == "load":
+            if header["request"] == "load":
                 return
 
 

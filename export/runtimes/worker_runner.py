@@ -5,12 +5,12 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.runtimes.runner import Arrays, Runner, fitted
+from keras_norm.export.runtimes.runner import Runner, convert_inputs
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
+from keras_norm.typing import Arrays, Json, TensorLike
 
 TIMEOUT = 300.0
 
@@ -64,26 +64,29 @@ class WorkerRunner(Runner):
     def _load(self) -> None:
         """Load the artifact in the worker, and set `self.inputs`."""
 
-    def _load_file(self, request: Mapping[str, Any]) -> Any:
+    def _load_file(self, options: Mapping[str, Json]) -> Json:
         """Let the worker load a file and report its inputs; raise RunnerError without a file."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
-        return self._load_reporting(request)
+        return self._load_inputs(options)
 
-    def _load_reporting(self, request: Mapping[str, Any]) -> Any:
+    def _load_inputs(self, options: Mapping[str, Json]) -> Json:
         """Load the artifact in the worker, and set `self.inputs` from the worker's report."""
-        info = self.worker.load(request)
+        report = self.worker.load(options)
         self.inputs = {
             name: TensorSpec(name, tuple(shape), dtype)
-            for name, (shape, dtype) in info["inputs"].items()
+            for name, (shape, dtype) in report["inputs"].items()
         }
-        return info
+        return report
 
     def _run(self, inputs: Arrays) -> Arrays:
         return self.worker.run(inputs)
 
-    def over_time(
-        self, sequences: Mapping[str, Any], others: Mapping[str, Any], states: Sequence[str]
+    def run_over_time(
+        self,
+        sequences: Mapping[str, TensorLike],
+        others: Mapping[str, TensorLike],
+        states: Sequence[str],
     ) -> Arrays:
         """Run whole sequences through a step signature, timestep by timestep, in the worker.
 
@@ -94,7 +97,7 @@ class WorkerRunner(Runner):
             states: names of the states.
 
         Returns:
-            The output sequences, (batch, time, ...), without the states.
+            Every output after each timestep, (batch, time, ...), without the states.
 
         Raises:
             ValueError, RunnerError: as `__call__`.
@@ -105,9 +108,9 @@ class WorkerRunner(Runner):
             else spec
             for name, spec in self.inputs.items()
         }
-        given = fitted({**sequences, **others}, specs, self.name)
-        now, rest = ({name: given[name] for name in part} for part in (sequences, others))
-        return self.worker.ask("stream", [now, rest], states=list(states))[1][0]
+        arrays = convert_inputs({**sequences, **others}, specs, self.name)
+        parts = [{name: arrays[name] for name in part} for part in (sequences, others)]
+        return self.worker.request("stream", parts, states=list(states))[1][0]
 
     def signatures(self) -> list[str]:
         """Return the names of the signatures that the runner can run."""
@@ -115,18 +118,18 @@ class WorkerRunner(Runner):
 
     def modules(self) -> set[str]:
         """Return the top-level Python modules that the worker has imported."""
-        return set(self.worker.ask("modules")[0])
+        return set(self.worker.request("modules")[0])
 
     def variable_digests(self) -> dict[str, str]:
         """Return a digest of each variable by name; empty if the runtime hides its variables."""
-        return dict(self.worker.ask("state")[0])
+        return dict(self.worker.request("variable_digests")[0])
 
     def seconds(self) -> float:
         """Return the seconds of the last run, or of an average timestep, measured in the worker.
 
         The time does not include the messages to and from the worker.
         """
-        return float(self.worker.ask("seconds")[0])
+        return float(self.worker.request("seconds")[0])
 
     def close(self) -> None:
         """End the worker process."""

@@ -81,7 +81,7 @@ def test_a_loop_in_a_loop_is_a_note_and_no_failure(model, tmp_path):
     assert report
     assert report.artifacts == ()
     (note,) = report.notes
-    assert "OpenVINO cannot read it: a loop stands in a loop" in note
+    assert "OpenVINO cannot read the file: it has a loop inside a loop" in note
 
 
 def test_an_unknown_op_is_named(tmp_path):

@@ -1,7 +1,5 @@
 """Worker: convert a SavedModel to an ONNX file by tf2onnx, as Keras' own exporter does."""
 
-from typing import Any
-
 import onnx
 import onnx_graph
 import tensorflow as tf
@@ -12,28 +10,29 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 MEANS = ("GlobalAveragePool", "ReduceMean")
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
-    """Convert `request["saved_model"]` to `request["path"]`; report the unsupported operations."""
-    model = tf.saved_model.load(request["saved_model"], tags=["serve"])
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Convert `options["saved_model"]` to `options["path"]`; report the unsupported operations."""
+    model = tf.saved_model.load(options["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
     specs = function.structured_input_signature[1]
     # tf2onnx makes every captured tensor of a function, such as a constant of a layer, an input. A
     # frozen function captures no tensors.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
-    def named(inputs: dict[str, Any]) -> dict[str, Any]:
-        # tf2onnx takes the names of inputs and outputs from dicts.
+    def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        # tf2onnx reads the names of inputs and outputs from dicts.
         outputs = frozen(*(inputs[name] for name in sorted(specs)))
         return dict(zip(sorted(function.structured_outputs), outputs, strict=True))
 
-    serve = tf.function(named, input_signature=[specs], autograph=False)
+    serve = tf.function(with_names, input_signature=[specs], autograph=False)
     converted, _ = tf2onnx.convert.from_function(serve, input_signature=[specs])
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
-    onnx.save(converted, request["path"])
+    onnx.save(converted, options["path"])
     # tf2onnx leaves operations unchanged that it cannot convert.
     ops = onnx_graph.operations(converted)
-    return {"unknown": {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}}, None
+    unsupported = {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}
+    return protocol.Loaded({"unsupported": unsupported})
 
 
 def repair_means(graph: onnx.GraphProto) -> None:

@@ -101,7 +101,7 @@ def export_onnx(
                 write_saved_model(model, saved_model)
             try:
                 request = {"saved_model": str(saved_model), "path": str(converted)}
-                unknown = converter.load(request)["unknown"]
+                unknown = converter.load(request)["unsupported"]
             except RunnerError as error:
                 raise ConversionError(str(error)) from error
         if unknown:

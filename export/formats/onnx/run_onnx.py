@@ -1,7 +1,6 @@
 """Worker: run an ONNX file in ONNX Runtime, which shares no code with TensorFlow."""
 
 import pathlib
-from typing import Any
 
 import onnx
 import onnx_graph
@@ -14,21 +13,21 @@ DTYPES = {"float": "float32", "double": "float64"}
 FATAL = 4
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load `request["path"]`; report its inputs and operations.
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Load `options["path"]`; report its inputs and operations.
 
-    With `request["every_tensor"]` the outputs are all tensors computed outside loops, by name.
+    With `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = FATAL  # errors are raised, so no log is needed
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = FATAL  # errors are raised, so no log is needed
 
     def opened(file: str | bytes) -> onnxruntime.InferenceSession:
-        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(file, settings, providers=["CPUExecutionProvider"])
 
-    session = opened(request["path"])
+    session = opened(options["path"])
     outputs = [output.name for output in session.get_outputs()]
-    model = onnx_graph.read(pathlib.Path(request["path"]))
-    if request.get("every_tensor"):
+    model = onnx_graph.read(pathlib.Path(options["path"]))
+    if options.get("every_tensor"):
         computed = [name for node in model.graph.node for name in node.output if name]
         # ONNX Runtime infers the types and shapes of the new outputs.
         new = (onnx.ValueInfoProto(name=name) for name in computed if name not in outputs)
@@ -44,12 +43,12 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
         values = zip(outputs, session.run(outputs, arrays), strict=True)
-        return {n: v for n, v in values if not request.get("every_tensor") or is_floating(v)}
+        return {n: v for n, v in values if not options.get("every_tensor") or is_floating(v)}
 
-    return {"inputs": inputs, "ops": onnx_graph.operations(model)}, run
+    return protocol.Loaded({"inputs": inputs, "ops": onnx_graph.operations(model)}, run)
 
 
-def is_floating(value: Any) -> bool:
+def is_floating(value: protocol.Json) -> bool:
     """Return whether a value is a tensor of floats; a value can also be a list or a map."""
     return getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
 

@@ -37,7 +37,7 @@ class OpenVINORunner(WorkerRunner):
             else:
                 ends = tflite_ends(path, name)
                 inputs, outputs = ({n: tensor for n, (_, tensor) in end.items()} for end in ends)
-            self._load_reporting({"path": str(path), "inputs": inputs, "outputs": outputs})
+            self._load_inputs({"path": str(path), "inputs": inputs, "outputs": outputs})
 
     def signatures(self) -> list[str]:
         """Return the names of the signatures that OpenVINO can run."""

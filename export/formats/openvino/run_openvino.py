@@ -1,7 +1,6 @@
 """Worker: run a SavedModel or a TFLite file in OpenVINO, which shares no code with TensorFlow."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import openvino
@@ -15,22 +14,22 @@ DTYPES |= {"u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64"}
 INT32 = np.iinfo(np.int32)
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Compile `request["path"]`; the request's `inputs` and `outputs` name tensors in the file."""
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Compile `options["path"]`; the options `inputs` and `outputs` name tensors in the file."""
     core = openvino.Core()
     try:
-        model = core.read_model(request["path"])
-        first = places(model.inputs, request["inputs"])
-        last = places(model.outputs, request["outputs"])
+        model = core.read_model(options["path"])
+        input_indices = port_indices(model.inputs, options["inputs"])
+        output_indices = port_indices(model.outputs, options["outputs"])
         keep_reductions_apart(model)
-        model = with_float32_ends(model)
+        model = with_float32_interface(model)
         # Without the hint OpenVINO computes in bfloat16 or float16 on many processors.
         compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except RuntimeError as error:
-        raise RuntimeError(f"OpenVINO cannot read it: {reason(str(error))}") from error
-    inputs = {name: compiled.inputs[i] for name, i in first.items()}
-    outputs = {name: compiled.outputs[i] for name, i in last.items()}
-    taken = {
+        raise RuntimeError(f"OpenVINO cannot read the file: {reason(str(error))}") from error
+    inputs = {name: compiled.inputs[i] for name, i in input_indices.items()}
+    outputs = {name: compiled.outputs[i] for name, i in output_indices.items()}
+    specs = {
         name: (
             [None if size.is_dynamic else size.get_length() for size in port.partial_shape],
             DTYPES[port.element_type.get_type_name()],
@@ -41,17 +40,19 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
         for name, array in arrays.items():
             if array.dtype == np.int64 and ((array < INT32.min) | (array > INT32.max)).any():
-                raise OverflowError(f'OpenVINO computes int64 in 32 bits, too few for "{name}"')
+                raise OverflowError(
+                    f'OpenVINO computes int64 in 32 bits; the values of "{name}" do not fit'
+                )
         try:
             results = compiled({inputs[name]: array for name, array in arrays.items()})
         except RuntimeError as error:
-            raise RuntimeError(f"OpenVINO cannot run it: {reason(str(error))}") from error
+            raise RuntimeError(f"OpenVINO cannot run the file: {reason(str(error))}") from error
         return {name: np.array(results[port]) for name, port in outputs.items()}
 
-    return {"inputs": taken}, run
+    return protocol.Loaded({"inputs": specs}, run)
 
 
-def places(ports: Sequence[Any], tensors: dict[str, str]) -> dict[str, int]:
+def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str]) -> dict[str, int]:
     """Find the index of each tensor among a model's inputs or outputs."""
     return {
         name: next(i for i, port in enumerate(ports) if tensor in port.names)
@@ -75,27 +76,27 @@ def keep_reductions_apart(model: openvino.Model) -> None:
             model.add_outputs(op.output(0))
 
 
-def bodies(op: Any) -> list[openvino.Model]:
+def bodies(op: openvino.Node) -> list[openvino.Model]:
     """Return the graphs that a loop or a branch runs."""
     if op.get_type_name() == "If":
         return [op.get_then_body(), op.get_else_body()]
     return [op.get_function()] if op.get_type_name() in ("Loop", "TensorIterator") else []
 
 
-def with_float32_ends(model: openvino.Model) -> openvino.Model:
+def with_float32_interface(model: openvino.Model) -> openvino.Model:
     """Change bfloat16 inputs and outputs to float32, because NumPy lacks bfloat16."""
-    ends = openvino.preprocess.PrePostProcessor(model)
-    for side, ports in ((ends.input, model.inputs), (ends.output, model.outputs)):
+    processor = openvino.preprocess.PrePostProcessor(model)
+    for side, ports in ((processor.input, model.inputs), (processor.output, model.outputs)):
         for i, port in enumerate(ports):
             if port.element_type == openvino.Type.bf16:
                 side(i).tensor().set_element_type(openvino.Type.f32)
-    return ends.build()
+    return processor.build()
 
 
 def reason(text: str) -> str:
     """Extract the cause from OpenVINO's error text, in one line."""
     if "Incorrect subgraph idx" in text:
-        return "a loop stands in a loop"  # its TFLite reader supports no nested loops
+        return "it has a loop inside a loop"  # OpenVINO's TFLite reader does not support it
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "No conversion rule" in line), lines[-1])
 

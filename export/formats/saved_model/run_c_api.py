@@ -7,11 +7,16 @@ import ctypes
 import importlib.util
 import pathlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes  # noqa: F401  # names bfloat16 for NumPy
 import numpy as np
 import worker_protocol as protocol
+
+# Name of a tensor in the graph, its type (NumPy's name, or "bfloat16"), and the type's number in
+# TF_DataType.
+Tensor: TypeAlias = tuple[str, str, int]
+CType: TypeAlias = type[Any]
 
 
 class Output(ctypes.Structure):
@@ -32,10 +37,10 @@ def open_library() -> ctypes.CDLL:
 
     pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
     # The types of three arguments: outputs in the graph, their tensors, and the number of tensors.
-    feeds = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
+    feeds: list[CType] = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
     dims = ctypes.POINTER(ctypes.c_int64)
     tags = ctypes.POINTER(ctypes.c_char_p)
-    declarations: dict[str, tuple[Any, list[Any]]] = {
+    declarations: dict[str, tuple[CType | None, list[CType]]] = {
         "TF_NewStatus": (pointer, []),
         "TF_DeleteStatus": (None, [pointer]),
         "TF_GetCode": (integer, [pointer]),
@@ -78,13 +83,12 @@ class Session:
     Args:
         lib: from `open_library`.
         path: the SavedModel's folder.
-        inputs: input name -> (its name in the graph, its type, the type's number in TF_DataType).
-            The type is NumPy's name, or "bfloat16".
-        outputs: output name -> (name in the graph, type, number), as for the inputs.
+        inputs: the inputs by name.
+        outputs: the outputs by name.
     """
 
     def __init__(
-        self, lib: ctypes.CDLL, path: str, inputs: dict[str, Any], outputs: dict[str, Any]
+        self, lib: ctypes.CDLL, path: str, inputs: dict[str, Tensor], outputs: dict[str, Tensor]
     ) -> None:
         self._lib = lib
         self._graph = lib.TF_NewGraph()
@@ -99,8 +103,8 @@ class Session:
             None,
         )
         self._numbers = {name: number for name, (_, _, number) in inputs.items()}
-        ends = (*inputs.values(), *outputs.values())
-        self._dtypes = {number: dtype for _, dtype, number in ends}
+        tensors = (*inputs.values(), *outputs.values())
+        self._dtypes = {number: dtype for _, dtype, number in tensors}
         self._inputs = {name: self._output(tensor) for name, (tensor, *_) in inputs.items()}
         self._outputs = {name: self._output(tensor) for name, (tensor, *_) in outputs.items()}
 
@@ -131,7 +135,7 @@ class Session:
                 if tensor:
                     self._lib.TF_DeleteTensor(tensor)
 
-    def _checked(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _checked(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function whose last argument is a TF_Status; raise RuntimeError on an error."""
         status = self._lib.TF_NewStatus()  # a new status, because other threads may call too
         try:
@@ -149,14 +153,14 @@ class Session:
             raise ValueError(f"the graph has no operation {operation}, which its signature names")
         return Output(found, int(index or 0))
 
-    def _tensor(self, array: np.ndarray, number: int) -> int:
+    def _tensor(self, array: protocol.Array, number: int) -> int:
         array = np.ascontiguousarray(array, self._dtypes[number]).reshape(array.shape)
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)
         tensor = self._lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
         ctypes.memmove(self._lib.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
         return tensor
 
-    def _array(self, tensor: int | None) -> np.ndarray:
+    def _array(self, tensor: int | None) -> protocol.Array:
         lib = self._lib
         shape = tuple(lib.TF_Dim(tensor, i) for i in range(lib.TF_NumDims(tensor)))
         dtype = self._dtypes[lib.TF_TensorType(tensor)]
@@ -164,10 +168,10 @@ class Session:
         return np.frombuffer(data, dtype).reshape(shape)
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load the SavedModel `request["path"]` with the request's `inputs` and `outputs`."""
-    session = Session(open_library(), request["path"], request["inputs"], request["outputs"])
-    return {}, session.run
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Load `options["path"]`; `options["inputs"]` and `options["outputs"]` are `Tensor` by name."""
+    session = Session(open_library(), options["path"], options["inputs"], options["outputs"])
+    return protocol.Loaded({}, session.run)
 
 
 if __name__ == "__main__":

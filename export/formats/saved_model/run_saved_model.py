@@ -8,22 +8,21 @@ for name in ("keras", "keras_norm", "tf_keras"):
 
 import pathlib  # noqa: E402
 import tempfile  # noqa: E402
-from typing import Any  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
 import worker_protocol as protocol  # noqa: E402
 from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load `request["path"]` and return its signature `request["signature"]` as a function.
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Load `options["path"]` and return its signature `options["signature"]` as a function.
 
-    With `request["every_tensor"]` the outputs are all tensors computed outside loops, by name.
+    With `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
-    if request.get("every_tensor"):
-        return {}, tracing(pathlib.Path(request["path"]), request["signature"])
-    model = tf.saved_model.load(request["path"], tags=["serve"])
-    function = model.signatures[request["signature"]]
+    if options.get("every_tensor"):
+        return protocol.Loaded({}, tracing(pathlib.Path(options["path"]), options["signature"]))
+    model = tf.saved_model.load(options["path"], tags=["serve"])
+    function = model.signatures[options["signature"]]
     specs = function.structured_input_signature[1]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
@@ -32,14 +31,13 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in arrays.items()})
         return {name: tensor.numpy() for name, tensor in outputs.items()}
 
-    def state() -> dict[str, str]:
+    def variable_digests() -> dict[str, str]:
         return {
             f"{i}: {variable.name}": hashlib.sha256(variable.numpy().tobytes()).hexdigest()
             for i, variable in enumerate(function.variables)
         }
 
-    run.state = state  # type: ignore[attr-defined]
-    return {}, run
+    return protocol.Loaded({}, run, variable_digests)
 
 
 def tracing(path: pathlib.Path, name: str) -> protocol.Run:
@@ -76,20 +74,20 @@ def copy_without_assignments(path: pathlib.Path, folder: pathlib.Path) -> None:
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:
         for function in graph.graph_def.library.function:
-            gone = {
+            removed = {
                 node.name
                 for node in function.node_def
                 if node.op.startswith("Assign") and node.op.endswith("VariableOp")
             }
-            kept = [node for node in function.node_def if node.name not in gone]
-            for node in kept:
-                inputs = [name for name in node.input if name.removeprefix("^") not in gone]
+            others = [node for node in function.node_def if node.name not in removed]
+            for node in others:
+                inputs = [name for name in node.input if name.removeprefix("^") not in removed]
                 node.ClearField("input")
                 node.input.extend(inputs)
-            nodes = [type(node).FromString(node.SerializeToString()) for node in kept]
+            nodes = [type(node).FromString(node.SerializeToString()) for node in others]
             function.ClearField("node_def")
             function.node_def.extend(nodes)
-            for key in [key for key, node in function.control_ret.items() if node in gone]:
+            for key in [key for key, node in function.control_ret.items() if node in removed]:
                 del function.control_ret[key]
                 function.signature.control_output.remove(key)
     (folder / "saved_model.pb").write_bytes(saved.SerializeToString())

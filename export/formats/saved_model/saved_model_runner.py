@@ -5,7 +5,7 @@ from typing import Any
 
 from keras_norm.export.errors import RunnerError, UnsafeOpError
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm.export.runtimes.runner import Arrays, fitted
+from keras_norm.export.runtimes.runner import Arrays, convert_inputs
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 
@@ -81,6 +81,6 @@ class CApiRunner(SavedModelRunner):
         Raises:
             ValueError, RunnerError: as `__call__`.
         """
-        given = [fitted(case, self.inputs, self.name) for case in cases]
-        calls, spans = self.worker.ask("threads", given, threads=threads, seconds=seconds)
+        given = [convert_inputs(case, self.inputs, self.name) for case in cases]
+        calls, spans = self.worker.request("threads", given, threads=threads, seconds=seconds)
         return calls, spans[: len(cases)], spans[len(cases) :]

@@ -2,7 +2,6 @@
 
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import float_ops
 import tensorflow as tf
@@ -20,32 +19,33 @@ INTEGERS = {
 }
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], None]:
-    """Convert `request["saved_model"]` to `request["path"]`.
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Convert `options["saved_model"]` to `options["path"]`.
 
-    If `request["products"]` names a second file, only matrix products compute in integers in the
+    If `options["products"]` names a second file, only matrix products compute in integers in the
     second file. For a file in integers the report lists the operations that compute in float32.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(
-        request["saved_model"], signature_keys=request["signatures"], tags={"serve"}
+        options["saved_model"], signature_keys=options["signatures"], tags={"serve"}
     )
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
-    if request["quantize"] is not None:
+    if options["quantize"] is not None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if request["quantize"] == "float16":
+    if options["quantize"] == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    if request["quantize"] in INTEGERS:
-        converter.target_spec.supported_ops = INTEGERS[request["quantize"]]
-        converter.representative_dataset = lambda: calibration(**request["calibration"])
+    if options["quantize"] in INTEGERS:
+        converter.target_spec.supported_ops = INTEGERS[options["quantize"]]
+        converter.representative_dataset = lambda: calibration(**options["calibration"])
     content = converter.convert()
-    if request.get("products"):
+    if options.get("products"):
         products = float_ops.compute_in_float32(content, all_but_products=True)
-        pathlib.Path(request["products"]).write_bytes(products)
-    if request["quantize"] == "int16x8":
+        pathlib.Path(options["products"]).write_bytes(products)
+    if options["quantize"] == "int16x8":
         content = float_ops.compute_in_float32(content, all_but_products=False)
-    pathlib.Path(request["path"]).write_bytes(content)
-    in_integers = request["quantize"] in INTEGERS
-    return {"float32": float_ops.operations_in_float32(content) if in_integers else []}, None
+    pathlib.Path(options["path"]).write_bytes(content)
+    if options["quantize"] not in INTEGERS:
+        return protocol.Loaded({"float32": []})
+    return protocol.Loaded({"float32": float_ops.operations_in_float32(content)})
 
 
 def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:

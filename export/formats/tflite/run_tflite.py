@@ -1,7 +1,6 @@
 """Worker: run a TFLite file with LiteRT's interpreter."""
 
 import pathlib
-from typing import Any
 
 import numpy as np
 import worker_protocol as protocol
@@ -15,17 +14,17 @@ EVERY_TENSOR = {
 }
 
 
-def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
-    """Load `request["path"]`; report its inputs and operations.
+def load(options: protocol.Options) -> protocol.Loaded:
+    """Load `options["path"]`; report its inputs and operations.
 
-    With `request["every_tensor"]` the outputs are all tensors computed outside loops, by name.
+    With `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
-    options = EVERY_TENSOR if request.get("every_tensor") else {}
-    interpreter = Interpreter(model_path=request["path"], **options)
+    settings = EVERY_TENSOR if options.get("every_tensor") else {}
+    interpreter = Interpreter(model_path=options["path"], **settings)
     signatures = sorted(interpreter.get_signature_list())
     if not signatures:
-        raise ValueError("the file has no signature, so its inputs have no names")
-    key = request["signature"]
+        raise ValueError("the file has no signature, so its inputs have no names; export with one")
+    key = options["signature"]
     if key not in signatures:
         # In a file of another exporter the only signature may have any name.
         if key != "serving_default" or len(signatures) > 1:
@@ -39,23 +38,24 @@ def load(request: dict[str, Any]) -> tuple[dict[str, Any], protocol.Run]:
         )
         for name, detail in signature.get_input_details().items()
     }
-    model = schema.ModelT.InitFromPackedBuf(pathlib.Path(request["path"]).read_bytes(), 0)
+    model = schema.ModelT.InitFromPackedBuf(pathlib.Path(options["path"]).read_bytes(), 0)
     graphs = {s.signatureKey.decode(): s.subgraphIndex for s in model.signatureDefs}
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        outputs = signature(**arrays)
-        return computed(interpreter, model, graphs[key]) if options else outputs
+        outputs: protocol.Arrays = signature(**arrays)
+        return computed_tensors(interpreter, model, graphs[key]) if settings else outputs
 
-    return {"inputs": inputs, "signatures": signatures, "ops": operations(model)}, run
+    report = {"inputs": inputs, "signatures": signatures, "ops": operations(model)}
+    return protocol.Loaded(report, run)
 
 
-def computed(interpreter: Interpreter, model: schema.ModelT, graph: int) -> protocol.Arrays:
+def computed_tensors(interpreter: Interpreter, model: schema.ModelT, graph: int) -> protocol.Arrays:
     """Return every tensor of floats that a graph has computed, by index and name."""
     tensors = {}
     for index in [i for op in model.subgraphs[graph].operators for i in op.outputs]:
         try:
             tensor = interpreter.get_tensor(index, subgraph_index=graph)
-        except ValueError:  # the tensor has no data, as the state in an operation
+        except ValueError:  # the tensor has no data, for example a state inside an operation
             continue
         if tensor.dtype.kind == "f":
             name = model.subgraphs[graph].tensors[index].name.decode()

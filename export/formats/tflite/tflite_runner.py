@@ -8,7 +8,7 @@ from keras_norm.export.runtimes.worker_runner import WorkerRunner
 # Bytes of the smallest and largest arena that are tried; every next arena is twice as large.
 SMALLEST, LARGEST = 2**12, 2**24
 # Error texts that a too small arena causes. For other errors a larger arena does not help.
-TOO_SMALL = ("it does not fit", "was killed by")
+TOO_SMALL = ("the file does not fit in the arena", "was killed by")
 
 
 class TFLiteRunner(WorkerRunner):

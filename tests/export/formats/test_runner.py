@@ -50,10 +50,16 @@ def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"file": np.ones((2, 3))}, r'input "file" has the type int32; received float64'),
-        ({"file": np.full((2, 3), 2**40)}, r'input "file" has the type int32; received int64'),
-        ({"file": [[1, 2], [3]]}, r'input "file" takes an array; received a list that is none'),
-        ({"file": np.array([["a"]])}, r'input "file" has the type int32; received <U1'),
+        (
+            {"file": np.ones((2, 3))},
+            r'"file" has the dtype int32; received values of float64',
+        ),
+        (
+            {"file": np.full((2, 3), 2**40)},
+            r'"file" has the dtype int32; received values of int64',
+        ),
+        ({"file": [[1, 2], [3]]}, r'input "file" must be an array; received a list'),
+        ({"file": np.array([["a"]])}, r'"file" has the dtype int32; received values of <U1'),
         (
             {"features_of_it": np.ones((2, 3, 4))},
             r"has the shape \(any, any, 3\); received \(2, 3, 4\)",

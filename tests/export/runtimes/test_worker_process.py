@@ -62,7 +62,7 @@ def echo(tmp_path_factory):
         yield worker
 
 
-def test_a_worker_loads_as_often_as_it_is_asked(echo):
+def test_a_worker_loads_more_than_once(echo):
     for request in ({"given": 1}, {"given": 2}):
         assert echo.load(request) == request
         assert echo.run({"fine": 1})["fine"] == 1
@@ -70,7 +70,7 @@ def test_a_worker_loads_as_often_as_it_is_asked(echo):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
 @pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
-def test_arrays_come_back_as_they_were(echo, dtype, shape):
+def test_arrays_are_equal_after_sending_and_receiving(echo, dtype, shape):
     sent = np.ones(shape, dtype)
     received = echo.run({"file": sent})["file"]
     assert received.dtype == sent.dtype
@@ -84,11 +84,11 @@ def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
     assert not pathlib.Path(name).parent.exists()
 
 
-def test_the_worker_tells_how_long_its_last_run_took(echo):
+def test_the_worker_reports_the_duration_of_its_last_run(echo):
     echo.run({"doze": 1})
-    assert 0.05 <= echo.ask("seconds")[0] < 0.5
+    assert 0.05 <= echo.request("seconds")[0] < 0.5
     echo.run({"fine": 1})
-    assert 0.0 < echo.ask("seconds")[0] < 0.05
+    assert 0.0 < echo.request("seconds")[0] < 0.05
 
 
 def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
@@ -98,7 +98,7 @@ def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
     assert echo.run({"fine": 1})["fine"] == 1
 
 
-def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_call(tmp_path, monkeypatch):
+def test_an_interrupted_call_closes_the_worker(tmp_path, monkeypatch):
     def interrupted(stream):
         raise KeyboardInterrupt
 
@@ -111,25 +111,25 @@ def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_call(tmp_path
             worker.run({"fine": 1})
 
 
-def test_threads_call_at_once_and_every_one_of_them_is_answered(echo):
-    calls, (lowest, highest) = echo.ask("threads", [{"alive": 1}], threads=8, seconds=0.1)
+def test_threads_call_at_the_same_time_and_all_get_outputs(echo):
+    calls, (lowest, highest) = echo.request("threads", [{"alive": 1}], threads=8, seconds=0.1)
     assert calls >= 8
     assert 1 <= lowest["alive"] < highest["alive"] <= 8
 
 
-def test_the_answers_of_threads_are_sorted_by_case(echo):
+def test_the_outputs_of_threads_are_sorted_by_case(echo):
     cases = [{"file": np.array([k, -k])} for k in range(3)]
-    calls, spans = echo.ask("threads", cases, threads=4, seconds=0)
+    calls, spans = echo.request("threads", cases, threads=4, seconds=0)
     assert calls == 4  # one for each thread, however short the time
     np.testing.assert_array_equal([span["file"] for span in spans], 2 * [c["file"] for c in cases])
 
 
-def test_what_fails_in_a_thread_fails_the_call(echo):
+def test_an_error_in_a_thread_fails_the_call(echo):
     with pytest.raises(RunnerError, match=r"^the echo: first line$"):
-        echo.ask("threads", [{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
+        echo.request("threads", [{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
 
 
-def test_a_crash_names_the_signal_and_what_the_worker_said(tmp_path):
+def test_a_crash_is_reported_with_the_signal_and_the_error_line(tmp_path):
     with (
         start(tmp_path) as worker,
         pytest.raises(RunnerError, match=r"killed by SIGABRT: F0000 Check failed: size > 0$"),
@@ -137,10 +137,10 @@ def test_a_crash_names_the_signal_and_what_the_worker_said(tmp_path):
         worker.run({"abort": 1})
 
 
-def test_a_hang_is_ended(tmp_path):
+def test_a_worker_that_does_not_reply_is_killed(tmp_path):
     with (
         start(tmp_path, timeout=2.0) as worker,
-        pytest.raises(RunnerError, match=r"^the echo: no answer within 2 s$"),
+        pytest.raises(RunnerError, match=r"^the echo: no reply within 2 s$"),
     ):
         worker.run({"hang": 1})
 
@@ -152,16 +152,16 @@ import numpy
 import worker_protocol as protocol
 
 worker = subprocess.Popen([sys.executable, "script.py"], stdin=-1, stdout=-1)
-protocol.write_message(worker.stdin, {{"ask": "load", "given": {{"request": None}}}})
+protocol.write_message(worker.stdin, {{"request": "load", "arguments": {{"options": None}}}})
 protocol.read_message(worker.stdout)
 hang = {{"hang": numpy.ones(1)}}
-protocol.write_message(worker.stdin, {{"ask": "run", "given": {{}}}}, [hang])
+protocol.write_message(worker.stdin, {{"request": "run", "arguments": {{}}}}, [hang])
 print("at work", flush=True)
 time.sleep(60)
 """
 
 
-def test_a_worker_at_work_ends_with_a_parent_that_is_killed(tmp_path):
+def test_a_running_worker_ends_after_its_parent_is_killed(tmp_path):
     (tmp_path / "script.py").write_text(ECHO)
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT],
@@ -175,12 +175,12 @@ def test_a_worker_at_work_ends_with_a_parent_that_is_killed(tmp_path):
     parent.communicate(timeout=30)
 
 
-def test_a_worker_that_cannot_start_says_why(tmp_path):
+def test_an_import_error_of_a_worker_is_reported(tmp_path):
     with pytest.raises(RunnerError, match=r"ended with status 1: ModuleNotFoundError: .*no_such"):
         start(tmp_path, "import no_such")
 
 
-def test_closing_twice_is_fine_and_running_afterwards_is_refused(tmp_path):
+def test_a_worker_can_be_closed_twice_and_then_refuses_to_run(tmp_path):
     worker = start(tmp_path)
     worker.close()
     worker.close()
