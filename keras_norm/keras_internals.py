@@ -25,8 +25,8 @@ OVERRIDDEN = {
     "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],
 }
 
-# Scripts of `export.workers` that use a private name. They cannot import this module, because they
-# import nothing from this package.
+# Worker scripts of `export.formats` that use a private name. They import nothing from this
+# package, so they cannot import this module.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (

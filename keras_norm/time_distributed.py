@@ -21,7 +21,7 @@ def apply_to_rows(
         y[b, t] = layer(x)[b * time + t]        x = inputs as (batch * time, ...)
 
     With a dynamic time, `TimeDistributed` of Keras 3.15 is wrong: it runs as many timesteps as the
-    batch has samples. Eager calls and a static time are right.
+    batch has samples. Eager calls, and calls with a static time, are right.
 
     Args:
         wrapper: TimeDistributed layer. Its inner layer must compute each row independently.

@@ -113,7 +113,9 @@ class StatisticsNormalization(AffineNormalization):
         return w
 
     @staticmethod
-    def move(average: keras.Variable, batch: Tensor, weight: Tensor, valid: Tensor) -> None:
+    def update_average(
+        average: keras.Variable, batch: Tensor, weight: Tensor, valid: Tensor
+    ) -> None:
         """Update an average with a batch's statistic of the given weight, where `valid` is True."""
         before = ops.cast(average, batch.dtype)
         after = ops.where(valid, (1.0 - weight) * before + weight * batch, before)
@@ -145,7 +147,7 @@ class StatisticsNormalization(AffineNormalization):
             )
         w = self.update_weight(n, mean.dtype)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            self.move(moving, batch, w, valid)
+            self.update_average(moving, batch, w, valid)
 
     def update_steps(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Update each row of the moving statistics once, with the statistics of its timesteps.
@@ -160,14 +162,14 @@ class StatisticsNormalization(AffineNormalization):
         """
         count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
         valid = count > 0
-        n = self.total_by_row(ops.cast(valid, mean.dtype))
+        n = self.sum_by_row(ops.cast(valid, mean.dtype))
         mean, variance = (
-            self.total_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
+            self.sum_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
             for s in (mean, variance)
         )
-        self.update_statistics(mean, variance, self.total_by_row(count))
+        self.update_statistics(mean, variance, self.sum_by_row(count))
 
-    def total_by_row(self, per_step: Tensor) -> Tensor:
+    def sum_by_row(self, per_step: Tensor) -> Tensor:
         """Sum a tensor (time, features) over the timesteps of each row of moving statistics."""
         per_timestep = len(self.moving_mean.shape) == 2
         last = self.moving_mean.shape[0] - 1 if per_timestep else 0

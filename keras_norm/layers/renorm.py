@@ -100,6 +100,6 @@ def update_renorm(layer: keras.layers.Layer, mean: Tensor, variance: Tensor, val
         (layer.moving_mean, mean, layer.momentum),
         (layer.moving_stddev, sigma, layer.momentum),
     ):
-        layer.move(average, batch, 1.0 - momentum, valid)
+        layer.update_average(average, batch, 1.0 - momentum, valid)
     variance = ops.relu(ops.square(layer.moving_stddev) - layer.epsilon)
-    layer.move(layer.moving_variance, variance, 1.0, valid)
+    layer.update_average(layer.moving_variance, variance, 1.0, valid)

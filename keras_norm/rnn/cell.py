@@ -10,10 +10,15 @@ from keras import ops
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
 from keras_norm.ops.projection import project
-from keras_norm.rnn import step_counter
 from keras_norm.rnn.candidate_normal import CandidateNormal
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike
+
+# A cell with statistics per timestep counts the timesteps in its last state, because
+# keras.layers.RNN does not pass the timestep. bfloat16 holds integers exactly only up to 256, so
+# the counter has two digits.
+COUNTER_DIGITS = 2
+COUNTER_BASE = 128
 
 # Applies the norm of a slot, which is given by its name, to a tensor.
 Norm = Callable[[str, Tensor], Tensor]
@@ -68,7 +73,7 @@ class NormCell(DeclaredArguments):
         self.slots = Slots(norm, {slot: n * units for slot, n in slots.items()})
         self.recurrent_state_sizes = keras.tree.flatten(self.state_size)
         if self.slots.count_steps:
-            self.state_size = [*self.recurrent_state_sizes, step_counter.DIGITS]
+            self.state_size = [*self.recurrent_state_sizes, COUNTER_DIGITS]
         given = inspect.signature(super().__init__).bind(units, *args, **kwargs).arguments
         if given.get("bias_initializer") is None:
             self.bias_initializer = keras.initializers.Zeros()
@@ -166,7 +171,7 @@ class NormCell(DeclaredArguments):
         """
         given = keras.tree.flatten(states)
         if len(given) != len(keras.tree.flatten(self.state_size)):
-            and_counter = f" and a timestep counter of shape (batch, {step_counter.DIGITS})"
+            and_counter = f" and a timestep counter of shape (batch, {COUNTER_DIGITS})"
             raise ValueError(
                 f"{type(self).__name__} takes {len(self.recurrent_state_sizes)} states"
                 f"{and_counter if self.slots.count_steps else ''}. Received {len(given)} tensors. "
@@ -178,7 +183,7 @@ class NormCell(DeclaredArguments):
             layer = self.slot_layers().get(slot)
             if layer is None:
                 return x
-            step = None if counter is None else step_counter.read(counter)
+            step = None if counter is None else read_counter(counter)
             return call_layer(layer, x, training, step=step)
 
         input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
@@ -186,7 +191,7 @@ class NormCell(DeclaredArguments):
         x = self.project_inputs(weights, inputs, input_masks, norm)
         new = self.step(weights, x, given, recurrent_masks, norm)
         if counter is not None:
-            new = [*new, step_counter.advance(counter)]
+            new = [*new, advance_counter(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]
 
     def get_initial_state(self, batch_size: TensorLike | None = None) -> list[Tensor]:
@@ -205,3 +210,26 @@ def with_norm(config: Config) -> Config:
     if config.get("norm") is None:
         return config
     return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}
+
+
+def read_counter(counter: Tensor) -> Tensor:
+    """Return the timestep of each sequence (batch,); masked timesteps are not counted.
+
+    Args:
+        counter: digits of each sequence (batch, 2), the high digit first.
+    """
+    digits = ops.cast(counter, "int32")
+    return digits[:, 0] * COUNTER_BASE + digits[:, 1]
+
+
+def advance_counter(counter: Tensor) -> Tensor:
+    """Add one timestep to the counter.
+
+    The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
+    digits at every timestep.
+    """
+    digits = ops.cast(counter, "int32")
+    low = digits[:, 1] + 1
+    carry = ops.cast(low >= COUNTER_BASE, "int32")
+    after = ops.stack([digits[:, 0] + carry, low - carry * COUNTER_BASE], axis=1)
+    return ops.cast(after, counter.dtype)

@@ -73,7 +73,7 @@ def assert_all_close(actual, expected, **tolerance):
     ids=["default", "cumulative", "debiased ghosts", "renorm"],
     indirect=["implementation"],
 )
-def test_contract(implementation, kwargs, non_trainable):
+def test_layer_meets_the_contract_of_check_layer(implementation, kwargs, non_trainable):
     check_layer(
         BatchNormalization,
         kwargs,
@@ -235,7 +235,7 @@ def test_constant_feature_has_a_finite_gradient():
 
 @every_implementation
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
-def test_float16_inputs_near_60000(policy):
+def test_float16_inputs_near_60000_do_not_overflow(policy):
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 4)), 0, 65500).astype("float16")
     layer = BatchNormalization(momentum=0.0, dtype=policy)
     expected, _, _ = oracles.batch_norm_train(x.astype("float64"))
@@ -246,7 +246,7 @@ def test_float16_inputs_near_60000(policy):
 
 @every_implementation
 @pytest.mark.parametrize("masked", [False, True])
-def test_float32_inputs_with_a_mean_near_1e7(masked):
+def test_a_float32_mean_near_1e7_costs_no_digits(masked):
     x = (1e7 + 10 * RNG.normal(size=(32, 5, 3))).astype("float32")
     mask = RNG.random(x.shape[:2]) > 0.3 if masked else np.ones(x.shape[:2], bool)
     expected, mean, variance = oracles.batch_norm_train(x.astype("float64"), mask=mask)
@@ -274,7 +274,7 @@ def test_float32_inputs_with_a_mean_near_1e7(masked):
     ],
     ids=str,
 )
-def test_trains_as_keras_layer(kwargs):
+def test_training_equals_that_of_keras_layer(kwargs):
     theirs, ours = keras.layers.BatchNormalization(**kwargs), BatchNormalization(**kwargs)
     theirs.build((None, 3, 5))
     ours.build((None, 3, 5))
@@ -709,7 +709,7 @@ def test_axis_of_dynamic_size_is_refused():
 
 
 @pytest.mark.parametrize("axis", [[1], 1.5, None], ids=str)
-def test_axis_that_is_no_int_is_refused(axis):
+def test_axis_of_another_type_is_refused(axis):
     assert_refused(lambda: BatchNormalization(axis=axis), "axis", str(axis))
 
 
@@ -777,7 +777,7 @@ def test_renorm_with_a_cumulative_or_debiased_average_is_refused(kwargs):
     assert_refused(lambda: BatchNormalization(renorm=True, **kwargs), "renorm", *kwargs)
 
 
-def test_debiasing_statistics_that_never_move_is_refused():
+def test_debias_with_a_momentum_of_1_is_refused():
     assert_refused(lambda: BatchNormalization(debias=True, momentum=1.0), "debias", "momentum")
 
 

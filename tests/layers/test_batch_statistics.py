@@ -72,7 +72,7 @@ def test_momentum_none_gives_the_exact_mean_of_all_batches(debias):
 
 
 @pytest.mark.parametrize("kwargs", [{"momentum": None}, {"debias": True}], ids=str)
-def test_inference_is_right_after_one_step(kwargs):
+def test_inference_after_one_step_equals_training(kwargs):
     layer = BatchNormalization(dtype="float64", **kwargs)
     trained = layer(BATCHES[4], training=True)
     np.testing.assert_allclose(layer(BATCHES[4], training=False), trained, rtol=0, atol=1e-12)
@@ -82,7 +82,7 @@ def test_inference_is_right_after_one_step(kwargs):
 @pytest.mark.parametrize(
     ("cls", "args"), [(BatchNormalization, ()), (TimestepBatchNormalization, (1,))]
 )
-def test_debiasing_loses_no_digits_in_float32(cls, args, momentum):
+def test_debiased_averages_lose_no_digits_in_float32(cls, args, momentum):
     # In float32, 1 - momentum^n would be wrong in its fourth digit.
     layer = cls(*args, momentum=momentum, debias=True)
     batches = [RNG.normal(1000 + k, 0.5, size=(8, 1, 2)).astype("float32") for k in range(3)]

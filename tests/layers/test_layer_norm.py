@@ -23,7 +23,7 @@ def layer_and_weights(x, dtype="float64", **kwargs):
     return layer, layer.gamma.numpy(), layer.beta.numpy()
 
 
-def test_contract():
+def test_layer_meets_the_contract_of_check_layer():
     check_layer(
         LayerNormalization,
         {"axis": [2, 1], "epsilon": 1e-5, "epsilon_placement": "outside", "ddof": 1},
@@ -93,14 +93,14 @@ def test_takes_the_configuration_of_keras_layer():
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
-def test_float16_inputs_near_60000(policy):
+def test_float16_inputs_near_60000_do_not_overflow(policy):
     x = np.clip(60000 + 1500 * RNG.normal(size=(4, 64)), 0, 65500).astype("float16")
     y = LayerNormalization(dtype=policy)(x)
     np.testing.assert_allclose(y, oracles.layer_norm(x.astype("float64")), rtol=0, atol=1e-2)
 
 
 @pytest.mark.parametrize("axis", [-1, (1, 2)], ids=str)
-def test_float32_inputs_with_a_mean_near_1e7(axis):
+def test_a_float32_mean_near_1e7_costs_no_digits(axis):
     x = (1e7 + 10 * RNG.normal(size=(4, 8, 32))).astype("float32")
     expected = oracles.layer_norm(x.astype("float64"), axes=axis)
     np.testing.assert_allclose(LayerNormalization(axis=axis)(x), expected, rtol=0, atol=1e-4)

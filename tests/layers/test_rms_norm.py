@@ -21,7 +21,7 @@ def layer_and_scale(x, dtype="float64", **kwargs):
     return layer, layer.scale.numpy()
 
 
-def test_contract():
+def test_layer_meets_the_contract_of_check_layer():
     check_layer(
         RMSNormalization,
         {"axis": [2, 1]},
@@ -72,13 +72,13 @@ def test_takes_the_configuration_of_keras_layer():
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
-def test_float16_inputs_near_60000(policy):
+def test_float16_inputs_near_60000_do_not_overflow(policy):
     x = np.clip(60000 + 1500 * RNG.normal(size=(4, 64)), 0, 65500).astype("float16")
     y = RMSNormalization(dtype=policy)(x)
     np.testing.assert_allclose(y, oracles.rms_norm(x.astype("float64")), rtol=0, atol=1e-2)
 
 
-def test_float32_inputs_with_a_mean_near_1e7():
+def test_a_float32_mean_near_1e7_costs_no_digits():
     x = (1e7 + 10 * RNG.normal(size=(4, 256))).astype("float32")
     expected = oracles.rms_norm(x.astype("float64"))
     np.testing.assert_allclose(RMSNormalization()(x), expected, rtol=0, atol=2e-6)

@@ -71,7 +71,7 @@ def state(layer):
     ],
     indirect=["implementation"],
 )
-def test_contract(implementation, kwargs):
+def test_layer_meets_the_contract_of_check_layer(implementation, kwargs):
     check_layer(
         TimestepBatchNormalization,
         kwargs,
@@ -157,7 +157,7 @@ def test_each_timestep_is_normalized_over_its_unmasked_sequences(mask, dtype):
 
 @pytest.mark.parametrize("time", [1, 3, 4, 5, 9])
 @pytest.mark.parametrize("masked", [False, True])
-def test_training_is_right_at_every_length(time, masked):
+def test_training_equals_the_oracle_at_every_length(time, masked):
     layer, oracle = layer_and_oracle()
     for _ in range(3):
         x, mask = draw(time), RNG.random((5, time)) > 0.4 if masked else None
@@ -385,7 +385,7 @@ def test_step_may_be_a_tensor_in_a_graph():
 
 
 def test_training_in_a_graph_takes_a_step_for_each_sequence(implementation):
-    """A cell in keras.layers.RNN trains so."""
+    """A cell in keras.layers.RNN calls its norms with a timestep for each sequence."""
     layer = TimestepBatchNormalization(4)
     layer.build((None, WIDTH))
     train = tf.function(
@@ -429,7 +429,7 @@ def test_mask_of_a_masking_layer_reaches_the_statistics():
 
 
 @every_implementation
-def test_float16_inputs_near_60000():
+def test_float16_inputs_near_60000_do_not_overflow():
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 3, 2)), 0, 65500).astype("float16")
     y = TimestepBatchNormalization(3, dtype="mixed_float16")(x, training=True)
     oracle = oracles.TimestepBatchNorm(3, 2)
@@ -438,7 +438,7 @@ def test_float16_inputs_near_60000():
 
 
 @every_implementation
-def test_float32_inputs_with_a_mean_near_1e7():
+def test_a_float32_mean_near_1e7_costs_no_digits():
     x = (1e7 + 10 * RNG.normal(size=(64, 3, 2))).astype("float32")
     y = TimestepBatchNormalization(3)(x, training=True)
     oracle = oracles.TimestepBatchNorm(3, 2)
@@ -498,7 +498,7 @@ def test_momentum_outside_0_to_1_is_refused(momentum):
     )
 
 
-def test_debiasing_statistics_that_never_move_is_refused():
+def test_debias_with_a_momentum_of_1_is_refused():
     assert_refused(
         lambda: TimestepBatchNormalization(3, debias=True, momentum=1.0), "debias", "momentum"
     )

@@ -22,7 +22,7 @@ def layer_and_weights(x, dtype="float64", **kwargs):
     return layer, layer.gamma.numpy(), layer.beta.numpy()
 
 
-def test_contract():
+def test_layer_meets_the_contract_of_check_layer():
     check_layer(
         VarianceNormalization,
         {},
@@ -33,7 +33,7 @@ def test_contract():
     )
 
 
-def test_contract_with_gamma_and_beta():
+def test_layer_with_gamma_and_beta_meets_the_contract_of_check_layer():
     check_layer(
         VarianceNormalization,
         {"axis": [2, 1], "center": True, "scale": True},
@@ -77,14 +77,14 @@ def test_gradients_are_exact(axis):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
-def test_float16_inputs_near_60000(policy):
+def test_float16_inputs_near_60000_do_not_overflow(policy):
     signs = RNG.choice([-1.0, 1.0], size=(4, 64))
     x = np.clip(signs * (60000 + 1500 * RNG.normal(size=(4, 64))), -65500, 65500).astype("float16")
     y = VarianceNormalization(dtype=policy)(x)
     np.testing.assert_allclose(y, oracles.variance_norm(x.astype("float64")), rtol=0, atol=1e-2)
 
 
-def test_float32_inputs_with_a_mean_near_1e7():
+def test_a_float32_mean_near_1e7_costs_no_digits():
     x = (1e7 + 10 * RNG.normal(size=(4, 256))).astype("float32")
     expected = oracles.variance_norm(x.astype("float64"))
     np.testing.assert_allclose(VarianceNormalization()(x), expected, rtol=1e-5)

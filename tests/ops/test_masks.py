@@ -31,13 +31,13 @@ def test_mask_is_expanded_to_broadcast(mask_shape, shape, axis, expected):
     np.testing.assert_array_equal(np.squeeze(aligned), np.squeeze(mask))
 
 
-def test_numbers_become_booleans():
+def test_masks_of_numbers_become_booleans():
     aligned = align_mask(np.array([1.0, 0.0]), np.zeros((2, 3)), 1)
     assert aligned.dtype == "bool"
     assert np.ravel(aligned).tolist() == [True, False]
 
 
-def test_dynamic_sizes_fit():
+def test_masks_with_dynamic_sizes_fit():
     x = keras.KerasTensor((None, None, 3))
     mask = keras.KerasTensor((None, None), dtype="bool")
     assert align_mask(mask, x, 2).shape == (None, None, 1)

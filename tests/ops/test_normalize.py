@@ -28,7 +28,7 @@ every_placement = pytest.mark.parametrize("placement", ["inside", "outside"])
 
 
 @pytest.mark.parametrize(("placement", "expected"), [("inside", 6.0 / 5.0), ("outside", 6.0 / 5.0)])
-def test_normalize_divides_by_5(placement, expected):
+def test_epsilon_is_added_inside_or_outside_the_square_root(placement, expected):
     """Both sqrt(16 + 9), with epsilon inside, and sqrt(16) + 1, with epsilon outside, are 5."""
     epsilon = 9.0 if placement == "inside" else 1.0
     y = normalize(tf.constant([3.0]), tf.constant([16.0]), epsilon, epsilon_placement=placement)

@@ -187,7 +187,7 @@ def test_loops_are_exported_only_inside_the_context():
     assert found == [(False, False), (True, False), (True, True), (False, False)]
 
 
-def test_the_context_ends_with_an_error():
+def test_an_error_ends_the_context():
     with pytest.raises(RuntimeError, match="stop"), exported_loops("tflite"):
         raise RuntimeError("stop")
     assert not loops_are_exported()

@@ -52,7 +52,7 @@ def test_sum_of_an_empty_tensor_is_0(axes):
     assert np.array_equal(total(x, axes), np.sum(x, axis=axes, keepdims=True))
 
 
-def test_the_sum_is_that_of_the_backend_if_tensorflow_does_not_compute_on_a_cpu(monkeypatch):
+def test_sums_outside_the_cpu_use_the_sum_of_the_backend(monkeypatch):
     monkeypatch.setattr(sums, "computes_on_cpu", lambda: False)
     np.testing.assert_allclose(total(tf.constant(X), [0, 1]), expected(X, [0, 1], None), atol=1e-12)
 

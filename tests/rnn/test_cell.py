@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm import LayerNormalization, TimestepBatchNormalization
-from keras_norm.rnn import step_counter
+from keras_norm.rnn.cell import COUNTER_DIGITS, advance_counter, read_counter
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
@@ -95,7 +95,7 @@ def test_a_cell_with_timestep_statistics_counts_its_timesteps(kind):
     cell, x = build(kind, TimestepBatchNormalization(3)), kinds.inputs()
     states = cell.get_initial_state(BATCH)
     for t in range(3):
-        np.testing.assert_array_equal(step_counter.read(states[-1]), [t] * BATCH)
+        np.testing.assert_array_equal(read_counter(states[-1]), [t] * BATCH)
         _, states = cell(x[:, t], states)
 
 
@@ -104,22 +104,22 @@ def test_the_counter_is_exact_over_thousands_of_timesteps(dtype):
     @tf.function(autograph=False)
     def advance(counter, steps):
         def body(k, counter):
-            return k + 1, step_counter.advance(counter)
+            return k + 1, advance_counter(counter)
 
         return tf.while_loop(lambda k, _: k < steps, body, (0, counter))[1]
 
-    counter = tf.zeros((1, step_counter.DIGITS), dtype)
+    counter = tf.zeros((1, COUNTER_DIGITS), dtype)
     for t in range(0, 3000, 64):
-        assert step_counter.read(counter) == t
+        assert read_counter(counter) == t
         counter = advance(counter, 63)
-        assert step_counter.read(counter) == t + 63
+        assert read_counter(counter) == t + 63
         counter = advance(counter, 1)
 
 
 def test_every_sequence_has_its_own_counter():
     """keras.layers.RNN does not change the states of a masked sequence."""
     counter = tf.constant([[0.0, 3.0], [2.0, 1.0], [1.0, 127.0]])
-    np.testing.assert_array_equal(step_counter.read(counter), [3, 257, 255])
+    np.testing.assert_array_equal(read_counter(counter), [3, 257, 255])
 
 
 @every_kind
