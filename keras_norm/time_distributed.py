@@ -31,7 +31,9 @@ def apply_to_rows(
     """
     layer = wrapper.layer
     parameters = inspect.signature(layer.call).parameters
-    options = {} if mask is None or "mask" not in parameters else {"mask": _merge_time(mask)}
+    options: dict[str, Tensor | bool | None] = {}
+    if mask is not None and "mask" in parameters:
+        options["mask"] = _merge_time(mask)
     if "training" in parameters:
         options["training"] = training
     rows = layer.call(_merge_time(inputs), **options)

@@ -108,8 +108,9 @@ class BatchNormalization(StatisticsNormalization):
             )
         if virtual_batch_size is not None and (renorm or synchronized):
             raise ValueError(
-                "virtual_batch_size cannot be combined with renorm or synchronized: it computes "
-                "statistics of less than a batch, they of more. Choose one. Received: "
+                "virtual_batch_size cannot be combined with renorm or synchronized: "
+                "virtual_batch_size splits the batch for the statistics, and the other two use "
+                "more than the batch. Choose one. Received: "
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )
@@ -200,7 +201,8 @@ class BatchNormalization(StatisticsNormalization):
     def _moving(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Reshape the moving statistics to broadcast to `inputs`."""
         dtype = statistics_dtype(inputs.dtype)
-        return tuple(
+        mean, variance = (
             reshape_to_broadcast(ops.cast(s, dtype), len(inputs.shape), [self._axis])
             for s in (self.moving_mean, self.moving_variance)
         )
+        return mean, variance

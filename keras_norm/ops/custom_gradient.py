@@ -21,8 +21,8 @@ def with_custom_gradient(
 
     Args:
         function: maps tensors to (result, gradient). `gradient` maps the gradients of the result to
-            the gradients of the first tensors. Its operations must be differentiable again. A
-            tensor without a gradient in the list gets none.
+            a list of gradients, for the first tensors; None, or a missing item, is no gradient. Its
+            operations must be differentiable again.
         *tensors: all tensors that `function` reads. A tensor may be None.
     """
     if keras.backend.backend() != "tensorflow":

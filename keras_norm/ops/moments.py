@@ -134,7 +134,7 @@ def _moments(
     if fallback:
         variance = ops.where(valid, variance, fallback[1])
 
-    def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor]:
+    def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
         # The fallback may vary along the reduced axes, and so may the mean and the variance.
         d_mean, d_variance = (

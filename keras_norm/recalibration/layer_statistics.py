@@ -55,7 +55,7 @@ class LayerStatistics:
             )
 
     def new_statistics(self) -> list[tuple[keras.Variable, Array]]:
-        """Pair the layer's variables with their new values; rows without data keep the old ones."""
+        """Pair the layer's variables with their new values; rows without data keep theirs."""
         layer, variance, updated = self.layer, self.variance, self.count > 0
         if getattr(layer, "unbiased_variance", False):
             variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)

@@ -154,8 +154,8 @@ class NormCell(DeclaredArguments):
         if not training:
             return [], []
         drawn = self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
-        inputs, h = ([] if masks is None else keras.tree.flatten(masks) for masks in drawn)
-        return inputs, h
+        of_inputs, of_h = ([] if m is None else keras.tree.flatten(m) for m in drawn)
+        return of_inputs, of_h
 
     def call(self, inputs: Tensor, states: Nest, training: bool = False) -> tuple[Tensor, Nest]:
         """Run one step, as keras.layers.RNN calls it.

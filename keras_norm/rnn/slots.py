@@ -126,7 +126,7 @@ class Slots:
         for slot, (cls, config) in self.templates.items():
             layer = cls.from_config({**config, "name": slot, "dtype": dtype})
             layer.trainable = layer.trainable and trainable
-            # A call builds the sublayers of a layer too; its `build` alone need not.
+            # A call also builds the sublayers of a layer, which its `build` may leave out.
             x = keras.KerasTensor((None, self.widths[slot]), layer.compute_dtype)
             y = call_layer(layer, x, training=False, step=0)
             if y.shape != x.shape:
@@ -201,7 +201,8 @@ def _template(slot: str, layer: keras.layers.Layer) -> Template:
 def _unshared(config: Json) -> Json:
     """Remove Keras' `shared_object_id`, so that each slot creates its own sublayers.
 
-    While Keras saves or loads a model, it numbers the objects and reuses an object of equal number.
+    While Keras saves or loads a model, it numbers the objects, and creates no second object with
+    the same number.
     """
     if isinstance(config, dict):
         return {k: _unshared(v) for k, v in config.items() if k != "shared_object_id"}
