@@ -1,48 +1,62 @@
-"""Substitute methods of layers while a block runs."""
+"""Substitute methods of layers and functions of modules while a block runs."""
 
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
-Method = Callable[..., Any]
+from keras import layers
+
+Function: TypeAlias = Callable[..., Any]
+Owner: TypeAlias = layers.Layer | type[layers.Layer] | ModuleType
+# The functions to call in place of methods and functions, by their owner and their name.
+Substitutes: TypeAlias = Mapping[Owner, Mapping[str, Function]]
 
 _lock = threading.RLock()
 
 
 @contextmanager
-def substituted_methods(substitutes: Mapping[Any, Mapping[str, Method]]) -> Iterator[None]:
-    """Substitute methods of layers by functions, in the current thread, inside the block.
+def substituted_functions(substitutes: Substitutes) -> Iterator[None]:
+    """Call other functions in place of methods and functions, in the current thread, in the block.
 
     The class, the weights and the configuration of the layers do not change, so no model has to be
-    rebuilt. Other threads call the original methods. A second thread that substitutes methods
+    rebuilt. Other threads call the original functions. A second thread that substitutes functions
     waits until the first thread has left its block.
 
     Args:
-        substitutes: for each layer, a mapping of method names to functions. A function takes the
-            arguments of the method without `self`.
+        substitutes: for each owner, the functions to call by the name of the function that they
+            replace. An owner is a layer (the functions take the arguments of the method without
+            `self`), a class of layers (with `self`), or a module that calls the function by its
+            name in this module.
     """
     thread = threading.get_ident()
     with _lock, ExitStack() as undo:
-        for layer, functions in substitutes.items():
-            attributes = vars(layer)
+        for owner, functions in substitutes.items():
+            attributes = dict(vars(owner))
             for name, function in functions.items():
-                if name in attributes:  # the substitute of an outer block
-                    undo.callback(attributes.__setitem__, name, attributes[name])
-                else:
-                    undo.callback(attributes.pop, name)
-                # Assign through the dict, because Keras' `__setattr__` would track the function.
-                attributes[name] = _in_thread(thread, function, getattr(layer, name))
+                if name in attributes:
+                    undo.callback(_assign, owner, name, attributes[name])
+                else:  # a method of the layer's class
+                    undo.callback(vars(owner).pop, name)
+                _assign(owner, name, _in_thread(thread, function, getattr(owner, name)))
         yield
 
 
-def _in_thread(thread: int, function: Method, original: Method) -> Method:
+def _assign(owner: Owner, name: str, function: Function) -> None:
+    if isinstance(owner, type):
+        setattr(owner, name, function)
+    else:  # through the dict, because Keras' `__setattr__` would track the function
+        vars(owner)[name] = function
+
+
+def _in_thread(thread: int, function: Function, original: Function) -> Function:
     """Wrap two functions: `function` runs in the given thread, `original` in all other threads."""
 
     @functools.wraps(original)
-    def method(*args: Any, **kwargs: Any) -> Any:
+    def either(*args: Any, **kwargs: Any) -> Any:
         here = threading.get_ident() == thread
         return (function if here else original)(*args, **kwargs)
 
-    return method
+    return either

@@ -15,6 +15,9 @@ Tensor: TypeAlias = Any
 Array: TypeAlias = npt.NDArray[Any]
 # NumPy arrays by the name of an input or an output.
 Arrays: TypeAlias = dict[str, Array]
+Tensors: TypeAlias = list[Tensor]
+# The step of a scan: (carry, xs at timestep t) -> (new carry, ys at timestep t).
+ScanStep: TypeAlias = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
 # Whatever Keras or NumPy converts to a tensor: a number, nested lists, an array or a tensor.
 TensorLike: TypeAlias = Any
 # Tensors in nested lists, tuples and dicts.
@@ -34,8 +37,10 @@ __all__ = [
     "Config",
     "Json",
     "Nest",
+    "ScanStep",
     "Serializable",
     "Shape",
     "Tensor",
     "TensorLike",
+    "Tensors",
 ]

@@ -13,13 +13,13 @@ from keras_norm.export.compare.element_differences import Arrays, largest
 from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.compare.tolerance import Tolerance, default_share
 from keras_norm.export.errors import one_line
+from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.results.artifact_result import Property
 from keras_norm.export.results.output_comparison import difference
 from keras_norm.named_layers import batch_norms, named_layers
-from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.norm_rnn import NormRNN
-from keras_norm.substitution import substituted_methods
+from keras_norm.substitution import substituted_functions
 
 NAME = "training form"
 
@@ -52,7 +52,7 @@ def training_form(model: keras.Model, plan: Plan, rtol: float, atol: float | Non
                 loops[layer] = {"inner_loop": run}
         if loops:
             inputs = [case.inputs[name] for name in signature.input_specs(model)]
-            with substituted_methods(loops):
+            with substituted_functions(loops):
                 call_clone(clone, inputs, training=False)
     # A layer's code may raise any error in a clone; the files can still be compared.
     except Exception as error:
@@ -91,7 +91,7 @@ def _run_both(
     outputs of both loops to `calls`.
     """
     loop = functools.partial(type(layer).inner_loop, layer, sequences, initial_state, mask)
-    with exported_loops("saved_model"):
+    with portable_layers(layer):
         served = loop(training=False)
     spec = of_cell.spec_of(layer.cell, sequences, mask, True, ([], []))
     if layer.compiled and not layer.unroll and spec is not None:

@@ -12,7 +12,7 @@ from keras_norm.export.compare.element_differences import Arrays
 from keras_norm.export.signature import call, input_specs, named_function
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
-from keras_norm.substitution import Method, substituted_methods
+from keras_norm.substitution import Function, substituted_functions
 
 # Layers that run timesteps, and wrappers that call another layer in their own way.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
@@ -93,7 +93,7 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
     found: list[int | None] = []
     # A layer may raise any error for sizes that it does not support.
     try:
-        with substituted_methods({layer: {"call": _recording(layer, found)} for layer in layers}):
+        with substituted_functions({layer: {"call": _recording(layer, found)} for layer in layers}):
             function = named_function(lambda inputs: call(model, inputs), specs)
             function.get_concrete_function()
     except Exception:
@@ -101,7 +101,7 @@ def _traced_timesteps(model: Any, layers: list[Any], shapes: tuple[tuple[int, ..
     return max((estimate if length is None else length for length in found), default=estimate)
 
 
-def _recording(layer: Any, found: list[int | None]) -> Method:
+def _recording(layer: Any, found: list[int | None]) -> Function:
     """Return a `call` for a layer that appends its number of timesteps to `found`.
 
     It appends None for an unknown number. Its outputs are zeros, because tracing the layer's loop

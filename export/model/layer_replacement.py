@@ -1,9 +1,10 @@
-"""Trace Keras layers with methods that every exported format can run.
+"""Substitute methods of layers so that every exported format can run a model.
 
 The loops of Keras' recurrent layers convert to TFLite with a static batch size and length only. On
 a GPU, Keras runs an operation that no other device has. `TimeDistributed` is wrong in a graph with
-a dynamic time dimension. While a model is traced for an exported file, equivalent functions replace
-the methods of these layers. The model itself is neither rebuilt nor changed.
+a dynamic time dimension. Recurrent layers of this package may be compiled by XLA. While a model is
+traced for an exported file, other functions are called in place of the methods of these layers. The
+model itself is neither rebuilt nor changed.
 """
 
 import contextlib
@@ -18,12 +19,14 @@ from keras import ops
 
 from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import scan
+from keras_norm.rnn import loop
 from keras_norm.rnn.gru import NormGRU
 from keras_norm.rnn.lstm import NormLSTM
-from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.norm_rnn import NormRNN, broadcast_rows
 from keras_norm.rnn.simple_rnn import NormSimpleRNN
-from keras_norm.substitution import Method, substituted_methods
+from keras_norm.substitution import Function, Owner, Substitutes, substituted_functions
 from keras_norm.time_distributed import apply_to_rows
+from keras_norm.typing import Tensor, Tensors
 
 # Keras' cell -> the keras_norm layer that computes equal outputs if it has no norm.
 REPLACEMENTS = {
@@ -37,19 +40,28 @@ WEIGHTS = ("kernel", "recurrent_kernel", "bias")
 
 
 @contextlib.contextmanager
-def portable_layers(model: keras.Model, *, one_lookup: bool = False) -> Iterator[None]:
-    """Trace a model's Keras layers, inside a `with` block, so that every format can run them.
+def portable_layers(
+    model: keras.layers.Layer,
+    functions: Substitutes | None = None,
+    *,
+    one_lookup: bool = False,
+) -> Iterator[None]:
+    """Trace a model's layers, inside a `with` block, so that every format can run them.
 
-    The replacement covers layers inside wrappers, nested models and user-defined layers. It also
+    The substitution covers layers inside wrappers, nested models and user-defined layers. It also
     covers subclasses of Keras' layers that do not override the replaced method.
 
     Args:
-        model: a Keras model. It is not changed, and other threads may call it.
+        model: a Keras model or layer. It is not changed, and other threads may call it.
+        functions: functions of keras_norm that the format needs in another form, such as the scan
+            over time, which also user-defined layers may call.
         one_lookup: trace every Embedding as one operation. Keras' Embedding also accepts negative
             ids, for which it needs operations without a 16-bit version. Microcontrollers lack these
             operations.
     """
-    substitutes: dict[Any, dict[str, Method]] = {}
+    substitutes: dict[Owner, dict[str, Function]] = {
+        NormRNN: {"run_recurrence": _run_exported_loop}
+    }
     for _, layer in named_layers(model):
         if isinstance(layer, keras.layers.RNN) and not isinstance(layer, NormRNN):
             substitutes[layer] = _portable_loop(layer)
@@ -57,8 +69,24 @@ def portable_layers(model: keras.Model, *, one_lookup: bool = False) -> Iterator
             substitutes[layer] = {"call": functools.partial(_time_distributed, layer)}
         elif one_lookup and _inherits(layer, keras.layers.Embedding, "call"):
             substitutes[layer] = {"call": functools.partial(_lookup, layer)}
-    with substituted_methods(substitutes):
+    with substituted_functions({**substitutes, **(functions or {})}):
         yield
+
+
+def _run_exported_loop(
+    layer: NormRNN, sequences: Tensor, states: Tensors, mask: Tensor, training: bool
+) -> loop.Results:
+    """Run a recurrence in the loop of `rnn/loop.py`, without a check of dynamic sizes."""
+    batch, time, _ = ops.shape(sequences)
+    sizes = [(batch, units) for units in layer.state_size]
+    states = [
+        broadcast_rows(state, size) if state.shape[0] == 1 else state
+        for state, size in zip(states, sizes, strict=True)
+    ]
+    if mask is not None and mask.shape[0] == 1:
+        mask = broadcast_rows(mask, (batch, time))
+    dropout_masks = layer.cell.dropout_masks(sequences[:, 0, :], states[0], training)
+    return layer.run_loop(sequences, states, mask, training, dropout_masks)
 
 
 def has_keras_loop(layer: keras.layers.RNN) -> bool:
@@ -96,7 +124,7 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     return new
 
 
-def _portable_loop(layer: keras.layers.RNN) -> dict[str, Method]:
+def _portable_loop(layer: keras.layers.RNN) -> dict[str, Function]:
     if not has_keras_loop(layer):
         return {"inner_loop": functools.partial(_unrolled_loop, layer)}
     replacement = replacement_layer(layer)

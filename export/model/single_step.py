@@ -27,11 +27,10 @@ from keras_norm.export.runtimes import worker_protocol as protocol
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 from keras_norm.named_layers import named_layers
-from keras_norm.ops.scan import loops_are_portable
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
-from keras_norm.substitution import Method, substituted_methods
+from keras_norm.substitution import Function, substituted_functions
 
 # Names of the states of Keras' cells and of keras_norm's cells.
 STATE_NAMES = {
@@ -62,6 +61,9 @@ class Step:
 
     Args:
         model: a functional or a built sequential model.
+        center_kernels: whether to subtract the row means of the kernels of LayerNorm before each
+            product, and not the means of the products. This is faster only in a runtime that
+            computes the centered kernels once, as TFLite does.
 
     Attributes:
         model: the model.
@@ -85,7 +87,8 @@ class Step:
     ```
     """
 
-    def __init__(self, model: keras.Model) -> None:
+    def __init__(self, model: keras.Model, *, center_kernels: bool = False) -> None:
+        self._center_kernels = center_kernels
         whole = signature.input_specs(model)
         self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
@@ -169,12 +172,14 @@ class Step:
             for name, tensor in inputs.items()
         }
         new: dict[str, Any] = {}
-        loops: dict[Any, dict[str, Method]] = {}
+        loops: dict[Any, dict[str, Function]] = {}
         for name, layer in self._layers.items():
             given = [ops.cast(states[n], self.states[n].dtype) for n in self._names[name]]
             before = keras.tree.pack_sequence_as(self._structures[name], given)
-            loops[layer] = _one_timestep(name, layer, self._replacements[name], before, new)
-        with substituted_methods(loops):
+            loops[layer] = _one_timestep(
+                name, layer, self._replacements[name], before, new, self._center_kernels
+            )
+        with substituted_functions(loops):
             outputs = signature.call(self.model, now, training=False)
         for name in self._layers:
             if name not in new:
@@ -272,7 +277,8 @@ def _one_timestep(
     replacement: NormRNN | None,
     before: Any,
     new: dict[str, Any],
-) -> dict[str, Method]:
+    center_kernels: bool,
+) -> dict[str, Function]:
     """Return methods for a layer that run its cell once from `before` and write to `new`.
 
     Args:
@@ -281,6 +287,7 @@ def _one_timestep(
         replacement: its replacement layer, or None.
         before: the states before the timestep.
         new: states after the timestep by layer name; the layer adds its own states.
+        center_kernels: as for `Step`.
     """
     asked = False
 
@@ -302,7 +309,7 @@ def _one_timestep(
             raise StreamingError(f'layer "{name}" runs over something else than the stream\'s time')
         if name in new:
             raise StreamingError(f'layer "{name}" is called twice: its states would be shared')
-        output, after = _run_cell(layer, replacement, sequences, before)
+        output, after = _run_cell(layer, replacement, sequences, before, center_kernels)
         if mask is not None:
             output, after = _masked_timestep(layer, mask, output, after, before)
         new[name] = after
@@ -316,12 +323,14 @@ def _one_timestep(
 
 
 def _run_cell(
-    layer: keras.layers.RNN, replacement: NormRNN | None, sequences: Any, before: Any
+    layer: keras.layers.RNN,
+    replacement: NormRNN | None,
+    sequences: Any,
+    before: Any,
+    center_kernels: bool,
 ) -> tuple[Any, Any]:
     """Return the output and the states after one timestep of sequences (batch, 1, features)."""
     if replacement is not None and not _counts(replacement):
-        # A TFLite file stores the centered kernels once, for both of its signatures. Any other
-        # format would center the kernels again at every timestep.
         _, after, _ = loop.run(
             replacement.cell,
             sequences,
@@ -331,7 +340,7 @@ def _run_cell(
             ([], []),
             return_sequences=False,
             unroll=True,
-            center_kernels=loops_are_portable(),
+            center_kernels=center_kernels,
         )
         after = [ops.cast(state, layer.compute_dtype) for state in after]
         return after[0], after

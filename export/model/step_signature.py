@@ -39,7 +39,11 @@ ONE_BY_ONE = (
 
 
 def find_step(
-    model: keras.Model, wanted: bool | None = None, reference: Reference | None = None
+    model: keras.Model,
+    wanted: bool | None = None,
+    reference: Reference | None = None,
+    *,
+    center_kernels: bool = False,
 ) -> Step | None:
     """Make a model's single-step model, and check its outputs against whole sequences.
 
@@ -47,6 +51,7 @@ def find_step(
         model: a functional or a built sequential model.
         wanted: True if the step is required, False for no step, None for a step if possible.
         reference: the model's outputs to compare with; None to compute them for random samples.
+        center_kernels: as for `Step`.
 
     Returns:
         The single-step model. None if `wanted` is False, or if `wanted` is None and the model has
@@ -62,7 +67,7 @@ def find_step(
     if wanted is False:
         return None
     try:
-        return _verified_step(model, reference)
+        return _verified_step(Step(model, center_kernels=center_kernels), reference)
     except StreamingError as error:
         if wanted:
             raise
@@ -70,8 +75,8 @@ def find_step(
         return None
 
 
-def _verified_step(model: keras.Model, reference: Reference | None) -> Step:
-    step = Step(model)
+def _verified_step(step: Step, reference: Reference | None) -> Step:
+    model = step.model
     try:
         run = traced(step)
         run.get_concrete_function()  # raises the error of a layer that does not support a step

@@ -10,8 +10,8 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, feature_sizes, is_int, require_floating
 from keras_norm.layers.normalization import reshape_to_broadcast
 from keras_norm.layers.renorm import add_renorm_weights, require_renorm, update_renorm
+from keras_norm.ops import kernels
 from keras_norm.ops.ghost_batches import merge_batch, split_batch
-from keras_norm.ops.kernels import uses_fused_batch_norm
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import identity, statistics_dtype
 from keras_norm.typing import Shape, Tensor
@@ -180,7 +180,7 @@ class BatchNormalization(StatisticsNormalization):
 
     def _infer(self, inputs: Tensor) -> Tensor:
         """Normalize with the moving statistics."""
-        if not uses_fused_batch_norm(inputs, self._axis, "inference"):
+        if not kernels.uses_fused_batch_norm(inputs, self._axis, "inference"):
             return self.normalize_moving(inputs, self._axis, *self._moving(inputs))
         from keras_norm.ops.tensorflow_batch_norm import normalize_with_statistics
 

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from keras_norm.layers.normalization import AffineNormalization
 from keras_norm.layers.renorm import renormalize
-from keras_norm.ops.kernels import uses_fused_batch_norm
+from keras_norm.ops import kernels
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
 from keras_norm.typing import Serializable, Tensor
@@ -246,7 +246,7 @@ class StatisticsNormalization(AffineNormalization):
         """
         leading = reduced == list(range(len(reduced)))
         supported = leading and mask is None and all_reduce is identity and not renorm
-        if fused and supported and uses_fused_batch_norm(x, axis, "training"):
+        if fused and supported and kernels.uses_fused_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
             feature_axes = len(x.shape) - len(reduced)

@@ -4,7 +4,6 @@ import math
 
 import keras
 
-from keras_norm.ops.scan import loops_are_portable
 from keras_norm.typing import Tensor
 
 # Number of elements above which the fused kernel of batch normalization is faster.
@@ -29,8 +28,6 @@ def computes_on_cpu() -> bool:
 def uses_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
     """Return whether a fused kernel can normalize `x` with float32 statistics, and is faster.
 
-    TFLite has no such kernel: its converted operations lose the digits of a large mean.
-
     Args:
         x: tensor to normalize.
         axis: the feature axis, in [0, rank).
@@ -42,5 +39,4 @@ def uses_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
         and axis == len(x.shape) - 1
         and keras.backend.standardize_dtype(x.dtype) != "float64"
         and computes_on_cpu()
-        and not loops_are_portable()
     )

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from keras import ops
 
-from keras_norm.ops.scan import loops_are_portable
 from keras_norm.typing import Tensor
 
 
@@ -35,8 +34,4 @@ def multiply(xs: Sequence[Tensor], kernel: Tensor) -> Tensor:
     if len(xs) > 1:
         kernels = ops.split(kernel, len(xs), axis=1)
         return ops.concatenate(list(map(ops.matmul, xs, kernels)), axis=-1)
-    if len(xs[0].shape) == 3 and loops_are_portable():
-        # TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and
-        # makes the shape of the product dynamic: TFLite then plans its memory anew in every call.
-        return ops.einsum("tbi,ij->tbj", xs[0], kernel)
     return ops.matmul(xs[0], kernel)

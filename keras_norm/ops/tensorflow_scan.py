@@ -1,26 +1,22 @@
 """Scan over time in a `tf.while_loop`, on the TensorFlow backend."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 from keras import ops
 
-from keras_norm.keras_internals import dynamic_update_slice, xla_compiles
+from keras_norm.keras_internals import xla_compiles
+from keras_norm.typing import ScanStep, Tensor, Tensors
 
 # Timesteps in one iteration of the inference loop. One iteration costs as much as ten operations.
 STEPS = 8
 # Smallest batch that is split in two halves, with one loop for each half.
 SPLIT = 16
-# Timesteps whose ys the TFLite loop collects before it writes them to the output. With 32 it was
-# within 4% of the fastest of 8, 16, 32, 64 and sqrt(time), for 16 to 1024 timesteps.
-BLOCK = 32
 
 
 def scan_by_step(
-    step: Callable[..., Any], xs: list[Any], carry: list[Any], like: list[Any]
-) -> tuple[Any, Any]:
+    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors
+) -> tuple[Tensors, Tensors]:
     """Scan with one timestep in each iteration.
 
     The loop reads and writes TensorArrays, so it takes time linear in the number of timesteps,
@@ -28,16 +24,16 @@ def scan_by_step(
     """
     time = ops.shape(xs[0])[0]
     carry, ys = _loop(step, xs, carry, like, time)
-    return carry, _with_static_time(ys, xs)
+    return carry, set_static_time(ys, xs)
 
 
 def scan_by_block(
-    step: Callable[..., Any],
-    xs: list[Any],
-    carry: list[Any],
-    like: list[Any],
+    step: ScanStep,
+    xs: Tensors,
+    carry: Tensors,
+    like: Tensors,
     independent_rows: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Tensors, Tensors]:
     """Scan with `STEPS` timesteps in each iteration; a second loop runs the remaining timesteps.
 
     With `independent_rows` and a batch of at least `SPLIT` rows, each half of the batch has its own
@@ -53,11 +49,11 @@ def scan_by_block(
     time, batch = ops.shape(xs[0])[0], carry[0].shape[0]
     if not independent_rows or (batch is not None and batch < SPLIT):
         carry, ys = run_blocks(xs, carry, like, time)
-        return carry, _with_static_time(ys, xs)
+        return carry, set_static_time(ys, xs)
     n = tf.shape(carry[0])[0]
     sizes = tf.where(n < SPLIT, [n, 0], [n // 2, n - n // 2])
 
-    def halves(tensors: list[Any], axis: int) -> list[list[Any]]:
+    def halves(tensors: Tensors, axis: int) -> list[Tensors]:
         split = [
             tf.split(x, sizes, axis=axis, num=2) if len(x.shape) > axis + 1 else [x, x]
             for x in tensors
@@ -74,49 +70,12 @@ def scan_by_block(
     ys = [tf.concat(both, axis=1) for both in ys]
     for y, row in zip(ys, like, strict=True):
         y.set_shape([None, *row.shape])
-    return [tf.concat(both, axis=0) for both in carries], _with_static_time(ys, xs)
-
-
-def scan_for_tflite(
-    step: Callable[..., Any], xs: list[Any], carry: list[Any], like: list[Any]
-) -> tuple[Any, Any]:
-    """Scan with operations that TFLite has as builtins: gather to read, and slices to write.
-
-    TFLite copies the whole output of a loop in every iteration. So an inner loop writes the ys of
-    `BLOCK` timesteps to a small tensor, and the outer loop copies that tensor to the output. The
-    loop has no gradient. Arguments and results are those of `scan.scan`.
-    """
-    time = ops.shape(xs[0])[0]
-
-    def run(start: Any, end: Any, carry: Any, block: Any) -> tuple[Any, Any]:
-        def body(t: Any, carry: Any, block: Any) -> Any:
-            carry, ys = _run_step(step, carry, [tf.gather(x, t) for x in xs])
-            rows = [tf.expand_dims(y, 0) for y in ys]
-            return t + 1, carry, _update_rows(block, rows, t - start)
-
-        return tf.while_loop(lambda t, *_: t < end, body, (start, carry, block))[1:]
-
-    if not like:
-        return run(0, time, carry, [])
-    size = tf.minimum(BLOCK, time)
-
-    def body(start: Any, end: Any, carry: Any, block: Any, ys: Any) -> Any:
-        carry, block = run(start, end, carry, block)
-        return end, end + size, carry, block, _update_rows(ys, block, start)
-
-    # Only the first block may be shorter than `size`. It is written with its unused rows, and the
-    # second block overwrites them.
-    first = time - (time - 1) // size * size
-    block, ys = [_zeros(size, y) for y in like], [_zeros(time, y) for y in like]
-    *_, carry, _, ys = tf.while_loop(
-        lambda start, *_: start < time, body, (0, first, carry, block, ys)
-    )
-    return carry, _with_static_time(ys, xs)
+    return [tf.concat(both, axis=0) for both in carries], set_static_time(ys, xs)
 
 
 def _run_blocks(
-    step: Callable[..., Any], xs: list[Any], carry: list[Any], like: list[Any], time: Any
-) -> Any:
+    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, time: Tensor
+) -> tuple[Tensors, Tensors]:
     """Run the first `time` timesteps, `STEPS` in each iteration.
 
     Returns:
@@ -125,10 +84,10 @@ def _run_blocks(
     iterations = time // STEPS
     whole = iterations * STEPS
 
-    def run_block(carry: list[Any], blocks: list[Any]) -> tuple[list[Any], list[Any]]:
+    def run_block(carry: Tensors, blocks: Tensors) -> tuple[Tensors, Tensors]:
         steps = []
         for xs_t in zip(*map(tf.unstack, blocks), strict=True):
-            carry, ys = _run_step(step, carry, list(xs_t))
+            carry, ys = run_step(step, carry, list(xs_t))
             steps.append(ys)
         return carry, [tf.stack(y) for y in zip(*steps, strict=True)]
 
@@ -136,19 +95,14 @@ def _run_blocks(
     like_blocks = [tf.stack([y] * STEPS) for y in like]
     carry, first = _loop(run_block, blocks, carry, like_blocks, iterations, extra=1)
     carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
-    zeros = [_zeros(ops.shape(xs[0])[0] - time, y) for y in like]
+    zeros = [zero_rows(ops.shape(xs[0])[0] - time, y) for y in like]
     ys = zip([tf.reshape(y, [whole, *ops.shape(y)[2:]]) for y in first], rest, zeros, strict=True)
     return carry, [tf.concat(ranges, axis=0) for ranges in ys]
 
 
 def _loop(
-    step: Callable[..., Any],
-    xs: list[Any],
-    carry: list[Any],
-    like: list[Any],
-    time: Any,
-    extra: int = 0,
-) -> Any:
+    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, time: Tensor, extra: int = 0
+) -> tuple[Tensors, Tensors]:
     """Run a step in a loop of `time` iterations, and return the last carry and the stacked ys.
 
     A TensorArray without a written row does not know the size of its rows. So an `extra` row is
@@ -160,8 +114,10 @@ def _loop(
     if extra:
         write = [array.write(0, tf.zeros_like(y)) for array, y in zip(write, like, strict=True)]
 
-    def body(t: Any, carry: Any, ys: Any) -> Any:
-        carry, new = _run_step(step, carry, [array.read(t) for array in read])
+    def body(
+        t: Tensor, carry: Tensors, ys: list[tf.TensorArray]
+    ) -> tuple[Tensor, Tensors, list[tf.TensorArray]]:
+        carry, new = run_step(step, carry, [array.read(t) for array in read])
         return t + 1, carry, [a.write(extra + t, y) for a, y in zip(ys, new, strict=True)]
 
     # XLA differentiates a loop only if its maximum number of iterations is known.
@@ -171,9 +127,7 @@ def _loop(
     return carry, [array.stack()[extra:] for array in ys]
 
 
-def _run_step(
-    step: Callable[..., Any], carry: list[Any], xs: list[Any]
-) -> tuple[list[Any], list[Any]]:
+def run_step(step: ScanStep, carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
     """Run one step, and set the static shape of the old carry on the new carry."""
     new, ys = step(carry, xs)
     for after, before in zip(new, carry, strict=True):
@@ -181,23 +135,13 @@ def _run_step(
     return new, ys
 
 
-def _zeros(rows: Any, y: Any) -> Any:
+def zero_rows(rows: Tensor, y: Tensor) -> Tensor:
     """Make zeros (rows, *y.shape); static dimensions stay static."""
     return tf.zeros([rows, *ops.shape(y)], y.dtype)
 
 
-def _update_rows(arrays: list[Any], rows: list[Any], start: Any) -> list[Any]:
-    """Replace rows of each array, from row `start` on."""
-    updated = []
-    for array, new in zip(arrays, rows, strict=True):
-        at = tf.stack([start, *[0] * (len(array.shape) - 1)])
-        # TFLite's converter replaces this XLA operation by a TFLite builtin.
-        updated.append(dynamic_update_slice(array, new, at))
-        updated[-1].set_shape(array.shape)
-    return updated
-
-
-def _with_static_time(ys: list[Any], xs: list[Any]) -> list[Any]:
+def set_static_time(ys: Tensors, xs: Tensors) -> Tensors:
+    """Set the static number of timesteps of `xs`, (time, ...), on every tensor of `ys`."""
     for y in ys:
         y.set_shape([xs[0].shape[0], *y.shape[1:]])
     return ys

@@ -10,8 +10,10 @@ added to the bias, if the output of the norm is only added to it::
 The loop computes in float32 or wider, whatever the dtype policy.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
+import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
@@ -22,6 +24,7 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.cell import NormCell, Weights
 from keras_norm.rnn.slots import call_layer
+from keras_norm.typing import Tensor, Tensors
 
 # Slots of x W and of h U, in the order of the kernels' columns. The joint form has other slots,
 # which normalize x W + h U.
@@ -30,6 +33,11 @@ RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 # Slots whose output is added to the bias. recurrent_candidate_norm is not in this list, because the
 # reset gate multiplies its output first.
 ADDED_SLOTS = (*KERNEL_SLOTS, "recurrent_norm")
+
+# Batch statistics by slot: mean, variance and count of each timestep.
+Statistics: TypeAlias = dict[str, Sequence[Tensor]]
+# Outputs at every timestep, or None; the last states; and the batch statistics.
+Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
 
 class PerSampleNorm(NamedTuple):
@@ -42,15 +50,15 @@ class PerSampleNorm(NamedTuple):
     With `center`, the mean of x is subtracted first. Nothing depends on the timestep.
     """
 
-    gamma: Any
-    beta: Any
+    gamma: Tensor | None
+    beta: Tensor | None
     epsilon: float
     outside: bool = False
     ddof: int = 0
     center: bool = False
-    rows: tuple[Any, ...] = ()
+    rows: tuple[Tensor, ...] = ()
 
-    def normalize(self, x: Any, unmasked: Any) -> tuple[Any, tuple[Any, ...]]:
+    def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x."""
         if self.center:
             # One pass is precise enough: the mean of products or states is no large multiple of
@@ -81,12 +89,12 @@ class BatchNormInference(NamedTuple):
     `rows` are the mean and the scale of every timestep, each (time, width).
     """
 
-    rows: tuple[Any, ...]
-    beta: Any
+    rows: tuple[Tensor, ...]
+    beta: Tensor | None
 
     def normalize(
-        self, x: Any, unmasked: Any, mean: Any, scale: Any
-    ) -> tuple[Any, tuple[Any, ...]]:
+        self, x: Tensor, unmasked: Tensor | None, mean: Tensor, scale: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x with the mean and the scale of its timestep."""
         y = (x - mean) * scale
         return y if self.beta is None else y + self.beta, ()
@@ -99,10 +107,12 @@ class BatchNormTraining(NamedTuple):
     statistics of the batch at timesteps with fewer than two unmasked sequences.
     """
 
-    rows: tuple[Any, ...]
-    layer: Any
+    rows: tuple[Tensor, ...]
+    layer: StatisticsNormalization
 
-    def normalize(self, x: Any, unmasked: Any, *moving: Any) -> tuple[Any, tuple[Any, ...]]:
+    def normalize(
+        self, x: Tensor, unmasked: Tensor | None, *moving: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x (..., batch, width), and return the statistics of the batch."""
         rank = len(x.shape)
         # One sequence has no variance, so at least two are needed, whatever the layer's own limit.
@@ -115,11 +125,11 @@ class BatchNormTraining(NamedTuple):
 class LayerCall(NamedTuple):
     """Call of a layer that has no fused implementation."""
 
-    layer: Any
+    layer: keras.layers.Layer
     training: bool
-    rows: tuple[Any, ...] = ()
+    rows: tuple[Tensor, ...] = ()
 
-    def normalize(self, x: Any, unmasked: Any) -> tuple[Any, tuple[Any, ...]]:
+    def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Call the layer; if x has all timesteps, they count as samples.
 
         A BatchNormalization of W x therefore has one statistic over all timesteps. In
@@ -133,18 +143,21 @@ class LayerCall(NamedTuple):
         return ops.cast(ops.reshape(y, ops.shape(x)), x.dtype), ()
 
 
+SlotNorm: TypeAlias = PerSampleNorm | BatchNormInference | BatchNormTraining | LayerCall
+
+
 def run(
     cell: NormCell,
-    sequences: Any,
-    states: list[Any],
-    mask: Any,
+    sequences: Tensor,
+    states: Tensors,
+    mask: Tensor | None,
     training: bool,
-    dropout_masks: tuple[list[Any], list[Any]],
+    dropout_masks: tuple[Tensors, Tensors],
     *,
     return_sequences: bool,
     unroll: bool = False,
     center_kernels: bool = True,
-) -> tuple[Any, list[Any], dict[str, Any]]:
+) -> Results:
     """Run a cell over sequences.
 
     Args:
@@ -171,9 +184,9 @@ def run(
     weights, layers = _prepare(cell, dtype, steps, training, center=center_kernels and not training)
     unmasked = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
-    batch_statistics: dict[str, Any] = {}
+    batch_statistics: Statistics = {}
 
-    def norm_all(slot: str, x: Any) -> Any:
+    def norm_all(slot: str, x: Tensor) -> Tensor:
         if slot not in layers:
             return x
         now = [ops.expand_dims(row, 1) for row in layers[slot].rows]
@@ -184,13 +197,13 @@ def run(
     looped = [slot for slot in layers if slot not in KERNEL_SLOTS]
     training_slots = [slot for slot in looped if isinstance(layers[slot], BatchNormTraining)]
 
-    def step(states: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
+    def step(states: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
         remaining = iter(xs)
         x, unmasked_now = next(remaining), None if unmasked is None else next(remaining)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
-        batch: dict[str, Any] = {}
+        batch: Statistics = {}
 
-        def norm(slot: str, x: Any) -> Any:
+        def norm(slot: str, x: Tensor) -> Tensor:
             if slot not in layers:
                 return x
             y, batch[slot] = layers[slot].normalize(x, unmasked_now, *now[slot])
@@ -221,8 +234,8 @@ def run(
 
 
 def _prepare(
-    cell: NormCell, dtype: str, steps: Any, training: bool, *, center: bool
-) -> tuple[Weights, dict[str, Any]]:
+    cell: NormCell, dtype: str, steps: Tensor, training: bool, *, center: bool
+) -> tuple[Weights, dict[str, SlotNorm]]:
     """Cast the weights, center the kernels, and add the betas to the bias, before the loop runs.
 
     Returns:
@@ -243,7 +256,7 @@ def _prepare(
             if slot in centered:
                 block = block - ops.mean(block, axis=1, keepdims=True)
                 layers[slot] = layers[slot]._replace(center=False)
-            norm: Any = layers.get(slot) if slot in ADDED_SLOTS and bias is not None else None
+            norm = layers.get(slot) if slot in ADDED_SLOTS and bias is not None else None
             if isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None:
                 beta, layers[slot] = norm.beta, norm._replace(beta=None)
             blocks.append(block)
@@ -254,10 +267,12 @@ def _prepare(
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 
-def _norm(layer: Any, slot: str, dtype: str, steps: Any, training: bool) -> Any:
+def _norm(
+    layer: keras.layers.Layer, slot: str, dtype: str, steps: Tensor, training: bool
+) -> SlotNorm:
     """Return the fused implementation of a slot's layer, or a `LayerCall`."""
 
-    def weight(name: str) -> Any:
+    def weight(name: str) -> Tensor | None:
         value = getattr(layer, name)
         return None if value is None else ops.cast(value, dtype)
 

@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from keras_norm.layers.inputs import with_features
-from keras_norm.ops.scan import loops_are_exported
 from keras_norm.rnn import loop
+from keras_norm.rnn.cell import NormCell
+from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
 
 UNSUPPORTED = (
     "compiled=True does not support {} '{}'. It supports tanh and sigmoid with LayerNormalization "
@@ -38,7 +39,7 @@ class NormRNN(keras.layers.RNN):
 
     def __init__(
         self,
-        cell: Any,
+        cell: NormCell,
         *,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
@@ -68,18 +69,22 @@ class NormRNN(keras.layers.RNN):
         self.state_size = self.cell.recurrent_state_sizes
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
-    def build_from_config(self, config: dict[str, Any]) -> None:
+    def build_from_config(self, config: Config) -> None:
         """Build the layer of a loaded or copied model; only the original model warns."""
         self.cell.is_restored = True
         super().build_from_config(config)
 
-    def get_initial_state(self, batch_size: Any) -> list[Any]:
+    def get_initial_state(self, batch_size: int | Tensor) -> Tensors:
         """Return zeros for every state."""
         return self.cell.get_initial_state(batch_size)[: len(self.state_size)]
 
     def inner_loop(
-        self, sequences: Any, initial_state: list[Any], mask: Any, training: bool = False
-    ) -> tuple[Any, Any, list[Any]]:
+        self,
+        sequences: Tensor,
+        initial_state: Tensors,
+        mask: Tensor | None,
+        training: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensors]:
         """Run the cell over time; `keras.layers.RNN.call` calls this method.
 
         Returns:
@@ -94,15 +99,12 @@ class NormRNN(keras.layers.RNN):
         _require_real(sequences)
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
         mask = _time_mask(mask, sequences)
-        sizes = zip(initial_state, self.state_size, strict=True)
-        initial_state = [_state_of(sequences, state, units) for state, units in sizes]
+        for state, units in zip(initial_state, self.state_size, strict=True):
+            _require_state_shape(state, sequences, units)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        if mask is not None and not loops_are_exported():
-            # Zero the masked inputs: NaN among them would make the kernel's gradient NaN (0 * NaN).
-            sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
-        outputs, states, statistics = self._run(sequences, initial_state, mask, training)
+        outputs, states, statistics = self.run_recurrence(sequences, initial_state, mask, training)
         for slot, batch in statistics.items():
             self.cell.slot_layers()[slot].update_steps(*batch)
         states = [ops.cast(state, self.compute_dtype) for state in states]
@@ -123,21 +125,33 @@ class NormRNN(keras.layers.RNN):
             outputs = ops.where(has_output, outputs, ops.zeros_like(outputs))
         return last, outputs, states
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """Return the configuration of keras.layers.RNN, and `compiled`."""
         return {**super().get_config(), "compiled": self.compiled}
 
-    def _run(self, sequences: Any, states: list[Any], mask: Any, training: bool) -> Any:
+    def run_recurrence(
+        self, sequences: Tensor, states: Tensors, mask: Tensor | None, training: bool
+    ) -> loop.Results:
         """Run the recurrence on the compiled path if `compiled` asks for it, else on the loop.
+
+        The exporters substitute this method. A dynamic number of rows is checked here, when the
+        graph runs: the compiled path would pad a tensor with too few rows.
 
         Returns:
             The results of `loop.run`: outputs at every timestep or None, last states, and the
             batch statistics of each slot.
         """
+        batch, time, _ = ops.shape(sequences)
+        sizes = [(batch, units) for units in self.state_size]
+        states = list(map(broadcast_rows, states, sizes))
+        if mask is not None:
+            mask = broadcast_rows(mask, (batch, time))
+            # Zero the masked inputs: NaN among them would make the kernel's gradient NaN (0 * NaN).
+            sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
         dropout_masks = self.cell.dropout_masks(sequences[:, 0, :], states[0], training)
         arguments = (sequences, states, mask, training, dropout_masks)
         compiled = self.compiled if self.compiled != "auto" else training
-        if compiled and keras.backend.backend() == "tensorflow" and not loops_are_exported():
+        if compiled and keras.backend.backend() == "tensorflow":
             from keras_norm.rnn.gradient import of_cell
 
             spec = of_cell.spec_of(self.cell, sequences, mask, training, dropout_masks)
@@ -147,18 +161,37 @@ class NormRNN(keras.layers.RNN):
                 )
             if self.compiled is True:
                 raise ValueError(UNSUPPORTED.format(type(self).__name__, self.name))
-        options = {"return_sequences": self.return_sequences, "unroll": self.unroll}
-        return loop.run(self.cell, *arguments, **options)
+        return self.run_loop(*arguments)
+
+    def run_loop(
+        self,
+        sequences: Tensor,
+        states: Tensors,
+        mask: Tensor | None,
+        training: bool,
+        dropout_masks: tuple[Tensors, Tensors],
+    ) -> loop.Results:
+        """Run the recurrence on the uncompiled path; arguments and results as for `loop.run`."""
+        return loop.run(
+            self.cell,
+            sequences,
+            states,
+            mask,
+            training,
+            dropout_masks,
+            return_sequences=self.return_sequences,
+            unroll=self.unroll,
+        )
 
     def _maybe_config_dropout_masks(self, *_: Any) -> None:
-        """Draw no dropout masks here; `_run` draws them in training.
+        """Draw no dropout masks here; `run_recurrence` draws them in training.
 
         keras.layers.RNN draws masks at inference too. A served model would then write to the
         variable of the random seed.
         """
 
 
-def _require_real(sequences: Any) -> None:
+def _require_real(sequences: Tensor) -> None:
     """Raise an error for complex sequences, because a cast would drop their imaginary part.
 
     Raises:
@@ -172,23 +205,18 @@ def _require_real(sequences: Any) -> None:
         )
 
 
-def _state_of(sequences: Any, state: Any, units: int) -> Any:
-    """Broadcast an initial state (batch, units) or (1, units) to the batch of the sequences.
-
-    Raises:
-        ValueError: the state has another shape.
-    """
+def _require_state_shape(state: Tensor, sequences: Tensor, units: int) -> None:
+    """Raise ValueError unless an initial state has the shape (batch, units) or (1, units)."""
     batch = sequences.shape[0]
     if len(state.shape) != 2 or not _fits(state.shape, (batch, units)):
         raise ValueError(
             f"Received an initial state of shape {tuple(state.shape)} for {batch} sequences and "
             f"{units} units. Pass shape ({batch}, {units}), or (1, {units}) for all sequences."
         )
-    return _broadcast(state, (ops.shape(sequences)[0], units))
 
 
-def _time_mask(mask: Any, sequences: Any) -> Any:
-    """Return the mask as bool (batch, time), or None.
+def _time_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
+    """Return the mask as bool (batch, time) or (1, time), or None.
 
     A mask (1, time) applies to every sequence. A mask may have a third dimension of size 1.
 
@@ -207,23 +235,17 @@ def _time_mask(mask: Any, sequences: Any) -> Any:
             f"timesteps. Received a mask of shape {tuple(mask.shape)} for sequences of shape "
             f"{tuple(sequences.shape)}."
         )
-    return _broadcast(ops.cast(mask, "bool"), ops.shape(sequences)[:2])
+    return ops.cast(mask, "bool")
 
 
-def _fits(shape: Any, expected: Any) -> bool:
+def _fits(shape: Shape, expected: Shape) -> bool:
     """Return whether a 2D shape has the expected sizes, or one row of them; None fits any size."""
     (rows, size), (batch, expected_size) = shape, expected
     same_size = None in (size, expected_size) or size == expected_size
     return same_size and (None in (rows, batch) or rows in (1, batch))
 
 
-def _broadcast(x: Any, sizes: tuple[Any, ...]) -> Any:
-    """Broadcast one row of x to all rows, and check dynamic sizes when the graph runs.
-
-    Without this check, the compiled path would pad a tensor with too few rows. An exported file
-    broadcasts a single row, and does not check the sizes.
-    """
+def broadcast_rows(x: Tensor, sizes: tuple[int | Tensor, ...]) -> Tensor:
+    """Broadcast one row of x to all rows, and check dynamic sizes when the graph runs."""
     is_static = all(isinstance(size, int) for size in sizes)
-    if (is_static and tuple(x.shape) == tuple(sizes)) or (loops_are_exported() and x.shape[0] != 1):
-        return x
-    return ops.broadcast_to(x, sizes)
+    return x if is_static and tuple(x.shape) == tuple(sizes) else ops.broadcast_to(x, sizes)

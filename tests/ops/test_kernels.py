@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from keras_norm.ops import kernels
 from keras_norm.ops.kernels import uses_fused_batch_norm
-from keras_norm.ops.scan import exported_loops
 
 
 def given(shape, dtype="float32"):
@@ -45,11 +44,6 @@ def test_dynamic_sizes_count_as_typical_sizes(shape, modes):
 )
 def test_small_channels_first_and_float64_inputs_do_not_use_the_fused_kernel(inputs, axis):
     assert not uses_fused_batch_norm(inputs, axis, "training")
-
-
-def test_graphs_for_tflite_do_not_use_the_fused_kernel():
-    with exported_loops("tflite"):
-        assert not uses_fused_batch_norm(given((64, 128, 256)), 2, "inference")
 
 
 def test_other_backends_do_not_use_the_fused_kernel(monkeypatch):

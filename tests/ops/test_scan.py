@@ -1,6 +1,5 @@
 """Scans over time, with steps simple enough to compute by hand."""
 
-from contextlib import nullcontext
 from functools import partial
 
 import keras
@@ -9,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.ops import tensorflow_scan
-from keras_norm.ops.scan import exported_loops, loops_are_exported, loops_are_portable, scan
-from keras_norm.ops.tensorflow_scan import BLOCK, STEPS
+from keras_norm.ops.scan import scan
+from keras_norm.ops.tensorflow_scan import STEPS
 
-IMPLEMENTATIONS = ["unrolled", "by step", "by block", "for TFLite", "backend"]
+IMPLEMENTATIONS = ["unrolled", "by step", "by block", "backend"]
 TIMES = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 1]
 
 every_time = pytest.mark.parametrize("time", TIMES)
@@ -58,8 +57,7 @@ def implementation(request, monkeypatch):
     if request.param == "backend":
         monkeypatch.setattr(keras.backend, "backend", lambda: "another")
         monkeypatch.setattr(keras.ops, "scan", reference_scan)
-    with exported_loops("tflite") if request.param == "for TFLite" else nullcontext():
-        yield scan_by(request.param)
+    return scan_by(request.param)
 
 
 @every_time
@@ -113,12 +111,11 @@ def test_gradients_under_xla_are_exact(name):
     assert_gradient_is_exact(name, STEPS + 1, jit_compile=True)
 
 
-@pytest.mark.parametrize("name", ["by step", "by block", "for TFLite"])
+@pytest.mark.parametrize("name", ["by step", "by block"])
 def test_one_graph_runs_at_every_time_and_batch(name):
     spec = tf.TensorSpec((None, None, 3), "float64")
     graph = tf.function(partial(run, scan_by(name)), input_signature=[spec], autograph=False)
-    with exported_loops("tflite") if name == "for TFLite" else nullcontext():
-        graph = graph.get_concrete_function()
+    graph = graph.get_concrete_function()
     for time, batch in zip(TIMES, [2, 1, 3, 2, 1], strict=True):
         x = draw(time, batch)
         (total, _), (totals, _) = graph(tf.constant(x))
@@ -143,51 +140,3 @@ def test_xla_scans_by_step(monkeypatch):
     assert not calls
     tf.function(partial(run, scan), autograph=False, jit_compile=True)(x)
     assert calls
-
-
-# For exported files -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("time", [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 4 * BLOCK - 5])
-@pytest.mark.parametrize("static", [True, False])
-def test_scan_for_tflite_writes_every_block(time, static):
-    x = draw(time)
-    shape = tf.TensorSpec((time if static else None, 2, 3), "float64")
-    with exported_loops("tflite"):
-        graph = tf.function(partial(run, scan), input_signature=[shape]).get_concrete_function()
-    (total, _), (totals, squares) = graph(tf.constant(x))
-    np.testing.assert_allclose(totals, np.cumsum(x, axis=0), atol=1e-12)
-    np.testing.assert_array_equal(total, totals[-1])
-    np.testing.assert_allclose(squares, (x * x).sum(axis=1), atol=1e-12)
-
-
-def operations():
-    graph = tf.function(partial(run, scan), autograph=False)
-    graph = graph.get_concrete_function(tf.TensorSpec((None, 2, 3), "float64")).graph
-    definition = graph.as_graph_def()
-    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
-    return {node.op for node in nodes}
-
-
-def test_only_the_scan_for_tflite_uses_no_tensor_list():
-    """TFLite has no tensor list with a dynamic batch."""
-    with exported_loops("tflite"):
-        assert not [op for op in operations() if op.startswith("TensorList")]
-    with exported_loops("saved_model"):
-        assert [op for op in operations() if op.startswith("TensorList")]
-
-
-def test_loops_are_exported_only_inside_the_context():
-    found = [(loops_are_exported(), loops_are_portable())]
-    with exported_loops("saved_model"):
-        found.append((loops_are_exported(), loops_are_portable()))
-        with exported_loops("tflite"):
-            found.append((loops_are_exported(), loops_are_portable()))
-    found.append((loops_are_exported(), loops_are_portable()))
-    assert found == [(False, False), (True, False), (True, True), (False, False)]
-
-
-def test_an_error_ends_the_context():
-    with pytest.raises(RuntimeError, match="stop"), exported_loops("tflite"):
-        raise RuntimeError("stop")
-    assert not loops_are_exported()

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.ops.scan import exported_loops
 from keras_norm.rnn import loop
 from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.norm_rnn import NormRNN
@@ -85,16 +84,6 @@ def test_training_under_a_strategy_runs_the_compiled_path(ran):
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         layer_of()(draw(), training=True)
     assert ran == [COMPILED]
-
-
-@pytest.mark.parametrize("compiled", ["auto", True])
-@pytest.mark.parametrize("target", ["saved_model", "tflite", "onnx"])
-def test_exported_graphs_run_the_loop(ran, compiled, target):
-    layer = layer_of(compiled=compiled)
-    with exported_loops(target):
-        layer(draw())
-        layer(draw(), training=True)
-    assert ran == [LOOP, LOOP]
 
 
 def test_model_export_writes_no_xla_operation(tmp_path):

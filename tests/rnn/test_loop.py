@@ -1,4 +1,4 @@
-"""The uncompiled loop over time: gradients, dynamic sizes, options of the norms, TFLite.
+"""The uncompiled loop over time: gradients, dynamic sizes, options of the norms.
 
 test_lstm.py, test_gru.py and test_simple_rnn.py compare its outputs with the equations.
 """
@@ -10,7 +10,6 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm import LayerNormalization
-from keras_norm.ops.scan import exported_loops
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
 
@@ -142,51 +141,3 @@ def test_inference_does_not_change_the_weights():
     before = layer.get_weights()
     layer(kinds.inputs())
     kinds.assert_close(layer.get_weights(), before, 0)
-
-
-# For TFLite -------------------------------------------------------------------------------------
-
-
-@every_kind
-@every_mask
-@pytest.mark.parametrize("norm", ["layer", "timestep"])
-def test_loops_for_tflite_match_the_equations(kind, norm, mask):
-    with exported_loops("tflite"):
-        kinds.assert_follows_oracle(build(kind, kinds.NORMS[norm]), mask)
-
-
-@pytest.mark.parametrize("return_sequences", [True, False])
-def test_loops_for_tflite_take_any_batch_size_and_length(return_sequences):
-    layer = build(LSTM, LAYER_NORM, return_sequences=return_sequences)
-    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
-    with exported_loops("tflite"):
-        graph = tf.function(layer, input_signature=[dynamic], autograph=False)
-        graph.get_concrete_function()
-    for batch, time in [(2, 70), (1, 1), (3, 33)]:
-        x = kinds.inputs(batch, time)
-        kinds.assert_close(graph(x), layer(x))
-
-
-def test_loops_for_tflite_update_moving_statistics():
-    layer, other = (build(LSTM, kinds.BATCH_NORMS["timestep"]) for _ in range(2))
-    expected = other(kinds.inputs(), training=True)
-    with exported_loops("tflite"):
-        kinds.assert_close(layer(kinds.inputs(), training=True), expected)
-    kinds.assert_close(kinds.statistics(layer), kinds.statistics(other))
-
-
-@pytest.mark.parametrize("norm", ["layer", "rms"])
-@every_kind
-def test_inference_graphs_for_tflite_have_no_square_operations(kind, norm):
-    """TFLite does not support SQUARE in 16 bits."""
-    layer, before = (
-        kinds.build(kind, kinds.PER_SAMPLE_NORMS[norm], unroll=True),
-        LayerNormalization(),
-    )
-    before.build((1, 1, FEATURES))
-    with exported_loops("tflite"):
-        call = tf.function(lambda x: layer(before(x)), autograph=False)
-        graph = call.get_concrete_function(tf.TensorSpec((1, 1, FEATURES), layer.dtype)).graph
-    types = {operation.type for operation in graph.get_operations()}
-    assert "Mul" in types
-    assert not types & {"Square", "SquaredDifference", "Pow"}

@@ -26,7 +26,20 @@ from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.optional_packages import require
 from keras_norm.export.signature import SERVING_DEFAULT
-from keras_norm.ops.scan import exported_loops
+from keras_norm.ops import tensorflow_scan
+from keras_norm.substitution import Substitutes
+from keras_norm.typing import ScanStep, Tensors
+
+
+def scan_for_onnx(
+    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, independent_rows: bool = False
+) -> tuple[Tensors, Tensors]:
+    """Scan with one timestep in each iteration: tf2onnx converts no other loop of this package."""
+    return tensorflow_scan.scan_by_step(step, xs, carry, like)
+
+
+# The argument `functions` of `portable_layers` for an ONNX file.
+ONNX_FUNCTIONS: Substitutes = {tensorflow_scan: {"scan_by_block": scan_for_onnx}}
 
 
 def export_onnx(
@@ -97,7 +110,7 @@ def export_onnx(
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.onnx")
-            with portable_layers(model), exported_loops("onnx"):
+            with portable_layers(model, ONNX_FUNCTIONS):
                 write_saved_model(model, saved_model)
             try:
                 request = {"saved_model": str(saved_model), "path": str(converted)}

@@ -28,7 +28,6 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.step_signature import find_step
 from keras_norm.export.optional_packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
-from keras_norm.ops.scan import exported_loops
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -126,8 +125,7 @@ def export_saved_model(
             raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
         with portable_layers(model):
             stepper = find_step(model, step, reference)
-            with exported_loops("saved_model"):
-                write_saved_model(model, folder, stepper, signatures)
+            write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
         if reference:
             over_time = None if stepper is None else stepper.over_time

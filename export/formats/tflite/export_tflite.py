@@ -30,6 +30,7 @@ from keras_norm.export.formats.tflite.quantization import (
     read_representative,
     verify_useful,
 )
+from keras_norm.export.formats.tflite.tflite_loop import TFLITE_FUNCTIONS
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.formats.verify_file import verify_file
 from keras_norm.export.golden_cases.artifact_files import SUFFIX
@@ -42,7 +43,6 @@ from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.named_layers import named_layers
-from keras_norm.ops.scan import exported_loops
 
 LOOP_OPS = "TensorList"
 
@@ -163,8 +163,9 @@ def export_tflite(
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.tflite")
-            with portable_layers(model, one_lookup=alone), exported_loops("tflite"):
-                stepper = find_step(model, alone or wanted, reference)
+            with portable_layers(model, TFLITE_FUNCTIONS, one_lookup=alone):
+                # A TFLite file stores the centered kernels once, for both of its signatures.
+                stepper = find_step(model, alone or wanted, reference, center_kernels=True)
                 write_saved_model(model, saved_model, stepper, alone=alone)
             if quantize in INTEGERS:
                 _refuse_loops(model, saved_model, quantize)

@@ -1,0 +1,127 @@
+"""The functions that replace functions of keras_norm in a TFLite file, in TensorFlow."""
+
+from contextlib import nullcontext
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm import LayerNormalization
+from keras_norm.export.formats.tflite.tflite_loop import BLOCK, TFLITE_FUNCTIONS
+from keras_norm.export.model.layer_replacement import portable_layers
+from keras_norm.ops import kernels, projection
+from keras_norm.ops.scan import scan
+from keras_norm.substitution import substituted_functions
+from tests.ops.test_scan import STEPS, TIMES, draw, run
+from tests.rnn import kinds
+from tests.rnn.kinds import FEATURES, LSTM
+from tests.rnn.test_loop import LAYER_NORM, build, every_kind, every_mask
+
+for_tflite = partial(substituted_functions, TFLITE_FUNCTIONS)
+
+SIZES = [1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 4 * BLOCK - 5]
+
+
+def graph_of_scan(shape):
+    spec = tf.TensorSpec(shape, "float64")
+    return tf.function(partial(run, scan), autograph=False).get_concrete_function(spec)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("time", [*TIMES, *SIZES])
+@pytest.mark.parametrize("static", [True, False])
+def test_the_scan_returns_the_last_carry_and_all_ys(time, static, training):
+    x = draw(time)
+    spec = tf.TensorSpec((time, 2, 3) if static else (None, None, 3), "float64")
+    with for_tflite():
+        call = tf.function(partial(run, partial(scan, training=training)), autograph=False)
+        graph = call.get_concrete_function(spec)
+    (total, count), (totals, squares) = graph(tf.constant(x))
+    np.testing.assert_allclose(totals, np.cumsum(x, axis=0), atol=1e-12)
+    np.testing.assert_array_equal(total, totals[-1])
+    np.testing.assert_array_equal(count, np.full((2, 3), time))
+    np.testing.assert_allclose(squares, (x * x).sum(axis=1), atol=1e-12)
+
+
+def test_a_step_of_the_scan_may_have_no_ys():
+    x = draw(STEPS + 1)
+    with for_tflite():
+        (total,), ys = scan(
+            lambda carry, xs: ([carry[0] + xs[0]], []),
+            [tf.constant(x)],
+            [tf.zeros([2, 3], x.dtype)],
+            [],
+        )
+    np.testing.assert_allclose(total, x.sum(axis=0), atol=1e-12)
+    assert ys == []
+
+
+@pytest.mark.parametrize("target", ["TFLite", "another format"])
+def test_only_the_scan_for_tflite_uses_no_tensor_list(target):
+    """TFLite has no tensor list with a dynamic batch."""
+    with for_tflite() if target == "TFLite" else nullcontext():
+        definition = graph_of_scan((None, 2, 3)).graph.as_graph_def()
+    nodes = [*definition.node, *(n for f in definition.library.function for n in f.node_def)]
+    lists = [node.op for node in nodes if node.op.startswith("TensorList")]
+    assert bool(lists) == (target != "TFLite")
+
+
+def test_a_file_has_no_fused_kernel_of_batch_norm():
+    inputs = keras.KerasTensor((64, 128, 256))
+    assert kernels.uses_fused_batch_norm(inputs, 2, "inference")
+    with for_tflite():
+        assert not kernels.uses_fused_batch_norm(inputs, 2, "inference")
+
+
+def test_products_of_all_timesteps_are_unchanged():
+    x, kernel = draw(5), tf.constant(draw(3, batch=4)[:, :, 0])
+    expected = projection.project(tf.constant(x), kernel)
+    with for_tflite():
+        np.testing.assert_allclose(projection.project(x, kernel), expected, atol=1e-12)
+        np.testing.assert_allclose(projection.project(x[0], kernel), expected[0], atol=1e-12)
+
+
+@every_kind
+@every_mask
+@pytest.mark.parametrize("norm", ["layer", "timestep"])
+def test_layers_match_the_equations(kind, norm, mask):
+    layer = build(kind, kinds.NORMS[norm])
+    with portable_layers(layer, TFLITE_FUNCTIONS):
+        kinds.assert_follows_oracle(layer, mask)
+
+
+@pytest.mark.parametrize("return_sequences", [True, False])
+def test_layers_take_any_batch_size_and_length(return_sequences):
+    layer = build(LSTM, LAYER_NORM, return_sequences=return_sequences)
+    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
+    with portable_layers(layer, TFLITE_FUNCTIONS):
+        graph = tf.function(layer, input_signature=[dynamic], autograph=False)
+        graph.get_concrete_function()
+    for batch, time in [(2, 70), (1, 1), (3, 33)]:
+        x = kinds.inputs(batch, time)
+        kinds.assert_close(graph(x), layer(x))
+
+
+def test_layers_update_moving_statistics():
+    layer, other = (build(LSTM, kinds.BATCH_NORMS["timestep"]) for _ in range(2))
+    expected = other(kinds.inputs(), training=True)
+    with portable_layers(layer, TFLITE_FUNCTIONS):
+        kinds.assert_close(layer(kinds.inputs(), training=True), expected)
+    kinds.assert_close(kinds.statistics(layer), kinds.statistics(other))
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@every_kind
+def test_inference_graphs_have_no_square_operations(kind, norm):
+    """TFLite does not support SQUARE in 16 bits."""
+    layer = kinds.build(kind, kinds.PER_SAMPLE_NORMS[norm], unroll=True)
+    before = LayerNormalization()
+    before.build((1, 1, FEATURES))
+    with portable_layers(layer, TFLITE_FUNCTIONS):
+        call = tf.function(lambda x: layer(before(x)), autograph=False)
+        graph = call.get_concrete_function(tf.TensorSpec((1, 1, FEATURES), layer.dtype)).graph
+    types = {operation.type for operation in graph.get_operations()}
+    assert "Mul" in types
+    assert not types & {"Square", "SquaredDifference", "Pow"}
