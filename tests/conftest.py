@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from keras_norm.export.checks import run_artifacts as running
+from keras_norm.export.checks.properties import concurrency
 from keras_norm.export.formats import artifact_format
 from keras_norm.export.runtimes import worker_process
 from tests import forked_workers, without_xla
@@ -18,7 +18,7 @@ from tests import forked_workers, without_xla
 OPTIMIZED = (
     "tests.benchmarks",
     "tests.examples.test_digits",
-    "tests.export.checks.test_training_recurrence",
+    "tests.export.checks.properties.test_compiled_recurrence",
     "tests.export.model.test_reference",
     "tests.export.formats.saved_model.test_export_saved_model",
     "tests.fuzz",
@@ -100,4 +100,4 @@ def uncompiled_loops(request):
 def optional_runtimes(monkeypatch):
     """Run checks without optional runtimes, so that the results do not depend on the machine."""
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: False)
-    monkeypatch.setattr(running, "SECONDS", 0.0)  # each thread runs the file once
+    monkeypatch.setattr(concurrency, "SECONDS", 0.0)  # each thread runs the file once

@@ -6,23 +6,24 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.formats.registry import format_of, titles
 from keras_norm.export.model.single_step import Step
-from keras_norm.export.runtimes.runner import Arrays, Run, Runner
-from keras_norm.export.signature import STEP
+from keras_norm.export.runtimes.runner import Run, Runner
+from keras_norm.export.runtimes.worker_process import WorkerProcess
+from keras_norm.export.signature import STEP, TensorSpec, input_specs
+from keras_norm.typing import Arrays
 
 Artifact = str | os.PathLike[str] | Run
 
 
-class Streamed(contextlib.AbstractContextManager["Streamed"]):
+class SingleStepRunner(Runner):
     """Run whole sequences through a single-step file, one timestep at a time.
 
     Args:
@@ -31,31 +32,82 @@ class Streamed(contextlib.AbstractContextManager["Streamed"]):
         worker: a worker process that is already running, or None.
 
     Raises:
-        RunnerError: the file does not run, or the model does not support a step signature.
+        RunnerError: the file does not run, or the model has no single-step model.
+
+    Attributes:
+        step_runner: the runner of the step signature.
+        batch: the static batch size of the file.
     """
 
-    def __init__(self, model: Any, open_runner: Any, worker: Any = None) -> None:
+    def __init__(
+        self,
+        model: keras.Model,
+        open_runner: Callable[..., Runner],
+        worker: WorkerProcess | None = None,
+    ) -> None:
         try:
-            self.step = Step(model)
+            self._step = Step(model)
         except StreamingError as error:
             raise RunnerError(
-                f"the file is a step alone, and the model has none: {error}"
+                f"the file has the step signature only, but the model has no single-step model: "
+                f"{error}"
             ) from error
-        self.run = open_runner(STEP, worker=worker)
-        self.batch = next(spec.shape[0] for spec in self.run.inputs.values())
-        self.path, self.arena = self.run.path, self.run.arena
-        self.ops, self.seconds = self.run.ops, self.run.seconds
-        self.variable_digests = self.run.variable_digests
+        self.inputs = input_specs(model)
+        self.step_runner = open_runner(STEP, worker=worker)
+        self.name, self.path = self.step_runner.name, self.step_runner.path
+        self.arena = self.step_runner.arena
+        self.batch = next(spec.shape[0] for spec in self.step_runner.inputs.values())
 
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
+    def _run(self, inputs: Arrays) -> Arrays:
         """Return the outputs for whole sequences: see `Step.over_time`."""
-        return self.step.over_time(self.run, inputs)
+        return self._step.over_time(self.step_runner, inputs)
 
-    def __exit__(self, *_: object) -> None:
-        self.run.close()
+    def ops(self) -> dict[str, list[str]]:
+        """Return the operations of the file."""
+        return self.step_runner.ops()
+
+    def variable_digests(self) -> dict[str, str]:
+        """Return a digest of each variable by name."""
+        return self.step_runner.variable_digests()
+
+    def seconds(self) -> float | None:
+        """Return the seconds of an average timestep."""
+        return self.step_runner.seconds()
+
+    def close(self) -> None:
+        """Close the runner of the step signature."""
+        self.step_runner.close()
 
 
-def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tuple[Source, ...]:
+class FunctionRunner(Runner):
+    """Run a user's function from arrays by input name to arrays by output name.
+
+    The function may have attributes with the names of a runner's attributes, but with another
+    meaning. The check reads the attributes of this class instead.
+    """
+
+    path = None
+
+    def __init__(self, function: Run) -> None:
+        self.name = str(getattr(function, "name", None) or getattr(function, "__name__", ""))
+        self.name = self.name or type(function).__name__
+        self.inputs: dict[str, TensorSpec] = {}
+        self._function = function
+
+    def __call__(self, inputs: Mapping[str, Any]) -> Arrays:
+        """Call the function; it may reject inputs itself."""
+        return self._run(dict(inputs))
+
+    def _run(self, inputs: Arrays) -> Arrays:
+        return self._function(inputs)
+
+    def close(self) -> None:
+        """Do nothing, because the caller owns the function."""
+
+
+def sources(
+    artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None
+) -> tuple[Source, ...]:
     """Return a source for every artifact and each of its runners.
 
     SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
@@ -82,8 +134,8 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         )
     if any(isinstance(artifact, keras.Model) for artifact in artifacts):
         raise ValueError(
-            "A Keras model is no artifact: export it, and check the files. Two models are compared "
-            "by compare_versions(old, new, data)."
+            "A Keras model is not an artifact. Export it, and check the exported files. To compare "
+            "two models, call compare_versions(old, new, data)."
         )
     for artifact in artifacts:
         if not (callable(artifact) or isinstance(artifact, str | os.PathLike)):
@@ -106,7 +158,7 @@ def sources(artifacts: Sequence[Artifact] | Artifact, model: Any = None) -> tupl
         seen[source.name] += 1
         number = f" ({seen[source.name]})" if seen[source.name] > 1 else ""
         run = (
-            functools.partial(Streamed, model, source.open)
+            functools.partial(SingleStepRunner, model, source.open)
             if source.is_single_step
             else source.open
         )
@@ -119,12 +171,9 @@ def _short(path: pathlib.Path) -> str:
     return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 
-def _function(run: Run) -> Source:
-    name = getattr(run, "name", None) or getattr(run, "__name__", type(run).__name__)
-    # A user's function may have attributes with the names of a runner's attributes, but with
-    # another meaning; `partial` hides them.
-    own = run if isinstance(run, Runner) else functools.partial(run)
-    return Source(str(name), "", "float64", lambda worker: contextlib.nullcontext(own))
+def _function(function: Run) -> Source:
+    run = function if isinstance(function, Runner) else FunctionRunner(function)
+    return Source(run.name, "", "float64", lambda worker: contextlib.nullcontext(run))
 
 
 def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:

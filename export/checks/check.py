@@ -5,50 +5,40 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
-from keras import ops
+import keras
 
 from keras_norm.export import signature
-from keras_norm.export.checks import properties
 from keras_norm.export.checks.artifacts import Artifact, Source, sources
-from keras_norm.export.checks.batches import batches
-from keras_norm.export.checks.data_reader import Data
-from keras_norm.export.checks.excuse_rounding import excuse_rounding
+from keras_norm.export.checks.data_comparison import DataComparison, run_batches
+from keras_norm.export.checks.data_reader import Data, DataLike
+from keras_norm.export.checks.explain_differences import excuse_rounding, explain_differences
 from keras_norm.export.checks.findings import findings
-from keras_norm.export.checks.first_difference import explained_by_rounding, first_difference
 from keras_norm.export.checks.judge import Judge
-from keras_norm.export.checks.plan import Plan, make_plan
-from keras_norm.export.checks.run_artifacts import (
-    Opened,
-    answers_of,
-    answers_to_padding,
-    left_as_it_was,
-    opened,
-)
-from keras_norm.export.checks.sweep import Sweep
+from keras_norm.export.checks.model_clone import ModelClone
+from keras_norm.export.checks.plan import make_plan
+from keras_norm.export.checks.properties.no_nan import has_nan
+from keras_norm.export.checks.properties.registry import PROPERTIES, measure_properties
+from keras_norm.export.checks.subject import Subject, open_subjects, restored_variables
 from keras_norm.export.checks.train_inference_gap import judge_gap
-from keras_norm.export.checks.training_recurrence import training_form
 from keras_norm.export.compare.merge import merge
-from keras_norm.export.model.step_signature import find_step
+from keras_norm.export.model.keras_runner import digest_variables
 from keras_norm.export.package_versions import versions
 from keras_norm.export.report.report import Report
-from keras_norm.export.report.terminal import shared
-from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
+from keras_norm.export.results.artifact_result import ArtifactResult
 
 
 def check(
-    model: Any,
-    artifacts: Sequence[Artifact],
-    data: Any,
+    model: keras.Model,
+    artifacts: Artifact | Sequence[Artifact],
+    data: DataLike,
     *,
     rtol: float | None = None,
     atol: float | None = None,
     batch_sizes: Sequence[int] | None = None,
     lengths: Sequence[int] | None = None,
     max_gap: float | None = None,
-    labels: Any = None,
+    labels: DataLike = None,
 ) -> Report:
     """Compare a Keras model in inference mode with its exported files on real data.
 
@@ -128,179 +118,120 @@ def check(
     ```
     """
     for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
-        number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if value is not None and not (number and value >= 0 and math.isfinite(value)):
-            raise ValueError(
-                f"{name} must be a number, finite, and 0 or more. Received: {name}={value!r}."
-            )
+        _require_number(name, value)
     if rtol is not None and rtol >= 1:
-        raise ValueError(f"rtol must be below 1, else zeros pass. Received: rtol={rtol!r}.")
+        raise ValueError(
+            f"rtol must be below 1, else outputs of zeros pass. Received: rtol={rtol!r}."
+        )
     parts = Data(signature.input_specs(model), data, labels)
     samples, first = parts.first()
     if samples.count < 2:
         raise ValueError(
-            "The check needs at least 2 samples, so that a row can be seen with other companions: "
-            "in the first batch, if those after it have another length. Received 1."
+            "The check needs at least 2 samples of equal length at the beginning of the data, to "
+            "run a row with other rows in its batch. Received 1."
         )
     found = sources(artifacts, model)
-    with left_as_it_was(model):
-        weights = [ops.convert_to_numpy(weight) for weight in model.weights]
+    with restored_variables(model):
+        variables = digest_variables(model.weights)
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            next(batches(first, plan.run, plan.batch))  # raises for labels that do not fit
-        with opened(found, plan.cases[0].inputs) as runs:
-            sweep = Sweep(model, plan.run, runs, rtol, plan.batch)
-            measured = merge(map(sweep, parts))
-            answers = [answers_of(artifact, plan) for artifact in runs]
-        judged = Judge(plan, measured, rtol, atol)
-        judged.require_comparison()
-        own = _own_result(model, judged, weights)
-        checked = [judged.artifact(*pair) for pair in zip(found, answers, strict=True)]
-        results, unread = _of_use(list(zip(found, checked, strict=True)))
+            next(run_batches(first, plan.run, plan.batch))  # raises for labels that do not fit
+        clone = ModelClone(model)
+        with open_subjects(found, plan) as subjects:
+            compare = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)
+            measured = merge(map(compare, parts))
+            judge = Judge(plan, measured, rtol, atol)
+            judge.require_comparison()
+            checked = [_check_artifact(subject, judge) for subject in subjects]
+        keras_source = Source(
+            "Keras model", "", plan.precision, lambda: contextlib.nullcontext(plan.run)
+        )
+        keras_result = _check_keras_model(
+            Subject(
+                keras_source,
+                plan,
+                plan.run,
+                variables=variables,
+                first=plan.expected[0],
+                cases=plan.expected,
+                edges=plan.edges_expected,
+                clone=clone,
+                data=measured,
+            ),
+            judge,
+            sum(weight.nbytes for weight in model.get_weights()),
+        )
+        results, unsupported = _without_unsupported(list(zip(found, checked, strict=True)))
         excused: tuple[str, ...] = ()
         if rtol is None and atol is None:
             results, excused = excuse_rounding(model, results, plan)
-        if not own.gives_nan:
-            results = _explained(model, results, plan, sweep)
-        unstreamed = _without_step(model, results)
+        if not has_nan(keras_result):
+            results = explain_differences(model, results, plan, compare.worst)
+        notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
     gap = judge_gap(model, measured.gap, max_gap)
     return Report(
         model.name,
         measured.samples,
-        own,
+        keras_result,
         results,
         gap,
-        (*plan.notes, *excused, *unread, *unstreamed, *judged.unvarying(), *judged.unseen()),
+        (*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
         tuple(versions().items()),
-        findings(own, results, gap, measured.samples, plan.samples.length),
+        findings(keras_result, results, gap, measured.samples, plan.samples.length),
         plan.layers,
-        judged.timesteps,
+        judge.timesteps,
     )
 
 
-def _own_result(model: Any, judged: Judge, weights: Sequence[np.ndarray]) -> ArtifactResult:
-    """Test the properties of the Keras model; only this result contains the padding tests."""
-    plan, run = judged.plan, judged.plan.run
-    keras_source = Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(run))
-    size = sum(weight.nbytes for weight in weights)
-    answers = answers_of(Opened(keras_source, run), plan, size)
-    if answers.error is not None:
-        raise ValueError(f"The Keras model cannot run: {answers.error}")
-    tolerance = judged.tolerance(plan.precision)
-    padded = answers_to_padding(run, plan)
-    forms = training_form(model, plan, tolerance.rtol, judged.atol)
-    changed = [
-        variable.path
-        for old, variable in zip(weights, model.weights, strict=True)
-        if not np.array_equal(old, ops.convert_to_numpy(variable))
-    ]
-    rows, repeat = judged.calls(answers, tolerance)
-    whole = str(plan.padding) if not padded else padded[""]
-    sides = (
-        properties.padding(side, whole, padded.get(side), tolerance) for side in ("right", "left")
-    )
-    return ArtifactResult(
-        keras_source.name,
-        "",
-        plan.precision,
-        tolerance.rtol,
-        judged.atol,
-        properties=(
-            judged.no_nan(),
-            rows,
-            *sides,
-            repeat,
-            forms,
-            properties.unchanged(changed, len(weights)),
-        ),
-        share=judged.share(plan.precision),
-        metrics=tuple(tally.metric for tally in judged.measured.tallies),
-        cost=answers.cost,
-    )
+def _require_number(name: str, value: float | None) -> None:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if value is not None and not (is_number and value >= 0 and math.isfinite(value)):
+        raise ValueError(
+            f"{name} must be a finite number, 0 or larger. Received: {name}={value!r}."
+        )
 
 
-def _of_use(
+def _check_artifact(subject: Subject, judge: Judge) -> ArtifactResult:
+    subject.record()
+    return judge.artifact(subject, measure_properties(subject, judge.tolerances(subject)))
+
+
+def _check_keras_model(subject: Subject, judge: Judge, size: int) -> ArtifactResult:
+    """Test the Keras model; its outputs for the test inputs are recorded already.
+
+    Args:
+        subject: the Keras model.
+        judge: the judge.
+        size: bytes of the weights.
+    """
+    subject.record(size)
+    properties = measure_properties(subject, judge.tolerances(subject))
+    if subject.error is not None:
+        raise ValueError(f"The Keras model cannot run: {subject.error}")
+    return judge.keras_model(subject, properties)
+
+
+def _without_unsupported(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Return the results to report, and notes on files that optional runtimes could not run."""
+    """Remove the errors of optional runtimes, which do not mean that a file is wrong.
+
+    Returns:
+        (results to report, a note on each error). A result without outputs and properties is left
+        out.
+    """
     results = []
-    unread: list[tuple[str, str]] = []
+    names: dict[str, list[str]] = {}
     for source, result in checked:
         if source.optional and result.error is not None:
             reason = result.error.partition(f"{source.path}: ")[2] or result.error
-            unread.append((source.name, reason))
+            names.setdefault(reason, []).append(source.name)
             result = dataclasses.replace(result, error=None)
         if result.outputs or result.properties or result.error is not None:
             results.append(result)
     notes = (
-        f"{', '.join(names)}: not all was compared, and that is no failure: {reason}"
-        for names, reason in shared(unread)
+        f"{', '.join(found)}: an optional runtime does not run this file, which is not a failure: "
+        f"{reason}"
+        for reason, found in names.items()
     )
     return tuple(results), tuple(notes)
-
-
-def _without_step(model: Any, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
-    """Return notes on the files whose step signature was not compared, if the model supports it."""
-    ran = [result for result in results if result.path and result.outputs]
-    # Two runners of one file may differ: one can run its step signature, the other cannot.
-    streamed = {result.path for result in ran if result.property("streaming") is not None}
-    names: dict[str, str] = {}
-    others: dict[str, str] = {}
-    for result in ran:
-        streaming = result.property("streaming")
-        if result.path not in streamed:
-            names.setdefault(result.path, result.name)
-        elif streaming is not None and streaming.status == "differs":
-            note = f"{result.name}: streaming was not compared: {streaming.detail}"
-            others.setdefault(result.path, note)
-    if not names or find_step(model) is None:
-        return tuple(others.values())
-    without = f"{', '.join(names.values())}: no signature step, so streaming was not compared"
-    return without, *others.values()
-
-
-def _explained(
-    model: Any, results: tuple[ArtifactResult, ...], plan: Plan, sweep: Sweep
-) -> tuple[ArtifactResult, ...]:
-    """Find the first layer that differs, once for each file whose outputs fail."""
-    known: dict[str, FirstDifference] = {}
-    explained = []
-    for result in results:
-        if (name := _smallest_failed(result, plan)) is not None:
-            key = result.path or result.name
-            known[key] = known.get(key) or _why(model, result, name, plan, sweep)
-            result = dataclasses.replace(result, first_difference=known[key])
-        explained.append(result)
-    return tuple(explained)
-
-
-def _smallest_failed(result: ArtifactResult, plan: Plan) -> str | None:
-    """Return the name of the smallest test input whose outputs differ, or None.
-
-    The run over all samples is chosen only if no other test input fails.
-    """
-    failed = {
-        name
-        for output in result.outputs
-        for name, comparison in zip(output.cases, output.comparisons, strict=True)
-        if not comparison and comparison.max_abs is not None
-    }
-    cases = (*plan.cases, *plan.edges)
-    sizes = {case.name: sum(array.size for array in case.inputs.values()) for case in cases}
-    return min(failed, key=lambda name: sizes.get(name, math.inf), default=None)
-
-
-def _why(
-    model: Any, result: ArtifactResult, name: str, plan: Plan, sweep: Sweep
-) -> FirstDifference:
-    calls = zip((*plan.cases, *plan.edges), (*plan.expected, *plan.edges_expected), strict=True)
-    asked = {case.name: (case, y) for case, y in calls}
-    case, expected = asked.get(name) or sweep.worst[result.name]
-    comparisons = [
-        output.comparisons[output.cases.index(name)]
-        for output in result.outputs
-        if name in output.cases
-    ]
-    share = max(result.share, result.rtol)
-    explained = explained_by_rounding(model, case, expected, comparisons)
-    return explained or first_difference(model, result.path, case.inputs, share)

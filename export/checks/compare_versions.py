@@ -10,9 +10,9 @@ import keras
 import numpy as np
 
 from keras_norm.export.checks.artifacts import Artifact
-from keras_norm.export.checks.batches import Batch, batches
+from keras_norm.export.checks.data_comparison import Batch, run_batches
 from keras_norm.export.checks.data_reader import Data
-from keras_norm.export.checks.run_artifacts import left_as_it_was
+from keras_norm.export.checks.subject import restored_variables
 from keras_norm.export.compare.element_differences import Arrays, kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH, is_whole
 from keras_norm.export.compare.merge import merged
@@ -91,11 +91,11 @@ def compare_versions(
         parts = Data(before.inputs, data, labels, ordered=isinstance(old, keras.Model))
         thresholds = _thresholds(before, parts, batch_size)
         for part in parts:
-            for batch in batches(part, before, batch_size):
-                expected, rows = batch.counted(batch.with_rows), batch.case.rows
+            for batch in run_batches(part, before, batch_size):
+                expected, rows = batch.cut(batch.row_outputs), batch.case.rows
                 for k, (name, run) in enumerate(others):
-                    actual = batch.counted(_fitted(name, run, batch))
-                    changed = changes(expected, actual, batch.given, thresholds, rows, part.source)
+                    actual = batch.cut(_fitted(name, run, batch))
+                    changed = changes(expected, actual, batch.labels, thresholds, rows, part.source)
                     found[k] = tuple(map(merged, found[k], changed)) or changed
             samples += part.samples.count
     if not samples:
@@ -113,13 +113,13 @@ def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None
     found: dict[str, float | None] = {}
     labelled: set[str] = set()
     for part in data:
-        for batch in batches(part, run, batch_size):
-            answer = batch.with_rows
+        for batch in run_batches(part, run, batch_size):
+            outputs = batch.row_outputs
             if not found:
-                found = {n: threshold(y, batch.given.get(n)) for n, y in answer.items()}
-                labelled = {*batch.labels}
+                found = {n: threshold(y, batch.labels.get(n)) for n, y in outputs.items()}
+                labelled = {*batch.part_labels}
             for name in [name for name, above in found.items() if above == 0.5]:
-                if answer[name].min() < 0.0 or answer[name].max() > 1.0:
+                if outputs[name].min() < 0.0 or outputs[name].max() > 1.0:
                     found[name] = 0.0 if name in labelled else None
             if 0.5 not in found.values():
                 return found
@@ -129,7 +129,7 @@ def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None
 def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
     """Open a version; return its name and its runner."""
     if isinstance(version, keras.Model):
-        stack.enter_context(left_as_it_was(version))
+        stack.enter_context(restored_variables(version))
         return version.name, KerasRunner(version)
     if callable(version):
         return str(getattr(version, "name", getattr(version, "__name__", "function"))), version
@@ -145,7 +145,7 @@ def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
     Raises:
         ValueError: the new version has other inputs, outputs or shapes.
     """
-    inputs, expected = batch.case.inputs, batch.with_rows
+    inputs, expected = batch.case.inputs, batch.row_outputs
     taken = getattr(run, "inputs", inputs)
     if len(taken) == len(inputs) == 1:
         inputs = dict(zip(taken, inputs.values(), strict=True))

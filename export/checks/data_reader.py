@@ -5,7 +5,7 @@ import itertools
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -22,6 +22,8 @@ PART = 1024
 FIRST = 32
 
 Path = str | os.PathLike[str]
+# Arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; labels too. See `Data`.
+DataLike: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import pathlib
 import tempfile
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -11,14 +10,11 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.compare.element_differences import largest
-from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.registry import format_of
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.rounding import MAGNIFIED, rounding
 from keras_norm.export.results.artifact_result import FirstDifference
-from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import TIMEOUT
@@ -27,34 +23,7 @@ from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
 
 
-def explained_by_rounding(
-    model: Any, case: Case, expected: Arrays, comparisons: Iterable[OutputComparison]
-) -> FirstDifference | None:
-    """Check whether rounding in the Keras model explains the differences of an artifact.
-
-    Args:
-        model: a functional or Sequential model.
-        case: the test inputs.
-        expected: the outputs of the model for `case`.
-        comparisons: the comparison of each output of the artifact with `expected`.
-
-    Returns:
-        A `FirstDifference` with the evidence if rounding explains every difference, else None.
-    """
-    floor = rounding(model, case.inputs, expected)
-    failed = [c for c in comparisons if not c]
-    limits = ((c.max_abs, MAGNIFIED * floor.get(c.output, 0.0)) for c in failed)
-    if not all(off is not None and 0 < off <= limit for off, limit in limits):  # False for NaN
-        return None
-    worst = max(failed, key=lambda c: c.max_abs or 0.0)
-    reason = (
-        f"at {case.name}, output {worst.output!r} differs by {worst.max_abs:.2g}, and rounding "
-        f"alone takes the Keras model {floor[worst.output]:.2g} away from what it gives in float64"
-    )
-    return FirstDifference(None, reason, stale=False, is_rounding=True)
-
-
-def first_difference(model: Any, path: str, inputs: Arrays, share: float) -> FirstDifference:
+def find_first_difference(model: Any, path: str, inputs: Arrays, share: float) -> FirstDifference:
     """Find the first layer whose output differs from the tensors of a file.
 
     The search compares every layer's output with every tensor of the file and of a new export of

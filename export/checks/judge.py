@@ -1,18 +1,16 @@
-"""Compare recorded outputs with the outputs of the Keras model; no model runs here."""
+"""Compare recorded outputs with the outputs of the Keras model, by the tolerances of a check."""
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 
-from keras_norm.export.checks import properties
-from keras_norm.export.checks.artifacts import Source
 from keras_norm.export.checks.plan import Plan
-from keras_norm.export.checks.run_artifacts import Answers
+from keras_norm.export.checks.properties.property import Tolerances
+from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.difference_profile import merged
-from keras_norm.export.compare.element_differences import Arrays, kind_of, magnitude, wide
+from keras_norm.export.compare.element_differences import kind_of, magnitude, wide
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import useful
 from keras_norm.export.compare.tolerance import (
@@ -22,9 +20,10 @@ from keras_norm.export.compare.tolerance import (
     default_share,
     default_tolerance,
 )
-from keras_norm.export.results.artifact_result import ArtifactResult, Property
-from keras_norm.export.results.measurements import Measured, Partial
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison, OutputResult
+from keras_norm.typing import Arrays
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Judge:
     """
 
     plan: Plan
-    measured: Partial
+    measured: DataMeasurements
     rtol: float | None
     atol: float | None
 
@@ -72,8 +71,8 @@ class Judge:
         largest = max((self._scales()[name] for name in floats), default=0.0)
         if self.atol is not None and 0.0 < largest <= self.atol:
             raise ValueError(
-                f"With atol={self.atol:.6g} outputs of zeros pass, as the largest output of the "
-                f"Keras model is {largest:.6g}. Give a smaller atol."
+                f"With atol={self.atol:.6g} an output of zeros passes, because the largest output "
+                f"of the Keras model is {largest:.6g}. Give a smaller atol."
             )
 
     def _scales(self) -> dict[str, float]:
@@ -81,172 +80,142 @@ class Judge:
         measured = dict(self.measured.scales)
         return {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
 
-    def artifact(self, source: Source, answers: Answers) -> ArtifactResult:
-        """Judge the outputs and the properties of one artifact in one runner.
-
-        `check` adds the first layer that differs later.
-        """
-        precision = coarsest([source.precision, self.plan.precision])
+    def tolerances(self, subject: Subject) -> Tolerances:
+        """Return the tolerances for the Keras model, or for an artifact."""
+        source_precision = subject.source.precision
+        precision = coarsest([source_precision, self.plan.precision])
         tolerance = self.tolerance(precision)
-        seen = next(m for m in self.measured.artifacts if m.name == source.name)
-        if source.precision == "float16":
+        if subject.is_keras_model:
+            return Tolerances(tolerance, tolerance, self.share(precision), self.atol)
+        if source_precision == "float16":
             turned = 1.0 if self.measured.spreads else TURNED
             tolerance = dataclasses.replace(tolerance, turned=turned)
         # The outputs of an 8-bit file are judged by the exporter's rule; a repeated call is judged
         # by the usual tolerance.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
-        rule = useful(self.measured.spreads) if by_rms else tolerance
-        share = self.share(precision)
-        error = None if answers.unsafe else seen.error or answers.error
-        done = answers.ops is not None
+        values = useful(self.measured.spreads) if by_rms else tolerance
+        return Tolerances(tolerance, values, self.share(precision), self.atol)
+
+    def keras_model(
+        self, subject: Subject, properties: tuple[PropertyResult, ...]
+    ) -> ArtifactResult:
+        """Return the result of the Keras model, whose outputs are the expected outputs.
+
+        Args:
+            subject: the Keras model.
+            properties: the results of its properties.
+        """
+        return ArtifactResult(
+            subject.source.name,
+            "",
+            self.plan.precision,
+            self.tolerance(self.plan.precision).rtol,
+            self.atol,
+            properties=properties,
+            share=self.share(self.plan.precision),
+            metrics=tuple(tally.metric for tally in self.measured.tallies),
+            cost=subject.cost,
+        )
+
+    def artifact(self, subject: Subject, properties: tuple[PropertyResult, ...]) -> ArtifactResult:
+        """Judge the outputs of one artifact in one runner.
+
+        `check` adds the first layer that differs later.
+
+        Args:
+            subject: the artifact.
+            properties: the results of its properties.
+        """
+        source = subject.source
+        tolerances = self.tolerances(subject)
+        on_data = next(m for m in self.measured.artifacts if m.name == source.name)
         return ArtifactResult(
             source.name,
             source.path,
-            precision,
-            tolerance.rtol,
+            coarsest([source.precision, self.plan.precision]),
+            tolerances.calls.rtol,
             self.atol,
-            () if seen.error else self._values(seen, answers, tolerance, rule, share),
-            self._properties(source, answers, tolerance, rule),
-            error,
-            share,
-            tuple(tally.metric for tally in seen.tallies) if done else (),
-            cost=answers.cost if done else None,
+            () if on_data.error else self._values(on_data, subject, tolerances),
+            properties,
+            None if subject.unsafe_ops else on_data.error or subject.error,
+            tolerances.share,
+            tuple(tally.metric for tally in on_data.tallies) if subject.cost else (),
+            cost=subject.cost,
         )
 
-    def no_nan(self) -> Property:
-        """Check that no output of the Keras model is NaN, over all data."""
-        found = {}
-        for name in self.plan.expected[0]:
-            answers = [answer[name] for answer in self.plan.expected]
-            nan = sum(int(np.isnan(answer).sum()) for answer in answers)
-            found[name] = (sum(answer.size for answer in answers), nan)
-        for seen in (m for artifact in self.measured.artifacts for m in artifact.outputs):
-            if seen.nan_expected:
-                found[seen.output] = (seen.count, seen.nan_expected)
-        return properties.no_nan(found)
+    def make_notes(self) -> tuple[str, ...]:
+        """Return notes on the outputs whose comparison shows little."""
+        return *self._constant_outputs(), *self._hidden_units()
 
-    def unvarying(self) -> tuple[str, ...]:
-        """Return a note for each output that is equal for all samples."""
-        return tuple(
-            f"output {name!r} is the same for all {self.measured.samples} samples: the comparison "
-            "says little"
-            for name, rows in self.measured.rows_by_output
-            if len(rows) == 1 < self.measured.samples
-        )
+    def _constant_outputs(self) -> Iterator[str]:
+        """Yield a note for each output that is equal for all samples."""
+        for name, rows in self.measured.rows_by_output:
+            if len(rows) == 1 < self.measured.samples:
+                yield (
+                    f"output {name!r} is equal for all {self.measured.samples} samples, so its "
+                    "comparison shows little: give data for which it differs"
+                )
 
-    def unseen(self) -> tuple[str, ...]:
-        """Return a note for each output with a unit that varies by less than its tolerance.
+    def _hidden_units(self) -> Iterator[str]:
+        """Yield a note for each output with a unit that varies by less than its tolerance.
 
         A much larger unit in the output sets the tolerance: for example, a price beside a rate. The
         tolerance is that of float32, or of the Keras model's precision if that is coarser. The
         coarser tolerance of a quantized file is not used.
         """
         allowed = self.tolerance(coarsest(["float32", self.plan.precision])).atol
-        notes = []
         for name, first in self.plan.expected[0].items():
-            answers = [answer[name] for answer in self.plan.expected]
+            outputs = [expected[name] for expected in self.plan.expected]
             # If the last axis has the length of the sequence, it is a time axis and has no units.
-            one_width = len({answer.shape[-1:] for answer in answers}) == 1
+            one_width = len({output.shape[-1:] for output in outputs}) == 1
             if kind_of(first) != "float" or first.ndim < 2 or not one_width:
                 continue
-            rows = [wide(answer).reshape(-1, first.shape[-1]) for answer in answers]
+            rows = [wide(output).reshape(-1, first.shape[-1]) for output in outputs]
             varies = np.ptp(np.concatenate(rows), axis=0)
             small = np.flatnonzero((varies > 0) & (varies < allowed[name]))
             if small.size:
                 more = f" and {small.size - 1} more" if small.size > 1 else ""
-                notes.append(
-                    f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, and "
-                    f"{allowed[name]:.2g} is allowed, for the sake of larger ones: give atol=, or "
-                    "make it an output of its own"
+                yield (
+                    f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, "
+                    f"which is less than the tolerance {allowed[name]:.2g}, because other units "
+                    "are larger: give atol=, or make the unit a separate output"
                 )
-        return tuple(notes)
-
-    def calls(self, answers: Answers, tolerance: Tolerance) -> tuple[Property, Property]:
-        """Check that rows are independent, and that a repeated call gives equal outputs."""
-        first, last = self.plan.cases[0], self.plan.cases[-1]
-        before, after = answers.cases[-1], answers.again[1]
-        return (
-            properties.row_independence(self.plan.companions, answers.companions, tolerance),
-            properties.again(last, first, before, after, tolerance),
-        )
-
-    def _properties(
-        self, source: Source, answers: Answers, tolerance: Tolerance, rule: Tolerance
-    ) -> tuple[Property, ...]:
-        if answers.unsafe:
-            return (properties.safe_ops(answers.unsafe),)
-        if answers.ops is None:
-            return ()
-        cases, first = self.plan.cases, self.plan.cases[0]
-        picked = [cases[k] for k in answers.picked]
-        alone = [answers.cases[k] for k in answers.picked]
-        before, after = answers.first, answers.again[0]
-        streamed = () if answers.streamed is None else (self._streaming(source, answers, rule),)
-        return (
-            *self.calls(answers, tolerance),
-            *streamed,
-            properties.concurrency(picked, alone, answers.at_once, tolerance),
-            properties.unchanged(answers.changed, 0)
-            if answers.changed
-            else properties.again(first, None, before, after, tolerance),
-            properties.plain_ops(*answers.ops),
-        )
-
-    def _streaming(self, source: Source, answers: Answers, rule: Tolerance) -> Property:
-        stream = self.plan.long_stream() if source.is_single_step else self.plan.stream()
-        actual = answers.streamed
-        assert actual is not None
-        expected, length = (
-            (stream, 0) if isinstance(stream, str) else (stream.expected, stream.length)
-        )
-        return properties.streaming(expected, actual, length, rule)
 
     def _values(
-        self,
-        seen: Measured,
-        answers: Answers,
-        tolerance: Tolerance,
-        rule: Tolerance,
-        share: float,
+        self, on_data: ArtifactMeasurements, subject: Subject, tolerances: Tolerances
     ) -> tuple[OutputResult, ...]:
         """Compare every output with the Keras model, for every test input and for all data."""
+        rtol = tolerances.calls.rtol
         found: dict[str, list[tuple[str, Measurement]]] = {}
         # For 8-bit files, test inputs of equal length are judged together: masked test inputs in
         # one group, unmasked test inputs in another.
-        alike = {case.name: (case.length, case.masked) for case in self.plan.cases}
+        groups = {case.name: (case.length, case.masked) for case in self.plan.cases}
         for case, expected, actual in zip(
-            self.plan.cases, self.plan.expected, answers.cases, strict=False
+            self.plan.cases, self.plan.expected, subject.cases, strict=False
         ):
-            for result in measure(expected, actual, tolerance.rtol, case.rows):
+            for result in measure(expected, actual, rtol, case.rows):
                 found.setdefault(result.output, []).append((case.name, result))
-        for result in seen.outputs:
-            if result.rtol != tolerance.rtol:
-                raise ValueError(
-                    f"The data were measured with rtol={result.rtol}: give the same to check. "
-                    f"Received: rtol={tolerance.rtol}."
-                )
+        for result in on_data.outputs:
             name = f"all {self.measured.samples} samples"
             found.setdefault(result.output, []).append((name, result))
-        rules: dict[str, Tolerance] = {}
+        edge_tolerances: dict[str, Tolerance] = {}
         for case, expected, actual in zip(
-            self.plan.edges, self.plan.edges_expected, answers.edges, strict=False
+            self.plan.edges, self.plan.edges_expected, subject.edges, strict=False
         ):
-            rules[case.name] = self._at_an_edge(rule, tolerance, expected, share)
-            for result in measure(expected, actual, tolerance.rtol, case.rows):
+            edge_tolerances[case.name] = self._edge_tolerance(tolerances, expected)
+            for result in measure(expected, actual, rtol, case.rows):
                 found.setdefault(result.output, []).append((case.name, result))
         return tuple(
             OutputResult(
                 name,
                 tuple(case for case, _ in results),
-                tuple(_judged_in_groups(rule, results, alike, rules)),
+                tuple(_judge_groups(tolerances.values, results, groups, edge_tolerances)),
                 functools.reduce(merged, (m.profile for _, m in results)),
             )
             for name, results in found.items()
         )
 
-    def _at_an_edge(
-        self, rule: Tolerance, tolerance: Tolerance, expected: Arrays, share: float
-    ) -> Tolerance:
+    def _edge_tolerance(self, tolerances: Tolerances, expected: Arrays) -> Tolerance:
         """Return the tolerance for a row of zeros, of one value or of extreme values.
 
         The default `atol` follows the largest output of this test input, if that is larger than in
@@ -254,41 +223,41 @@ class Judge:
         8-bit files must only be finite: a single sample may differ much.
 
         Args:
-            rule: the tolerance for the samples of the data.
-            tolerance: the tolerance for the precision of the file.
+            tolerances: the tolerances for the artifact.
             expected: the outputs of the Keras model.
-            share: the default absolute tolerance, as a share of an output's largest value.
         """
-        if rule.limits is not None:
-            return dataclasses.replace(rule, turned=1.0, limits={})
-        atol = dict(tolerance.atol)
+        if tolerances.values.limits is not None:
+            return dataclasses.replace(tolerances.values, turned=1.0, limits={})
+        atol = dict(tolerances.calls.atol)
         if self.atol is None:
+            share = tolerances.share
             atol = {n: max(a, share * magnitude(expected[n])) for n, a in atol.items()}
-        return dataclasses.replace(tolerance, turned=1.0, atol=atol)
+        return dataclasses.replace(tolerances.calls, turned=1.0, atol=atol)
 
 
-def _judged_in_groups(
-    rule: Tolerance,
+def _judge_groups(
+    tolerance: Tolerance,
     results: list[tuple[str, Measurement]],
-    groups: Mapping[str, Any],
-    rules: Mapping[str, Tolerance],
+    groups: Mapping[str, Hashable],
+    edge_tolerances: Mapping[str, Tolerance],
 ) -> Iterator[OutputComparison]:
     """Judge the measurements of one output; for 8-bit files, each group gets one verdict.
 
     Args:
-        rule: the tolerance.
+        tolerance: the tolerance.
         results: (name of the test input, measurement) pairs.
         groups: the group of a test input, by name; a name without an entry is judged alone.
-        rules: the tolerance of test inputs that do not use `rule`, by name.
+        edge_tolerances: the tolerance of test inputs that do not use `tolerance`, by name.
 
     Returns:
         An iterator over one comparison for each entry of `results`.
     """
     names = [groups.get(case, case) for case, _ in results]
-    found: dict[Any, list[Measurement]] = {}
+    members: dict[Hashable, list[Measurement]] = {}
     for name, (_, measured) in zip(names, results, strict=True):
-        found.setdefault(name, []).append(measured)
+        members.setdefault(name, []).append(measured)
     judged = {
-        name: iter(rules.get(name, rule).judge_together(group)) for name, group in found.items()
+        name: iter(edge_tolerances.get(str(name), tolerance).judge_together(group))
+        for name, group in members.items()
     }
     return (next(judged[name]) for name in names)

@@ -1,15 +1,13 @@
 """Measure the train/inference gap: the difference between the two modes on equal inputs."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+import keras
 import numpy as np
-from keras import ops
 
-from keras_norm.clone import clone_for_statistics
-from keras_norm.export import signature
-from keras_norm.export.compare.element_differences import Arrays, absolute_difference, kind_of
+from keras_norm.export.checks.model_clone import ModelClone, as_array
+from keras_norm.export.compare.element_differences import absolute_difference
 from keras_norm.export.compare.metrics import tally
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
@@ -20,39 +18,32 @@ from keras_norm.export.results.gap_result import (
     OutputGap,
     TrainInferenceGap,
 )
-from keras_norm.export.results.measurements import BatchStatistics, ModeDifference, PartialGap
+from keras_norm.export.results.measurements import BatchStatistics, GapMeasurements, ModeDifference
 from keras_norm.export.results.output_comparison import largest_known
-from keras_norm.named_layers import batch_norms, named_layers
+from keras_norm.named_layers import batch_norms
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
+from keras_norm.typing import Array, Arrays
 
-FROZEN = "frozen: training uses the moving statistics too"
+FROZEN = "frozen: training mode uses the moving statistics too"
 
 
 class GapMeter:
     """Run batches in training and inference mode on a clone, with dropout off.
 
-    The model itself does not change.
-
     Args:
-        model: a built Keras model.
+        clone: the clone of the Keras model.
     """
 
-    def __init__(self, model: Any) -> None:
-        # A clone may have other names for its inputs and outputs; their order does not change.
-        self.inputs = list(signature.input_specs(model))
-        self.outputs = signature.output_names(model)
+    def __init__(self, clone: ModelClone) -> None:
+        self.clone = clone
         self.error: str | None = None
         try:
-            self.clone = clone_for_statistics(model)
-            self.measured = [StatisticsAccumulator(copy) for _, copy in batch_norms(self.clone)]
-            self.state = [(v, ops.convert_to_numpy(v)) for v in self.clone.non_trainable_variables]
+            self.statistics = [StatisticsAccumulator(norm) for _, norm in batch_norms(clone.model)]
         # A layer's code may raise any error in a clone; the files can still be compared.
         except Exception as error:
             self.error = one_line(error)
 
-    def __call__(
-        self, inputs: Mapping[str, np.ndarray], labels: Arrays | None = None
-    ) -> PartialGap:
+    def __call__(self, inputs: Arrays, labels: Arrays | None = None) -> GapMeasurements:
         """Run one batch with training=True and training=False, and compare the outputs.
 
         Args:
@@ -65,33 +56,31 @@ class GapMeter:
             mode, there are none and `error` has the reason.
         """
         if self.error is not None:
-            return PartialGap(error=self.error)
-        ordered = [inputs[name] for name in self.inputs]
+            return GapMeasurements(error=self.error)
         try:
-            # The previous batch changed the moving statistics.
-            for variable, value in self.state:
-                variable.assign(value)
-            for measured in self.measured:
-                measured.reset()
-            both = [call_clone(self.clone, ordered, training) for training in (False, True)]
+            self.clone.restore()
+            for statistics in self.statistics:
+                statistics.reset()
+            inference, training = (self.clone(inputs, mode) for mode in (False, True))
         except Exception as error:
             self.error = one_line(error)
-            return PartialGap(error=self.error)
-        inference, training = (dict(zip(self.outputs, values, strict=True)) for values in both)
-        rows, labels = len(ordered[0]), labels or {}
-        known, trained = (
-            {name: values[name][: len(y)] for name, y in labels.items()}
-            for values in (inference, training)
+            return GapMeasurements(error=self.error)
+        rows, labels = len(next(iter(inputs.values()))), labels or {}
+        labeled_inference, labeled_training = (
+            {name: outputs[name][: len(y)] for name, y in labels.items()}
+            for outputs in (inference, training)
         )
-        return PartialGap(
-            tuple(_mode_difference(n, rows, inference[n], training[n]) for n in self.outputs),
-            tuple(_statistics(place, found) for place, found in enumerate(self.measured)),
-            tally(labels, known, known),
-            tally(labels, trained, known),
+        return GapMeasurements(
+            tuple(_mode_difference(n, rows, y, training[n]) for n, y in inference.items()),
+            tuple(_batch_statistics(k, found) for k, found in enumerate(self.statistics)),
+            tally(labels, labeled_inference, labeled_inference),
+            tally(labels, labeled_training, labeled_inference),
         )
 
 
-def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> TrainInferenceGap:
+def judge_gap(
+    model: keras.Model, found: GapMeasurements, max_gap: float | None = None
+) -> TrainInferenceGap:
     """Compute and judge the train/inference gap from the measurements on all data.
 
     Every batch runs in training mode on its own, as in training. The gap of an output is the
@@ -116,23 +105,23 @@ def judge_gap(model: Any, found: PartialGap, max_gap: float | None = None) -> Tr
     """
     if found.error is not None:
         return TrainInferenceGap("not measured", found.error, max_gap=max_gap)
-    most = max(seen.rows for seen in found.outputs)
+    most = max(part.rows for part in found.outputs)
     outputs: dict[str, list[ModeDifference]] = {}
-    for seen in found.outputs:
-        if 2 * seen.rows >= most:
-            outputs.setdefault(seen.output, []).append(seen)
+    for part in found.outputs:
+        if 2 * part.rows >= most:
+            outputs.setdefault(part.output, []).append(part)
     gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
     norms = batch_norms(model)
-    layers = tuple(_layer_statistics(*norms[seen.place], seen) for seen in found.layers)
+    layers = tuple(_layer_statistics(*norms[data.index], data) for data in found.layers)
     verdict, reason = _verdict(gaps, layers, TOLERANCES[model_precision(model, {})])
     metrics = tuple(
-        MetricGap(own.output, own.name, own.metric.value, trained.metric.value)
-        for own, trained in zip(found.inference, found.training, strict=True)
+        MetricGap(inference.output, inference.name, inference.metric.value, training.metric.value)
+        for inference, training in zip(found.inference, found.training, strict=True)
     )
     return TrainInferenceGap(verdict, reason, gaps, layers, max_gap, metrics)
 
 
-def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
     """Return the moving mean and variance (rows, features), and the rows with updates (rows,).
 
     A layer that does not count its updates counts as updated if its statistics differ from the
@@ -152,18 +141,20 @@ def moving_statistics(layer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return mean, variance, reached
 
 
-def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStatistics:
+def _layer_statistics(
+    path: str, layer: keras.layers.Layer, data: BatchStatistics
+) -> LayerStatistics:
     """Compare the moving statistics of a layer with the statistics of all batches."""
     mean, variance, trained = moving_statistics(layer)
-    reached = seen.positions[:, 0] > 0
+    reached = data.positions[:, 0] > 0
     note = _note(layer, trained, reached)
     compared = reached if len(reached) == 1 else trained & reached
-    updates, started = _updates(layer)
-    known = (int(trained.sum()), int(reached.sum()), note, updates, started)
+    updates, initial_share = _updates(layer)
+    known = (int(trained.sum()), int(reached.sum()), note, updates, initial_share)
     if not compared.any():
         return LayerStatistics(path, None, None, (None,) * len(mean), *known)
-    distance = (np.abs(seen.mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
-    ratio = np.abs(np.log((seen.variance + layer.epsilon) / (variance + layer.epsilon)))
+    distance = (np.abs(data.mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
+    ratio = np.abs(np.log((data.variance + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
         path,
         _rounded(distance[compared].mean()),
@@ -173,18 +164,18 @@ def _layer_statistics(path: str, layer: Any, seen: BatchStatistics) -> LayerStat
     )
 
 
-def _statistics(place: int, found: StatisticsAccumulator) -> BatchStatistics:
+def _batch_statistics(index: int, found: StatisticsAccumulator) -> BatchStatistics:
     """Return the statistics of one batch in a batch normalization of the clone."""
     mean, variance = (np.atleast_2d(as_array(s)) for s in (found.mean, found.variance))
-    return BatchStatistics(place, as_array(found.count).reshape(-1, 1), mean, variance)
+    return BatchStatistics(index, as_array(found.count).reshape(-1, 1), mean, variance)
 
 
-def _rounded(value: Any) -> float:
+def _rounded(value: float) -> float:
     """Round to float32, so that the result does not depend on the order of addition."""
     return float(np.float32(value))
 
 
-def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
+def _updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
     """Return the number of updates of each row, and the largest weight of the initial value."""
     count = getattr(layer, "update_count", None)
     if count is None:
@@ -195,12 +186,12 @@ def _updates(layer: Any) -> tuple[tuple[int, ...] | None, float | None]:
     return updates, 0.0 if averaged and fewest else float((layer.momentum or 0.0) ** fewest)
 
 
-def _note(layer: Any, trained: np.ndarray, seen: np.ndarray) -> str:
+def _note(layer: keras.layers.Layer, trained: Array, reached: Array) -> str:
     if not layer.trainable:
         return FROZEN
     if not trained.any():
-        return "the moving statistics are still those it started with"
-    beyond = int((seen & ~trained).sum())
+        return "the moving statistics have their initial values"
+    beyond = int((reached & ~trained).sum())
     if beyond:
         return f"the data reach {beyond} timesteps that training never reached"
     return ""
@@ -218,9 +209,9 @@ def _verdict(
     if large:
         far = max(large, key=lambda layer: layer.distance or 0.0)
         return "large", (
-            f"{len(large)} of {len(layers)} batch normalizations; {far.path}: the means are "
-            f"{far.distance:.2g} standard deviations away, the variances differ by a factor of "
-            f"{far.factor:.2g}"
+            f"the statistics of {len(large)} of {len(layers)} batch normalizations differ from the "
+            f"data; {far.path}: the means are {far.distance:.2g} standard deviations away, and the "
+            f"variances differ by a factor of {far.factor:.2g}"
         )
     undefined = [gap.output for gap in outputs if not math.isfinite(gap.worst)]
     undefined += [
@@ -231,29 +222,27 @@ def _verdict(
     worst = max(outputs, key=lambda gap: gap.worst)
     if not layers and worst.worst > rounding * max(worst.scale, 1.0):
         return "large", (
-            f"output {worst.output!r} differs by {worst.worst:.2g}, and the model has no batch "
-            "normalization: another layer acts differently in training"
+            f"output {worst.output!r} differs by {worst.worst:.2g}, although the model has no "
+            "batch normalization: another layer depends on the mode"
         )
     if not layers:
-        return "ok", "no batch normalization: training and inference compute the same"
+        return "ok", "the model has no batch normalization, and both modes give equal outputs"
     unmeasured = [layer for layer in layers if layer.distance is None and layer.note != FROZEN]
     if unmeasured:
         return "not measured", f"{unmeasured[0].path}: {unmeasured[0].note or 'no row to compare'}"
     far = max(layers, key=lambda layer: layer.distance or 0.0)
     if far.distance is None:
-        return "ok", f"{far.path} and all others: {FROZEN}"
+        return "ok", f"all batch normalizations, such as {far.path}: {FROZEN}"
     reason = (
-        f"the moving statistics are those of the data, to {far.distance:.2g} standard deviations "
-        f"(in {far.path})"
+        f"the moving means are at most {far.distance:.2g} standard deviations away from the means "
+        f"of the data (in {far.path})"
     )
     if worst.notable:
-        reason += "; outputs differ, as each batch has statistics of its own in training mode"
+        reason += "; outputs differ because training mode uses the statistics of each batch"
     return "ok", reason
 
 
-def _mode_difference(
-    name: str, rows: int, inference: np.ndarray, training: np.ndarray
-) -> ModeDifference:
+def _mode_difference(name: str, rows: int, inference: Array, training: Array) -> ModeDifference:
     inference, training = as_array(inference), as_array(training)
     difference = absolute_difference(inference, training)
     sums = float(difference.max()), float(difference.sum()), difference.size
@@ -267,21 +256,3 @@ def _output_gap(name: str, parts: Sequence[ModeDifference]) -> OutputGap:
         _rounded(sum(part.total for part in parts) / sum(part.count for part in parts)),
         max(part.scale for part in parts),
     )
-
-
-def call_clone(clone: Any, inputs: Sequence[np.ndarray], training: bool) -> list[np.ndarray]:
-    """Return the outputs of a clone.
-
-    The inputs are given in order, because the inputs of a clone may have other names.
-    """
-    for _, layer in named_layers(clone):
-        if getattr(layer, "stateful", False):
-            layer.reset_state()
-    named = dict(zip(signature.input_specs(clone), inputs, strict=True))
-    outputs = map(ops.convert_to_numpy, signature.call(clone, named, training=training).values())
-    return [value if kind_of(value) != "float" else as_array(value) for value in outputs]
-
-
-def as_array(tensor: Any) -> np.ndarray:
-    """Convert a tensor of any dtype to a float64 array."""
-    return ops.convert_to_numpy(tensor).astype(np.float64)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from keras_norm.export.compare import difference_profile
-from keras_norm.export.results.measurements import BatchStatistics, Partial
+from keras_norm.export.results.measurements import BatchStatistics, DataMeasurements
 from keras_norm.export.results.output_comparison import Element, Measurement, largest_known
 from keras_norm.export.results.version_changes import LISTED, Change, Flip
 from keras_norm.ops.merge_moments import merge_moments
 
 
-def merge(parts: Iterable[Partial]) -> Partial:
+def merge(parts: Iterable[DataMeasurements]) -> DataMeasurements:
     """Merge the results of several parts of the data into the result of all data.
 
     Merging is associative and commutative. Counts add up. The larger of two largest differences
@@ -30,7 +30,7 @@ def merge(parts: Iterable[Partial]) -> Partial:
     Raises:
         ValueError: the parts have different relative tolerances.
     """
-    return functools.reduce(merged, parts, Partial())
+    return functools.reduce(merged, parts, DataMeasurements())
 
 
 def merged(one: Any, other: Any) -> Any:
@@ -39,7 +39,7 @@ def merged(one: Any, other: Any) -> Any:
     A field without a rule has equal values in both results.
 
     Args:
-        one: a `Partial`, a result inside a `Partial`, or an `OutputChange`.
+        one: a `DataMeasurements`, a result inside a `DataMeasurements`, or an `OutputChange`.
         other: a result of this class for `one`'s output, artifact or layer.
 
     Raises:
@@ -47,7 +47,7 @@ def merged(one: Any, other: Any) -> Any:
     """
     if isinstance(one, BatchStatistics):
         return BatchStatistics(
-            one.place, *merge_moments(*((s.positions, s.mean, s.variance) for s in (one, other)))
+            one.index, *merge_moments(*((s.positions, s.mean, s.variance) for s in (one, other)))
         )
     found = _places(one, other) if isinstance(one, Measurement) else {}
     names = {field.name for field in dataclasses.fields(one)} & set(RULES) - set(found)
@@ -80,7 +80,7 @@ def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
     found: dict[Any, Any] = {}
     for item in (*one, *other):
         # Sums over rows of different shapes stay separate.
-        names = [getattr(item, name, None) for name in ("output", "name", "rows", "place")]
+        names = [getattr(item, name, None) for name in ("output", "name", "rows", "index")]
         key = (*names, np.shape(getattr(item, "total", 0)))
         found[key] = merged(found[key], item) if key in found else item
     return tuple(found.values())

@@ -1,5 +1,7 @@
 """Run the Keras model itself; every other runner is compared with it."""
 
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -27,6 +29,7 @@ class KerasRunner(Runner):
 
     def __init__(self, model: keras.Model) -> None:
         self.inputs = signature.input_specs(model)
+        self._weights = model.weights
         function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
         self._function = function.get_concrete_function()
         self._outputs = self._function.structured_outputs
@@ -56,8 +59,21 @@ class KerasRunner(Runner):
         """Return the `id` of every variable that the model reads."""
         return {id(variable) for variable in self._function.graph.variables}
 
+    def variable_digests(self) -> dict[str, str]:
+        """Return a digest of each weight by name, without seeds and metrics."""
+        return digest_variables(self._weights)
+
     def close(self) -> None:
         """Do nothing, because the caller owns the model."""
+
+
+def digest_variables(variables: Sequence[keras.Variable]) -> dict[str, str]:
+    """Return a digest of each variable by name, in the form of `Runner.variable_digests`."""
+    arrays = [keras.ops.convert_to_numpy(variable) for variable in variables]
+    return {
+        f"{k}: {variable.path}": hashlib.sha256(array.tobytes()).hexdigest()
+        for k, (variable, array) in enumerate(zip(variables, arrays, strict=True))
+    }
 
 
 def _as_numpy(name: str, tensor: Any) -> np.ndarray:

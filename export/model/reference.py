@@ -18,7 +18,7 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.precision import model_precision
 from keras_norm.export.model.rounding import MAGNIFIED, rounding
 from keras_norm.export.model.verification_inputs import Cases, verification_cases
-from keras_norm.export.results.output_comparison import OutputComparison, difference
+from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Arrays, Run
 
 logger = logging.getLogger("keras_norm.export")
@@ -95,7 +95,7 @@ class Reference:
                 allowed = "" if wrong.problem else f", and {wrong.allowed:.2g} is allowed there"
                 raise VerificationError(
                     f"{who} gives something else than the Keras model for inputs of shape "
-                    f"{shapes}: {difference(wrong)}{allowed}. Either the model is random in "
+                    f"{shapes}: {wrong.description}{allowed}. Either the model is random in "
                     f"inference, or it magnifies rounding, or {suspect}"
                 )
         return answers

@@ -9,7 +9,7 @@ import numpy as np
 from keras_norm.export.optional_packages import require
 from keras_norm.export.report.terminal import (
     number,
-    place,
+    position,
     rounded_up,
     shared,
     tolerances,
@@ -18,22 +18,6 @@ from keras_norm.export.report.terminal import (
 from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.results.check_outcome import Outcome
 from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
-
-# The meaning of each failed check, for a reader who has never seen one.
-MEANING = {
-    "run": "could not be run",
-    "values": "the outputs are not those of the Keras model",
-    "no NaN": "the Keras model gives NaN, with which nothing can be compared",
-    "row independence": "a row's output depends on the rows beside it",
-    "padding": "masked padding changes what is not padding",
-    "repeat": "the same call gives something else the second time",
-    "streaming": "timestep by timestep it gives something else than the model for the whole",
-    "concurrency": "threads that call it at once get other answers",
-    "training form": "what trained computes something else than what is served",
-    "weights": "running it changes its weights",
-    "ops": "it holds operations that its runtime may lack",
-    "gap": "training and inference differ by more than max_gap",
-}
 
 # Number of outputs whose images are visible at first: those that use most of their tolerance.
 # Images of further outputs are collapsed.
@@ -86,7 +70,7 @@ def render(report: Outcome) -> str:
         difference_map=difference_map,
         number=number,
         percent=percent,
-        place=place,
+        position=position,
         rounded_up=rounded_up,
         size=readable_size,
         strip=strip,
@@ -103,9 +87,8 @@ def render(report: Outcome) -> str:
         metrics.append(("Keras model in training mode", training))
     return environment.get_template("report.html").render(
         report=report,
-        failures=shared((f.subject, (f.check, f.detail)) for f in report.failures),
-        findings=shared((f.subject, (f.seen, f.advice)) for f in report.findings),
-        meaning=MEANING,
+        failures=shared((f.subject, (f.meaning or f.check, f.detail)) for f in report.failures),
+        findings=shared((f.subject, (f.observation, f.advice)) for f in report.findings),
         rows=rows,
         drawn=_drawn(rows),
         open_outputs=OPEN_OUTPUTS,

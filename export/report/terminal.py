@@ -52,7 +52,7 @@ def report_tables(report: Outcome) -> Iterator[Any]:
         yield Text("What to do", style="bold")
     for finding in report.findings:
         subject, advice = plain(finding.subject, "bold"), plain(finding.advice, "cyan")
-        line = Text.assemble(subject, plain(f": {finding.seen}. "), advice)
+        line = Text.assemble(subject, plain(f": {finding.observation}. "), advice)
         yield Padding(line, (0, 0, 1, 2))
     yield from _values(report)
     if report.keras.metrics:
@@ -79,7 +79,7 @@ def rounded_up(value: float | None) -> str:
     return number(math.ceil(value / unit) * unit)
 
 
-def place(comparison: OutputComparison, case: str) -> str:
+def position(comparison: OutputComparison, case: str) -> str:
     """Describe the position of the worst element: "sample 3, timestep 7, unit 12 (batch 7)"."""
     if comparison.problem is not None:
         at = ", ".join(f"{axis} {index}" for axis, index in comparison.where)
@@ -171,7 +171,7 @@ def _values(report: Outcome) -> Iterator[Any]:
                 number(output.max_abs),
                 number(output.max_rel),
                 rounded_up(worst.atol_needed),
-                place(worst, output.cases[output.worst_case]),
+                position(worst, output.cases[output.worst_case]),
             )
     yield table
     yield plain(tolerances(report), "dim")
@@ -227,9 +227,12 @@ def _properties(report: Outcome) -> Iterator[Any]:
         words = (Text(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
         add_row(table, Text("\n").join(map(plain, names)), *words)
     yield table
-    padding = report.keras.property("padding")
-    if padding is not None and padding.status == "not applicable":
-        yield Text.assemble(plain(f"Padding is not applicable: {padding.detail}", "dim"), "\n")
+    reasons = shared(
+        (p.name, p.detail) for r in subjects for p in r.properties if p.status == "not applicable"
+    )
+    for names, reason in reasons:
+        yield plain(f"Not applicable: {', '.join(dict.fromkeys(names))}: {reason}", "dim")
+    yield ""
 
 
 def _named(result: ArtifactResult, status: str) -> str:

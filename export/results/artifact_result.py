@@ -8,20 +8,21 @@ from keras_norm.export.results.output_comparison import OutputResult
 
 
 @dataclasses.dataclass(frozen=True)
-class Property:
-    """Result of the test of one property of a model.
+class PropertyResult:
+    """Result of the test of one property of the Keras model or of an artifact.
 
     Attributes:
-        name: "no NaN", "row independence", "padding", "left padding", "repeat", "concurrency",
-            "streaming", "training form", "weights" or "ops".
+        name: name of the property, such as "row independence".
         status: "pass", "fail", "not applicable", or "differs": the model lacks the property, but
             this is not a failure.
         detail: the observation, or the reason why the property does not apply.
+        meaning: the meaning of a failure or a difference, as a clause; "" for any other status.
     """
 
     name: str
     status: str
     detail: str
+    meaning: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +141,7 @@ class ArtifactResult:
     rtol: float
     atol: float | None
     outputs: tuple[OutputResult, ...] = ()
-    properties: tuple[Property, ...] = ()
+    properties: tuple[PropertyResult, ...] = ()
     error: str | None = None
     share: float = 0.0
     metrics: tuple[Metric, ...] = ()
@@ -161,11 +162,6 @@ class ArtifactResult:
         return any(c.rms is not None for output in self.outputs for c in output.comparisons)
 
     @property
-    def gives_nan(self) -> bool:
-        """Whether an output is NaN; tested for the Keras model only."""
-        return any(p.name == "no NaN" and p.status == "fail" for p in self.properties)
-
-    @property
     def passed(self) -> bool:
         """Whether the artifact ran, equals the Keras model and has every applicable property."""
         return (
@@ -174,7 +170,7 @@ class ArtifactResult:
             and all(p.status != "fail" for p in self.properties)
         )
 
-    def property(self, name: str) -> Property | None:
+    def property(self, name: str) -> PropertyResult | None:
         """Return the result for the property of that name, or None if it was not tested."""
         return next((p for p in self.properties if p.name == name), None)
 
@@ -187,11 +183,13 @@ class Failure:
         subject: the artifact's name, or "Keras model".
         check: "run", "values", "gap", or the name of a property.
         detail: the observation, in one line.
+        meaning: the meaning of the failure, as a clause.
     """
 
     subject: str
     check: str
     detail: str
+    meaning: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,12 +198,12 @@ class Finding:
 
     Attributes:
         subject: the artifact, layer or output that was measured.
-        seen: the observation.
+        observation: the measured fact.
         advice: the recommended action.
     """
 
     subject: str
-    seen: str
+    observation: str
     advice: str
 
 

@@ -5,7 +5,7 @@ import dataclasses
 from keras_norm.export.results.artifact_result import ArtifactResult, Failure, Finding
 from keras_norm.export.results.gap_result import TrainInferenceGap
 from keras_norm.export.results.json_dataclass import InJson
-from keras_norm.export.results.output_comparison import difference, largest_known
+from keras_norm.export.results.output_comparison import largest_known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Outcome(InJson):
         if not self.gap.passed:
             seen = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
             detail = f"the train/inference gap {seen}, max_gap is {self.gap.max_gap:.3g}"
-            found.append(Failure("Keras model", "gap", detail))
+            meaning = "the outputs of training mode and inference mode differ by more than max_gap"
+            found.append(Failure("Keras model", "gap", detail, meaning))
         return tuple(found)
 
     @property
@@ -88,13 +89,16 @@ class Outcome(InJson):
 
 
 def _failures(result: ArtifactResult) -> list[Failure]:
-    found = [] if result.error is None else [Failure(result.name, "run", result.error)]
+    found = []
+    if result.error is not None:
+        found.append(Failure(result.name, "run", result.error, "the artifact could not be run"))
     for output in result.outputs:
         if not output.passed:
             case, worst = output.cases[output.worst_case], output.comparisons[output.worst_case]
-            detail = f"{case}: {difference(worst)}"
+            detail = f"{case}: {worst.description}"
             if result.first_difference is not None and result.first_difference.layer is not None:
                 detail += f"; the first layer that differs is {result.first_difference.layer!r}"
-            found.append(Failure(result.name, "values", detail))
+            meaning = "the outputs differ from the outputs of the Keras model"
+            found.append(Failure(result.name, "values", detail, meaning))
     failed = (p for p in result.properties if p.status == "fail")
-    return found + [Failure(result.name, p.name, p.detail) for p in failed]
+    return found + [Failure(result.name, p.name, p.detail, p.meaning) for p in failed]

@@ -68,7 +68,7 @@ class LayerStatistics:
         note: a remark for the report, or "".
         updates: number of updates of each row; None for a layer that does not count updates, such
             as `keras.layers.BatchNormalization`.
-        started: largest weight of the initial value in the moving statistics of a row:
+        initial_share: largest weight of the initial value in the moving statistics of a row:
             momentum^updates. 0 for averages that exclude the initial value (debiased, cumulative),
             None if the layer does not count updates.
     """
@@ -81,7 +81,7 @@ class LayerStatistics:
     data_rows: int
     note: str
     updates: tuple[int, ...] | None = None
-    started: float | None = None
+    initial_share: float | None = None
 
     @property
     def factor(self) -> float | None:

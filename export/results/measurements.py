@@ -13,7 +13,7 @@ from keras_norm.export.results.output_comparison import Measurement
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
+class ArtifactMeasurements:
     """Measurements of one artifact in one runner, on a part of the data.
 
     Attributes:
@@ -72,21 +72,21 @@ class BatchStatistics:
     """Batch statistics of the inputs of one BatchNorm in training mode.
 
     Attributes:
-        place: index of the layer among the model's batch normalizations. The path of the layer is
+        index: index of the layer among the model's batch normalizations. The path of the layer is
             not used: it may contain numbers that differ between processes.
         positions: (rows, 1), number of values in each row of statistics.
         mean: (rows, features), mean of these values.
         variance: (rows, features), variance of these values.
     """
 
-    place: int
+    index: int
     positions: np.ndarray
     mean: np.ndarray
     variance: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
-class PartialGap:
+class GapMeasurements:
     """Differences between training mode and inference mode, on a part of the data.
 
     Attributes:
@@ -105,7 +105,7 @@ class PartialGap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Partial:
+class DataMeasurements:
     """All measurements of a check on a part of the data.
 
     Attributes:
@@ -126,5 +126,5 @@ class Partial:
     rows_by_output: tuple[tuple[str, tuple[str, ...]], ...] = ()
     spreads: tuple[Spread, ...] = ()
     tallies: tuple[Tally, ...] = ()
-    artifacts: tuple[Measured, ...] = ()
-    gap: PartialGap = PartialGap()
+    artifacts: tuple[ArtifactMeasurements, ...] = ()
+    gap: GapMeasurements = GapMeasurements()

@@ -49,6 +49,21 @@ class OutputComparison:
         """The tolerance for the value at `where`."""
         return self.atol + self.rtol * abs(self.expected or 0.0)
 
+    @property
+    def description(self) -> str:
+        """The difference in one line, for a comparison that failed."""
+        if self.problem:
+            return f"output {self.output!r}: {self.problem}"
+        where = ", ".join(f"{axis} {index}" for axis, index in self.where)
+        element = f"{where}: {self.actual:.6g}, expected {self.expected:.6g}"
+        if self.rms is not None:
+            return (
+                f"output {self.output!r} differs by {self.rms:.3g} (root mean square, the limit is "
+                f"{self.atol:.2g}), and by up to {self.max_abs:.3g} ({element})"
+            )
+        needed = "" if self.atol_needed is None else f", needs atol {self.atol_needed:.2g}"
+        return f"output {self.output!r} differs by up to {self.max_abs:.3g}{needed} ({element})"
+
     def __bool__(self) -> bool:
         return self.passed
 
@@ -207,24 +222,6 @@ class OutputResult:
     def max_rel(self) -> float | None:
         """Worst relative difference over all test inputs."""
         return largest_known(c.max_rel for c in self.comparisons)
-
-
-def difference(result: OutputComparison) -> str:
-    """Describe a failed comparison in one line."""
-    if result.problem:
-        return f"output {result.output!r}: {result.problem}"
-    where = ", ".join(f"{axis} {index}" for axis, index in result.where)
-    if result.rms is not None:
-        return (
-            f"output {result.output!r} is off by {result.rms:.3g} (root mean square), of which "
-            f"{result.atol:.2g} is allowed, and by up to {result.max_abs:.3g} ({where}: "
-            f"{result.actual:.6g} for {result.expected:.6g})"
-        )
-    needed = "" if result.atol_needed is None else f", needs atol {result.atol_needed:.2g}"
-    return (
-        f"output {result.output!r} differs by up to {result.max_abs:.3g}{needed} ({where}: "
-        f"{result.actual:.6g} for {result.expected:.6g})"
-    )
 
 
 def largest_known(values: Iterable[float | None]) -> float | None:

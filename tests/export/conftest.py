@@ -20,5 +20,5 @@ def step_alone(tmp_path_factory):
 @pytest.fixture
 def unexplained(monkeypatch):
     """A check that fails does not look for the first layer that differs: it exports for that."""
-    module = importlib.import_module("keras_norm.export.checks.check")
-    monkeypatch.setattr(module, "_why", lambda *_: FirstDifference(None, "not asked"))
+    module = importlib.import_module("keras_norm.export.checks.explain_differences")
+    monkeypatch.setattr(module, "explain_difference", lambda *_: FirstDifference(None, "not asked"))

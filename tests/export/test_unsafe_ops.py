@@ -64,7 +64,7 @@ def test_a_file_that_writes_files_fails_by_its_ops_and_is_not_run(model, effect,
     report = check(model, path, X)
     (failure,) = report.failures
     assert (failure.subject, failure.check) == ("model", "ops")
-    assert f"is not run: {op} in " in failure.detail
+    assert f"other machines: {op} in " in failure.detail
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 

@@ -31,7 +31,7 @@ def test_what_fails_is_an_assertion_with_the_report(model):
     text = str(error.value)
     assert text.startswith("FAIL: Keras model")
     assert "What to do" in text
-    assert "bn: the moving statistics are still those it started with" in text
+    assert "bn: the moving statistics have their initial values" in text
 
 
 @pytest.mark.parametrize("formats", [["openvino"], [], None, 3])

@@ -5,7 +5,7 @@ from keras import ops
 
 import keras_norm
 from keras_norm.export import check
-from keras_norm.export.checks import excuse_rounding
+from keras_norm.export.checks import explain_differences
 from keras_norm.export.compare.input_cases import masked_cases, read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
@@ -100,7 +100,7 @@ def test_a_keras_model_without_a_batch_axis_is_found():
     pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
     report = check(pooled, [KerasRunner(pooled)], DATA)
     assert ("Keras model", "row independence") in failed(report)
-    assert report.keras.property("row independence").detail.endswith("has no row for each of 7")
+    assert report.keras.property("row independence").detail.endswith("for a batch of 7 rows")
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -153,8 +153,8 @@ def test_nan_in_the_model_and_in_the_file_is_no_comparison():
     report = check(model, [KerasRunner(model)], -np.abs(DATA))
     assert failed(report) == {("Keras model", "no NaN"), ("Keras", "values")}
     (finding,) = report.findings[:1]
-    assert finding.seen == "output 'y' is NaN for every sample: nothing was compared"
-    assert finding.advice.startswith("Give data for which the model gives numbers")
+    assert finding.observation == "output 'y' is NaN for every sample"
+    assert finding.advice.startswith("Give data for which no output is NaN")
     assert report.artifacts[0].first_difference is None
 
 
@@ -165,7 +165,7 @@ def test_nan_for_one_sample_fails_too():
     data[8, 5, 0] = -1.0
     report = check(model, [KerasRunner(model)], data)
     assert ("Keras model", "no NaN") in failed(report)
-    assert report.findings[0].seen == "output 'y' is NaN in 1 of 162 values"
+    assert report.findings[0].observation == "output 'y' is NaN in 1 of 162 values"
 
 
 @pytest.mark.parametrize("kind", ["float32", "int32"])
@@ -173,10 +173,13 @@ def test_an_output_that_is_the_same_for_all_samples_is_noted(kind):
     x = keras.Input((None, 3), name="x")
     first = ops.cast(ops.relu(x[:, 0] - 9.0), kind)
     model = keras.Model(x, {"y": first, "z": x[:, 1]})
-    note = "output 'y' is the same for all 9 samples: the comparison says little"
+    note = (
+        "output 'y' is equal for all 9 samples, so its comparison shows little: give data for "
+        "which it differs"
+    )
     report = check(model, [KerasRunner(model)], DATA)
     assert report
-    assert [n for n in report.notes if "the same for all" in n] == [note]
+    assert [n for n in report.notes if "is equal for all" in n] == [note]
     one_differs = DATA.copy()
     one_differs[8, 0, 0] = 99.0
     assert note not in check(model, [KerasRunner(model)], one_differs).notes
@@ -204,14 +207,14 @@ def test_the_model_is_left_as_it_was():
 
 def test_padding_that_does_not_matter_passes(masked):
     own = check(masked, [KerasRunner(masked)], DATA).keras
-    assert own.property("padding").status == "pass"
+    assert own.property("right padding").status == "pass"
     assert own.property("left padding").status == "pass"
 
 
 def test_a_mask_inside_a_nested_model_is_found(masked):
     inputs = keras.Input((None, 3), name="x")
     outer = keras.Model(inputs, masked(inputs))
-    assert check(outer, [KerasRunner(outer)], DATA).keras.property("padding").status == "pass"
+    assert check(outer, [KerasRunner(outer)], DATA).keras.property("right padding").status == "pass"
 
 
 @pytest.mark.parametrize("where", ["padded right", "padded left", "with gaps", "row 0 masked"])
@@ -242,7 +245,7 @@ def test_an_artifact_that_is_wrong_for_zeros_is_found(model):
     report = check(model, [faulty(model, off_at_zeros(0.01))], DATA)
     (failure,) = report.failures
     assert failure.detail.startswith("batch 2, length 6, row 0 zeros: output 'y' differs by up to")
-    assert report.findings[0].seen.startswith("no sample of the data differs, but batch 2, ")
+    assert report.findings[0].observation.startswith("no sample of the data differs, but batch 2, ")
 
 
 @pytest.mark.parametrize(
@@ -253,10 +256,10 @@ def test_an_artifact_that_is_wrong_for_zeros_is_found(model):
 def test_rounding_that_the_model_magnifies_at_zeros_is_noted(
     model, monkeypatch, by, options, passes
 ):
-    monkeypatch.setattr(excuse_rounding, "rounding", lambda *_: {"y": 0.5 * by})
+    monkeypatch.setattr(explain_differences, "rounding", lambda *_: {"y": 0.5 * by})
     report = check(model, [faulty(model, off_at_zeros(by))], DATA, **options)
     assert report.passed == passes
-    assert passes == any("rounding alone takes the Keras model" in n for n in report.notes)
+    assert passes == any("Rounding alone changes this output" in n for n in report.notes)
 
 
 def test_an_argmax_of_equal_scores_may_be_any():
@@ -275,7 +278,7 @@ def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
     model = sequence_model(keras.layers.Masking(-1.0), backward)
     model(DATA, training=True)
     report = check(model, [KerasRunner(model)], DATA)
-    assert failed(report) == {("Keras model", "padding")}
+    assert failed(report) == {("Keras model", "right padding")}
     assert any(f.advice.startswith("Pad on the left") for f in report.findings)
 
 
@@ -295,7 +298,7 @@ def test_sequences_are_compared_on_the_steps_that_are_no_padding():
     model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
     tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
     own = check(model, [KerasRunner(model)], tokens).keras
-    assert own.property("padding").status == "pass"
+    assert own.property("right padding").status == "pass"
     assert own.property("left padding").status == "pass"
 
 
@@ -304,7 +307,7 @@ def test_a_mask_that_is_an_input_is_padded():
     h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
     model = keras.Model([x, keep], keras.layers.Dense(2, name="y")(h))
     report = check(model, [KerasRunner(model)], {"x": DATA, "keep": np.ones((9, 6), bool)})
-    assert report.keras.property("padding").status == "pass"
+    assert report.keras.property("right padding").status == "pass"
     assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
 
 
@@ -318,7 +321,7 @@ def test_a_masked_row_that_makes_keras_divide_by_zero_is_noted():
 
 
 def test_padding_does_not_apply_without_a_mask(model):
-    tested = check(model, [KerasRunner(model)], DATA).keras.property("padding")
+    tested = check(model, [KerasRunner(model)], DATA).keras.property("right padding")
     assert tested.status == "not applicable"
     assert "Masking" in tested.detail
 
@@ -456,10 +459,12 @@ def test_a_unit_that_a_far_larger_one_hides_is_noted():
     kernel, bias = model.get_layer("y").get_weights()
     model.get_layer("y").set_weights([kernel * [1e6, 1.0], bias])
     report = check(model, [KerasRunner(model)], DATA)
-    (note,) = [note for note in report.notes if "is allowed" in note]
+    (note,) = [note for note in report.notes if "than the tolerance" in note]
     assert note.startswith("output 'y': unit 1 varies by")
     plain = sequence_model()
-    assert not [n for n in check(plain, [KerasRunner(plain)], DATA).notes if "is allowed" in n]
+    assert not [
+        n for n in check(plain, [KerasRunner(plain)], DATA).notes if "than the tolerance" in n
+    ]
 
 
 @pytest.mark.parametrize(
@@ -468,16 +473,16 @@ def test_a_unit_that_a_far_larger_one_hides_is_noted():
         ({"artifacts": []}, "nothing to check"),
         ({"data": {"z": DATA}}, "must be the model's inputs"),
         ({"data": DATA[:1]}, "check needs at least 2 samples"),
-        ({"artifacts": sequence_model()}, "Keras model is no artifact"),
+        ({"artifacts": sequence_model()}, "Keras model is not an artifact"),
         ({"artifacts": 3}, "An artifact is the path of a SavedModel.* Received: 3"),
         ({"artifacts": [None]}, "An artifact is the path of a SavedModel.* Received: None"),
         ({"artifacts": b"folder"}, "An artifact is the path of a SavedModel.* Received: b'folder'"),
-        ({"rtol": -1.0}, "rtol must be a number, finite"),
-        ({"rtol": 1.0}, "rtol must be below 1, else zeros pass"),
-        ({"atol": True}, "atol must be a number, finite"),
+        ({"rtol": -1.0}, "rtol must be a finite number"),
+        ({"rtol": 1.0}, "rtol must be below 1, else outputs of zeros pass"),
+        ({"atol": True}, "atol must be a finite number"),
         ({"rtol": "1e-3"}, "Received: rtol='1e-3'"),
-        ({"atol": float("nan")}, "atol must be a number, finite"),
-        ({"max_gap": float("inf")}, "max_gap must be a number, finite"),
+        ({"atol": float("nan")}, "atol must be a finite number"),
+        ({"max_gap": float("inf")}, "max_gap must be a finite number"),
         ({"batch_sizes": 4}, "batch_sizes takes a list of whole numbers from 1 on. Received: 4"),
         ({"batch_sizes": [2.5]}, "Received: \\[2\\.5\\]"),
         ({"lengths": 4}, "lengths takes a list"),
@@ -493,7 +498,9 @@ def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, mess
 
 
 def test_a_tolerance_with_which_zeros_pass_is_refused(model):
-    with pytest.raises(ValueError, match=r"With atol=1e\+09 outputs of zeros pass, as the largest"):
+    with pytest.raises(
+        ValueError, match=r"With atol=1e\+09 an output of zeros passes, because the largest"
+    ):
         check(model, [faulty(model, lambda _, outputs: {"y": 0 * outputs["y"]})], DATA, atol=1e9)
 
 

@@ -68,4 +68,7 @@ def test_of_a_model_without_a_step_the_reason_is_said(step_alone):
     model = models.dense()
     report = check(model, step_alone[1], DATA[:, 0])
     assert {failure.check for failure in report.failures} == {"run"}
-    assert "the model has none: the model has no recurrent layer" in report.failures[0].detail
+    assert (
+        "the model has no single-step model: the model has no recurrent layer"
+        in report.failures[0].detail
+    )

@@ -7,9 +7,10 @@ import tensorflow as tf
 
 from keras_norm.export import check, export_tflite
 from keras_norm.export.checks.artifacts import Source
+from keras_norm.export.checks.data_comparison import DataComparison
 from keras_norm.export.checks.data_reader import Data
-from keras_norm.export.checks.run_artifacts import Opened
-from keras_norm.export.checks.sweep import Sweep
+from keras_norm.export.checks.model_clone import ModelClone
+from keras_norm.export.checks.subject import Subject
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 
@@ -146,8 +147,9 @@ def test_labels_that_do_not_fit_in_a_later_batch_are_refused(model):
 
 def test_the_furthest_batch_is_known_where_every_value_is_within_its_tolerance(model):
     own = KerasRunner(model)
-    sweep = Sweep(model, own, [Opened(Source("run", "", "float32", None), own)], None, 32)
+    subject = Subject(Source("run", "", "float32", None), None, own)
+    compare = DataComparison(model, own, ModelClone(model), [subject], None, 32)
     for part in Data(input_specs(model), X):
-        sweep(part)
-    case, expected = sweep.worst["run"]
+        compare(part)
+    case, expected = compare.worst["run"]
     np.testing.assert_array_equal(own(case.inputs)["y"], expected["y"])

@@ -3,9 +3,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from keras_norm.export.checks.findings import ADVICE, findings
-from keras_norm.export.report.html_page import MEANING
-from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference, Property
+from keras_norm.export.checks.findings import VALUES_ADVICE, findings
+from keras_norm.export.checks.properties.registry import PROPERTIES
+from keras_norm.export.results.artifact_result import (
+    ArtifactResult,
+    FirstDifference,
+    PropertyResult,
+)
 from keras_norm.export.results.gap_result import (
     LayerStatistics,
     MetricGap,
@@ -36,33 +40,41 @@ def test_where_all_is_well_there_is_nothing_to_do():
 @pytest.mark.parametrize(
     ("changes", "seen", "advice"),
     [
-        ({"trained_rows": 0}, "those it started with", "recalibrate"),
+        ({"trained_rows": 0}, "initial values", "recalibrate"),
         ({"distance": 3.0}, "3 standard deviations", "recalibrate"),
-        ({"updates": (4,), "started": 0.96, "distance": 0.5}, "4 updates", "Lower the momentum"),
-        ({"updates": (4,), "started": 0.0, "distance": 0.5}, "average 4 batches", "Train longer"),
+        (
+            {"updates": (4,), "initial_share": 0.96, "distance": 0.5},
+            "after 4 updates",
+            "Lower the momentum",
+        ),
+        (
+            {"updates": (4,), "initial_share": 0.0, "distance": 0.5},
+            "averages of only 4 batches",
+            "Train longer",
+        ),
         (
             {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},
-            "reach 5 timesteps, training reached 3",
+            "reach 5 timesteps, and training reached 3",
             "Train on sequences as long",
         ),
         (
             {"by_row": (0.1,) * 8, "length": 12},
-            "12 timesteps, the statistics 8",
+            "12 timesteps, and the statistics have 8",
             "max_timesteps=12",
         ),
-        ({"samples": 20}, "20 samples", "100 samples or more"),
+        ({"samples": 20}, "only 20 samples", "100 samples or more"),
     ],
 )
 def test_statistics_that_are_not_the_data_s_have_advice(changes, seen, advice):
     (finding,) = of_layer(**changes)
     assert finding.subject == "bn"
-    assert seen in finding.seen
+    assert seen in finding.observation
     assert advice in finding.advice
 
 
-@pytest.mark.parametrize("started", [0.0, 0.96])
-def test_few_updates_that_are_right_need_no_advice(started):
-    assert of_layer(updates=(4,), started=started) == ()
+@pytest.mark.parametrize("initial_share", [0.0, 0.96])
+def test_few_updates_that_are_right_need_no_advice(initial_share):
+    assert of_layer(updates=(4,), initial_share=initial_share) == ()
 
 
 def test_layers_with_the_same_trouble_are_one_finding():
@@ -73,7 +85,7 @@ def test_layers_with_the_same_trouble_are_one_finding():
 
 def test_a_gap_that_the_statistics_do_not_explain_asks_for_a_larger_batch():
     (finding,) = found(layers=(GOOD,), outputs=(OutputGap("y", 0.5, 0.1, 1.0),))
-    assert "larger one" in finding.advice
+    assert "larger batches" in finding.advice
 
 
 @pytest.mark.parametrize(
@@ -94,16 +106,28 @@ def test_a_metric_that_is_worse_at_inference_asks_for_recalibration(metric, know
 @pytest.mark.parametrize(
     ("first", "seen", "advice"),
     [
-        (FirstDifference("lstm", "old", stale=True), "layer 'lstm'", "Export the model again:"),
-        (FirstDifference("lstm", "same", stale=False), "layer 'lstm'", "'lstm' computes something"),
-        (FirstDifference(None, "a function"), "not known: a function", "compare; or accept"),
-        (FirstDifference("lstm", "no export"), "layer 'lstm'", "Make the file again"),
+        (
+            FirstDifference("lstm", "old", stale=True),
+            "differs is 'lstm'",
+            "Export the model again:",
+        ),
+        (
+            FirstDifference("lstm", "same", stale=False),
+            "differs is 'lstm'",
+            "Correct the layer 'lstm'",
+        ),
+        (
+            FirstDifference(None, "a function"),
+            "not known: a function",
+            "check the new file; or accept",
+        ),
+        (FirstDifference("lstm", "no export"), "differs is 'lstm'", "check the new file"),
         (FirstDifference(None, "tiny", False, is_rounding=True), "tiny", "lengths="),
     ],
 )
 def test_wrong_values_have_advice_by_their_cause(first, seen, advice):
     (finding,) = found(dataclasses.replace(FILE, first_difference=first))
-    assert seen in finding.seen
+    assert seen in finding.observation
     assert advice in finding.advice
 
 
@@ -117,18 +141,14 @@ def test_a_file_as_coarse_as_its_model_is_not_quantized():
     first = FirstDifference("lstm", "", stale=False)
     own, file = (dataclasses.replace(result, precision="float16") for result in (OWN, FILE))
     file = dataclasses.replace(file, first_difference=first)
-    assert "Look at what is exported" in found(file, own=own)[0].advice
+    assert "Correct the layer" in found(file, own=own)[0].advice
 
 
-def test_every_check_that_can_fail_has_advice():
-    assert set(ADVICE) == set(MEANING)
-
-
-@pytest.mark.parametrize("name", sorted(set(MEANING) - {"run", "values", "gap"}))
+@pytest.mark.parametrize("name", [p.name for p in PROPERTIES if p.name != "left padding"])
 def test_every_failed_property_is_a_finding(name):
-    failed = dataclasses.replace(FILE, properties=(Property(name, "fail", "it was seen"),))
+    failed = dataclasses.replace(FILE, properties=(PropertyResult(name, "fail", "it was seen"),))
     (finding,) = found(failed)
-    assert (finding.subject, finding.seen) == ("model.tflite", "it was seen")
+    assert (finding.subject, finding.observation) == ("model.tflite", "it was seen")
 
 
 def with_outputs(actual, **changes):
@@ -139,22 +159,22 @@ def with_outputs(actual, **changes):
 
 
 def test_wrong_values_are_the_cause_of_a_wrong_step():
-    step = Property("streaming", "fail", "it was seen")
+    step = PropertyResult("streaming", "fail", "it was seen")
     first = FirstDifference("lstm", "old", stale=True)
     file = with_outputs(np.ones(2), properties=(step,), first_difference=first)
     (finding,) = found(file)
-    assert "layer 'lstm'" in finding.seen
+    assert "differs is 'lstm'" in finding.observation
 
 
 def test_a_wrong_step_of_a_file_with_right_values_is_a_finding():
-    step = Property("streaming", "fail", "it was seen")
-    assert found(with_outputs(np.zeros(2), properties=(step,)))[0].seen == "it was seen"
+    step = PropertyResult("streaming", "fail", "it was seen")
+    assert found(with_outputs(np.zeros(2), properties=(step,)))[0].observation == "it was seen"
 
 
 def test_outputs_that_cannot_be_compared_have_advice():
     (finding,) = found(with_outputs(np.zeros(3)))
-    assert "wrong shape" in finding.seen
-    assert finding.advice == ADVICE["values"]
+    assert "wrong shape" in finding.observation
+    assert finding.advice == VALUES_ADVICE
 
 
 GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), max_gap=0.1)
@@ -164,12 +184,16 @@ GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), ma
     ("gap", "seen", "advice"),
     [
         (GAP, "is 0.5, max_gap is 0.1", "recalibrate"),
-        (TrainInferenceGap("not measured", "no config", max_gap=0.1), "no config", "max_gap out"),
+        (
+            TrainInferenceGap("not measured", "no config", max_gap=0.1),
+            "no config",
+            "give no max_gap",
+        ),
     ],
 )
 def test_a_gap_above_max_gap_has_advice(gap, seen, advice):
     (finding,) = findings(OWN, (), gap, 500, None)
-    assert seen in finding.seen
+    assert seen in finding.observation
     assert advice in finding.advice
 
 
@@ -180,7 +204,7 @@ def test_statistics_that_explain_a_gap_have_the_advice():
 
 
 def test_an_artifact_that_does_not_run_has_advice():
-    assert found(dataclasses.replace(FILE, error="gone"))[0].seen == "gone"
+    assert found(dataclasses.replace(FILE, error="gone"))[0].observation == "gone"
 
 
 @pytest.mark.parametrize(
@@ -192,7 +216,10 @@ def test_an_artifact_that_does_not_run_has_advice():
     ],
 )
 def test_padding_has_one_advice(right, left, advice):
-    properties = (Property("padding", right, "right"), Property("left padding", left, "left"))
+    properties = (
+        PropertyResult("right padding", right, "right"),
+        PropertyResult("left padding", left, "left"),
+    )
     (finding,) = found(own=dataclasses.replace(OWN, properties=properties))
     assert finding.advice.startswith(advice)
 

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
-from keras_norm.export.checks.first_difference import explained_by_rounding, first_difference
+from keras_norm.export.checks.explain_differences import explained_by_rounding
+from keras_norm.export.checks.first_difference import find_first_difference
 from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.errors import ConversionError
 from keras_norm.export.formats.registry import FORMATS
@@ -53,13 +54,13 @@ def retrained(model, name):
 
 def test_the_layer_of_a_saved_model_with_old_weights_is_named(tmp_path):
     file = export_saved_model(build(), tmp_path / "saved_model", step=False)
-    found = first_difference(retrained(build(), "rnn"), str(file), DATA, SHARE)
+    found = find_first_difference(retrained(build(), "rnn"), str(file), DATA, SHARE)
     assert (found.layer, found.stale) == ("rnn", True)
     assert found.reason.startswith("the file does not contain the weights of rnn")
 
 
 def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tflite_file):
-    found = first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
+    found = find_first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
     assert (found.layer, found.stale) == ("dense", True)
 
 
@@ -84,7 +85,7 @@ def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale
     export_tflite(model, path, quantize=quantize, samples=samples)
     last = model.get_layer("y")
     last.set_weights([weight + 0.5 for weight in last.get_weights()])
-    found = first_difference(model, str(path), {"x": rows[:5]}, share=0.05)
+    found = find_first_difference(model, str(path), {"x": rows[:5]}, share=0.05)
     assert (found.layer, found.stale) == (layer, stale)
     assert seen in found.reason
 
@@ -96,7 +97,7 @@ def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file
         raise ConversionError("refused")
 
     monkeypatch.setitem(FORMATS, "tflite", dataclasses.replace(FORMATS["tflite"], export=refused))
-    found = first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
+    found = find_first_difference(retrained(flat(), "dense"), str(tflite_file), DATA, SHARE)
     assert found.stale is None
     assert found.reason == "the model cannot be exported again: refused"
 
@@ -111,7 +112,7 @@ def test_a_new_export_has_no_step_as_none_is_searched(tmp_path, monkeypatch):
     monkeypatch.setattr("keras_norm.export.checks.first_difference._trace", lambda *_: [])
     saved_model = dataclasses.replace(FORMATS["saved_model"], export=refused)
     monkeypatch.setitem(FORMATS, "saved_model", saved_model)
-    first_difference(flat(), str(tmp_path), DATA, SHARE)
+    find_first_difference(flat(), str(tmp_path), DATA, SHARE)
     assert asked == [{"step": False}]
 
 
@@ -141,15 +142,15 @@ def test_a_layer_inside_a_nested_model_is_named_by_its_path(tmp_path):
     tokens = np.random.default_rng(0).integers(1, 9, size=(5, 6)).astype("int32")
     tokens[:3, 4:] = 0
     inputs = {"b": tokens, "a": DATA["x"]}
-    assert first_difference(model, str(file), inputs, SHARE).layer == "encoder/recurrence"
+    assert find_first_difference(model, str(file), inputs, SHARE).layer == "encoder/recurrence"
 
 
 def test_a_function_shows_no_layers():
-    assert "a function shows nothing" in first_difference(flat(), "", DATA, SHARE).reason
+    assert "a function shows nothing" in find_first_difference(flat(), "", DATA, SHARE).reason
 
 
 def test_a_file_that_cannot_be_read_leaves_the_layer_unknown(tmp_path):
-    found = first_difference(flat(), str(tmp_path), DATA, SHARE)
+    found = find_first_difference(flat(), str(tmp_path), DATA, SHARE)
     assert found.layer is None
     assert found.reason.startswith("the file's tensors cannot be seen")
 
@@ -164,7 +165,7 @@ def compared(model, error):
 def test_a_difference_as_small_as_float32_s_own_is_rounding():
     found = compared(flat(), 1e-8)
     assert found.is_rounding
-    assert "alone takes the Keras model" in found.reason
+    assert "rounding alone changes this output" in found.reason
 
 
 def test_a_larger_difference_is_no_rounding():
@@ -197,5 +198,5 @@ def test_weights_that_inference_does_not_read_are_no_sign_of_an_old_file(tmp_pat
     model = keras.Model(x, keras.layers.Dense(2, name="dense")(counted(scaled(x))))
     file = export_saved_model(model, tmp_path / "saved_model")
     data = {"x": np.random.default_rng(1).normal(size=(8, 3)).astype("float32")}
-    found = first_difference(retrained(model, "dense"), str(file), data, SHARE)
+    found = find_first_difference(retrained(model, "dense"), str(file), data, SHARE)
     assert found.reason == "the file does not contain the weights of dense"

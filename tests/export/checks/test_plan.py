@@ -8,7 +8,7 @@ from keras_norm.export.checks.judge import Judge
 from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
-from keras_norm.export.results.measurements import Partial
+from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.signature import input_specs
 
 DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")
@@ -50,7 +50,7 @@ def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
     _, plan = masked
     assert (plan.layers, plan.timesteps) == (2, 100)
     for timesteps, times in ((0, 2), (400, 4)):
-        judge = Judge(plan, Partial(timesteps=timesteps), None, None)
+        judge = Judge(plan, DataMeasurements(timesteps=timesteps), None, None)
         assert judge.share("float32") == pytest.approx(times * TOLERANCES["float32"])
 
 

@@ -5,18 +5,19 @@ from keras import ops
 
 import keras_norm
 from keras_norm.clone import clone_for_statistics
+from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.train_inference_gap import GapMeter, judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
-from keras_norm.export.results.measurements import Partial
+from keras_norm.export.results.measurements import DataMeasurements
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
 
 
 def measure_gap(model, *batches, max_gap=None, labels=None):
-    meter = GapMeter(model)
-    parts = merge(Partial(gap=meter(batch, labels)) for batch in batches)
+    meter = GapMeter(ModelClone(model))
+    parts = merge(DataMeasurements(gap=meter(batch, labels)) for batch in batches)
     return judge_gap(model, parts.gap, max_gap)
 
 
@@ -81,7 +82,7 @@ def test_the_factor_between_the_variances_is_measured():
 def test_an_untrained_batch_norm_is_large_and_said_to_be_untrained():
     gap = measure_gap(model_of(keras.layers.BatchNormalization()), DATA)
     assert gap.verdict == "large"
-    assert "started with" in gap.layers[0].note
+    assert "initial values" in gap.layers[0].note
 
 
 def test_trained_statistics_are_ok():
@@ -106,7 +107,7 @@ def test_a_layer_norm_model_has_no_gap():
     assert gap.verdict == "ok"
 
 
-def test_outputs_that_differ_beside_right_statistics_have_a_word():
+def test_the_reason_for_outputs_that_differ_with_right_statistics_is_reported():
     layer = keras.layers.BatchNormalization()
     model = model_of(layer)
     low, high = ({"x": DATA["x"] + shift} for shift in (-4.0, 4.0))
@@ -114,7 +115,7 @@ def test_outputs_that_differ_beside_right_statistics_have_a_word():
     set_statistics(layer, flat.mean(axis=0), flat.var(axis=0))
     gap = measure_gap(model, low, high)
     assert gap.verdict == "ok"
-    assert "each batch has statistics of its own" in gap.reason
+    assert "training mode uses the statistics of each batch" in gap.reason
 
 
 class FixedDropout(keras.layers.Layer):
@@ -186,7 +187,7 @@ def test_the_updates_of_every_row_are_counted():
     model(DATA["x"][:, :2], training=True)
     kernel = measure_gap(model, DATA).layers[0]
     assert kernel.updates == (2, 2, 1, 1, 1, 0)
-    assert kernel.started == 0.0  # debiased
+    assert kernel.initial_share == 0.0  # debiased
 
 
 def test_the_share_that_the_starting_values_still_have_is_told():
@@ -194,13 +195,13 @@ def test_the_share_that_the_starting_values_still_have_is_told():
     model = model_of(layer)
     model(DATA["x"], training=True)
     (statistics,) = measure_gap(model, DATA).layers
-    assert statistics.started == pytest.approx(0.9)
+    assert statistics.initial_share == pytest.approx(0.9)
 
 
 def test_updates_that_are_not_counted_are_unknown():
     (statistics,) = measure_gap(model_of(keras.layers.BatchNormalization()), DATA).layers
     assert statistics.updates is None
-    assert statistics.started is None
+    assert statistics.initial_share is None
 
 
 def test_the_metric_is_measured_in_both_modes():

@@ -12,11 +12,11 @@ from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.compare.quantization_tolerance import spreads
 from keras_norm.export.results.json_dataclass import to_plain
 from keras_norm.export.results.measurements import (
+    ArtifactMeasurements,
     BatchStatistics,
-    Measured,
+    DataMeasurements,
+    GapMeasurements,
     ModeDifference,
-    Partial,
-    PartialGap,
 )
 
 RTOL = 0.01
@@ -119,15 +119,18 @@ def partial(expected, actual, rows, rng):
     mode = ModeDifference("y", len(rows), difference.max(), difference.sum(), difference.size, 1.0)
     n = rng.integers(0, 9, (4, 1)).astype(float)
     layer = BatchStatistics(0, n, *rng.normal(size=(2, 4, 3)))
-    return Partial(
+    return DataMeasurements(
         samples=len(rows),
         timesteps=int(rows[-1]),
         scales=(("y", float(np.abs(expected[rows]).max())),),
         rows_by_output=(("y", tuple(sorted({f"{y:.1f}" for y in expected[rows].flat})[:2])),),
         spreads=spreads({"y": expected[rows]}),
         tallies=tallies[0],
-        artifacts=(Measured("file", outputs, tallies[1]), Measured("lost", error=f"at {rows[0]}")),
-        gap=PartialGap((mode,), (layer,), *tallies),
+        artifacts=(
+            ArtifactMeasurements("file", outputs, tallies[1]),
+            ArtifactMeasurements("lost", error=f"at {rows[0]}"),
+        ),
+        gap=GapMeasurements((mode,), (layer,), *tallies),
     )
 
 
@@ -165,5 +168,5 @@ def test_partial_results_merge_in_any_order(seed):
 def test_nothing_merges_with_anything():
     expected, actual = arrays(0)
     one = partial(expected, actual, np.arange(9), np.random.default_rng(0))
-    for parts in itertools.permutations((one, Partial(), merge([]))):
+    for parts in itertools.permutations((one, DataMeasurements(), merge([]))):
         assert_same(merge(parts), one)

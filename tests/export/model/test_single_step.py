@@ -335,7 +335,7 @@ def test_a_file_without_a_step_that_the_model_could_have_is_noted(tmp_path):
     data = np.random.default_rng(0).normal(size=(2, TIME, 3)).astype("float32")
     report = check(model, export_tflite(model, tmp_path / "m.tflite", step=False), data)
     assert report
-    assert report.notes == ("m.tflite: no signature step, so streaming was not compared",)
+    assert report.notes == ("m.tflite: no step signature, so streaming was not compared",)
 
 
 def masked_cells(cells, **options):

@@ -20,7 +20,7 @@ from keras_norm.export.results.artifact_result import (
     Cost,
     Finding,
     Metric,
-    Property,
+    PropertyResult,
 )
 from keras_norm.export.results.gap_result import (
     LayerStatistics,
@@ -40,7 +40,7 @@ def artifact(name, actual, **changes):
     output = OutputResult(
         "sequence", ("batch 2, length 3",), (comparison,), profile(EXPECTED, actual)
     )
-    properties = (Property("row independence", "pass", ""), Property("ops", "pass", ""))
+    properties = (PropertyResult("row independence", "pass", ""), PropertyResult("ops", "pass", ""))
     result = ArtifactResult(name, name, "float32", 1e-5, 1e-5, (output,), properties)
     return dataclasses.replace(result, **changes)
 
@@ -53,8 +53,8 @@ def report_of(*artifacts, gap=None):
         1e-5,
         1e-5,
         properties=(
-            Property("row independence", "pass", ""),
-            Property("padding", "not applicable", "no input is masked"),
+            PropertyResult("row independence", "pass", ""),
+            PropertyResult("right padding", "not applicable", "no input is masked"),
         ),
     )
     layers = (
@@ -80,7 +80,9 @@ def failing():
         artifact("saved_model", EXPECTED + 0.25),
         artifact("a_model_with_quite_a_long_name.tflite", nan),
         artifact("broken.tflite", EXPECTED, outputs=(), error="it went away <b>"),
-        artifact("flex.tflite", EXPECTED, properties=(Property("ops", "fail", "ops: FlexRoll"),)),
+        artifact(
+            "flex.tflite", EXPECTED, properties=(PropertyResult("ops", "fail", "ops: FlexRoll"),)
+        ),
     )
 
 

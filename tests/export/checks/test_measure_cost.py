@@ -3,24 +3,21 @@ import time
 import numpy as np
 import pytest
 
-from keras_norm.export.checks import cost
-from keras_norm.export.checks.cost import file_size, measure_cost, milliseconds
+from keras_norm.export.checks import subject
+from keras_norm.export.checks.artifacts import FunctionRunner
+from keras_norm.export.checks.subject import file_size, measure_cost, milliseconds
 from keras_norm.export.compare.input_cases import Samples
 from keras_norm.export.results.artifact_result import readable_size
 
 SAMPLES = Samples({}, {"x": np.zeros((3, 2))})
 
 
-class Told:
-    """A runner that tells how long its calls took, whatever they took."""
-
-    path = None
+class TimedRunner(FunctionRunner):
+    """A runner that reports given durations of its calls."""
 
     def __init__(self, *seconds):
+        super().__init__(lambda inputs: inputs)
         self._seconds = iter(seconds)
-
-    def __call__(self, inputs):
-        return inputs
 
     def ops(self):
         return {"ADD": ["a"], "MUL": ["b", "c"], "EXP": ["d"]}
@@ -29,28 +26,30 @@ class Told:
         return next(self._seconds)
 
 
-def test_the_median_of_what_the_runner_tells_is_taken():
-    assert milliseconds(Told(1.0, 9.0, 2.0, 2.0, 3.0), {}) == 2000.0
+def test_the_latency_is_the_median_of_the_durations_that_the_runner_reports():
+    assert milliseconds(TimedRunner(1.0, 9.0, 2.0, 2.0, 3.0), {}) == 2000.0
 
 
-def test_a_function_is_timed_from_outside():
-    assert milliseconds(lambda inputs: time.sleep(0.01), {}) == pytest.approx(10.0, rel=0.5)
+def test_a_function_is_timed_by_the_wall_clock():
+    assert milliseconds(FunctionRunner(lambda inputs: time.sleep(0.01)), {}) == pytest.approx(
+        10.0, rel=0.5
+    )
 
 
 def test_a_slow_model_is_called_twice_only(monkeypatch):
-    monkeypatch.setattr(cost, "SECONDS", 0.0)
+    monkeypatch.setattr(subject, "SECONDS", 0.0)
     calls = []
-    milliseconds(calls.append, {})
+    milliseconds(FunctionRunner(calls.append), {})
     assert len(calls) == 2  # one to warm up, one that counts
 
 
-def test_it_is_timed_alone_and_in_the_largest_batch():
-    found = measure_cost(lambda inputs: inputs, SAMPLES, 3)
+def test_latency_is_measured_for_one_row_and_for_the_largest_batch():
+    found = measure_cost(FunctionRunner(lambda inputs: inputs), SAMPLES, 3)
     assert [batch for batch, _ in found.latency] == [1, 3]
 
 
 def test_the_most_frequent_operation_comes_first():
-    found = measure_cost(Told(*range(10)), SAMPLES, 2)
+    found = measure_cost(TimedRunner(*range(10)), SAMPLES, 2)
     assert found.ops == (("MUL", 2), ("ADD", 1), ("EXP", 1))
 
 

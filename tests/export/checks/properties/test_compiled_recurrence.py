@@ -1,4 +1,4 @@
-"""The recurrence as training computed it, against the one that is served."""
+"""The recurrence that training compiles, compared with the exported recurrence."""
 
 import keras
 import numpy as np
@@ -6,10 +6,13 @@ import pytest
 
 import keras_norm
 from keras_norm.export import check
+from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import make_plan
-from keras_norm.export.checks.training_recurrence import training_form
+from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
+from keras_norm.export.checks.properties.property import NotApplicable, Tolerances
+from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import read_samples
-from keras_norm.export.compare.tolerance import TOLERANCES
+from keras_norm.export.compare.tolerance import TOLERANCES, Tolerance, default_share
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 from keras_norm.rnn.gradient import of_cell
@@ -24,7 +27,14 @@ def model_of(*layers):
 
 def found(model):
     plan = make_plan(model, read_samples(input_specs(model), DATA))
-    return training_form(model, plan, TOLERANCES["float32"], None)
+    subject = Subject(None, plan, clone=ModelClone(model))
+    known = CompiledRecurrence()
+    measured = known.measure(subject)
+    if isinstance(measured, NotApplicable):
+        return known.not_applicable(measured.reason)
+    tolerance = Tolerance(TOLERANCES["float32"], {})
+    share = default_share("float32", plan.layers, plan.timesteps)
+    return known.judge(measured, Tolerances(tolerance, tolerance, share))
 
 
 @pytest.fixture
@@ -61,11 +71,13 @@ def test_a_layer_that_trained_as_another_is_found_and_named(off_by_a_hundredth):
     model = model_of(keras_norm.LayerNormLSTM(4, name="lstm"))
     report = check(model, [KerasRunner(model)], DATA)
     (failure,) = report.failures
-    assert (failure.subject, failure.check) == ("Keras model", "training form")
+    assert (failure.subject, failure.check) == ("Keras model", "compiled recurrence")
     assert failure.detail.startswith("layer 'lstm': output 'sequence' differs by up to 0.01")
-    assert "is allowed" in failure.detail
-    assert "compiled=False" in next(f.advice for f in report.findings if f.seen == failure.detail)
-    assert "training form" in report.to_json()
+    assert "the tolerance is" in failure.detail
+    assert "compiled=False" in next(
+        f.advice for f in report.findings if f.observation == failure.detail
+    )
+    assert "compiled recurrence" in report.to_json()
 
 
 @pytest.mark.parametrize(

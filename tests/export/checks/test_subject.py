@@ -1,10 +1,13 @@
 import contextlib
+import types
 
 import pytest
 
-from keras_norm.export.checks.artifacts import Source
-from keras_norm.export.checks.run_artifacts import opened
+from keras_norm.export.checks.artifacts import FunctionRunner, Source
+from keras_norm.export.checks.subject import open_subjects
 from keras_norm.export.errors import RunnerError
+
+PLAN = types.SimpleNamespace(cases=(types.SimpleNamespace(inputs={"x": 1}),))
 
 
 @pytest.fixture
@@ -23,19 +26,20 @@ def source(name, events, fails=False):
         events.append(f"{worker} loads")
         if fails:
             raise RunnerError("damaged")
-        return contextlib.nullcontext(lambda inputs: inputs)
+        return contextlib.nullcontext(FunctionRunner(lambda inputs: inputs))
 
     return Source(name, name, "float32", load, start)
 
 
 def test_all_workers_start_before_one_loads_and_end_with_the_block(events):
-    with opened([source("a", events), source("b", events)]):
+    with open_subjects([source("a", events), source("b", events)], PLAN):
         assert events == ["a starts", "b starts", "a loads", "b loads"]
     assert events[4:] == ["b ends", "a ends"]
 
 
 def test_a_file_that_does_not_load_is_a_finding_and_the_others_run(events):
-    with opened([source("a", events, fails=True), source("b", events)], {"x": 1}) as (a, b):
-        assert (a.run, a.error) == (None, "damaged")
+    sources = [source("a", events, fails=True), source("b", events)]
+    with open_subjects(sources, PLAN) as (a, b):
+        assert (a.runner, a.error) == (None, "damaged")
         assert (b.first, b.error) == ({"x": 1}, None)
     assert "a ends" in events

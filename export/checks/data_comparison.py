@@ -1,0 +1,192 @@
+"""Run all data, one part at a time, through the Keras model and the artifacts."""
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+
+import keras
+import numpy as np
+
+from keras_norm.export.checks.data_reader import Part
+from keras_norm.export.checks.model_clone import ModelClone
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.checks.train_inference_gap import GapMeter
+from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.compare.merge import merge
+from keras_norm.export.compare.metrics import read_labels, tally
+from keras_norm.export.compare.output_differences import measure
+from keras_norm.export.compare.quantization_tolerance import spreads
+from keras_norm.export.compare.tolerance import TOLERANCES, coarsest
+from keras_norm.export.errors import one_line
+from keras_norm.export.model.depth import timesteps_of
+from keras_norm.export.model.precision import model_precision
+from keras_norm.export.results.artifact_result import Tally
+from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
+from keras_norm.export.runtimes.runner import Run
+from keras_norm.typing import Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """One batch, with the outputs of the reference model.
+
+    Attributes:
+        rows: slice of the part's samples. The batch may have further rows that only fill it up.
+        case: the inputs.
+        outputs: the outputs of the reference model.
+        part_labels: labels of all samples of the part, by output name.
+    """
+
+    rows: slice
+    case: Case
+    outputs: Arrays
+    part_labels: Arrays
+
+    @property
+    def count(self) -> int:
+        """Number of rows, without the rows that only fill up the batch."""
+        return int(self.rows.stop - self.rows.start)
+
+    @property
+    def row_outputs(self) -> Arrays:
+        """The outputs that have one row for each row of the batch."""
+        size = len(self.case.rows)
+        return {n: y for n, y in self.outputs.items() if np.shape(y)[:1] == (size,)}
+
+    @property
+    def labels(self) -> Arrays:
+        """The labels of the samples in this batch, by output name."""
+        return {name: y[self.rows] for name, y in self.part_labels.items()}
+
+    def cut(self, outputs: Arrays) -> Arrays:
+        """Remove the rows that only fill up the batch from some outputs."""
+        return {name: y[: self.count] for name, y in outputs.items()}
+
+
+def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
+    """Run the reference model on a part of the data and yield its batches.
+
+    Args:
+        part: the part of the data.
+        run: the reference model.
+        size: largest batch size.
+
+    Raises:
+        ValueError: the labels do not fit the model's outputs.
+    """
+    labels: Arrays = {}
+    for rows, case in part.samples.batches(size):
+        batch = Batch(rows, case, run(case.inputs), labels)
+        if part.labels is not None and not labels:
+            labels = read_labels(part.labels, batch.row_outputs, part.samples.count)
+            batch = dataclasses.replace(batch, part_labels=labels)
+        yield batch
+
+
+class DataComparison:
+    """Measure the differences between artifacts and the Keras model, one part at a time.
+
+    An artifact that raised an error is not run again.
+
+    Args:
+        model: a functional or Sequential model.
+        run: the runner of `model`.
+        clone: the clone of `model`.
+        artifacts: the artifacts to compare with `model`.
+        rtol: relative tolerance; None for the tolerance of the values' precision.
+        batch: largest batch size.
+
+    Attributes:
+        worst: the batch with the largest difference, and the outputs of the Keras model for it, by
+            name of the artifact.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        run: Run,
+        clone: ModelClone,
+        artifacts: Sequence[Subject],
+        rtol: float | None,
+        batch: int,
+    ) -> None:
+        self.model, self.run, self.artifacts = model, run, artifacts
+        self.rtol, self.batch = rtol, batch
+        self.worst: dict[str, tuple[Case, Arrays]] = {}
+        self._gap = GapMeter(clone)
+        self._largest: dict[str, float] = {}
+        self._timesteps = timesteps_of(model)
+
+    def __call__(self, part: Part) -> DataMeasurements:
+        """Measure one part of the data.
+
+        Inference mode runs in batches of at most `batch` samples. Training mode runs the whole part
+        as one batch, or in batches of the model's static batch size.
+        """
+        found: list[DataMeasurements] = []
+        labels: Arrays = {}
+        for batch in run_batches(part, self.run, self.batch):
+            labels = batch.part_labels
+            found.append(
+                DataMeasurements(
+                    samples=batch.count,
+                    timesteps=self._timesteps(batch.case.inputs),
+                    scales=tuple((name, magnitude(y)) for name, y in batch.outputs.items()),
+                    rows_by_output=_rows_by_output(batch),
+                    spreads=spreads(batch.cut(batch.row_outputs)),
+                    tallies=_tally(batch, batch.outputs),
+                    artifacts=tuple(
+                        self._measure(artifact, batch, part.source) for artifact in self.artifacts
+                    ),
+                )
+            )
+        for rows, case in part.samples.batches(part.samples.count):
+            batch_labels = {name: y[rows] for name, y in labels.items()}
+            found.append(DataMeasurements(gap=self._gap(case.inputs, batch_labels)))
+        return merge(found)
+
+    def _measure(self, artifact: Subject, batch: Batch, source: str) -> ArtifactMeasurements:
+        name = artifact.source.name
+        if artifact.runner is None:
+            return ArtifactMeasurements(name, error=artifact.error)
+        try:
+            outputs = artifact.runner(batch.case.inputs)
+            actual = {name: np.asarray(value) for name, value in outputs.items()}
+        # Any error of a runner belongs to the result of its artifact; other artifacts still run.
+        except Exception as error:
+            artifact.runner, artifact.error = None, one_line(error)
+            return ArtifactMeasurements(name, error=artifact.error)
+        rtol = self.rtol
+        if rtol is None:
+            precision = model_precision(self.model, batch.outputs)
+            rtol = TOLERANCES[coarsest([artifact.source.precision, precision])]
+        measurements = measure(batch.outputs, actual, rtol, batch.case.rows, source)
+        # Relative to the largest absolute output.
+        excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
+        largest = max(excesses, default=-1.0)
+        if largest > self._largest.get(name, -math.inf):
+            self._largest[name], self.worst[name] = largest, (batch.case, batch.outputs)
+        return ArtifactMeasurements(name, measurements, _tally(batch, actual))
+
+
+def _rows_by_output(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Hash the first row of each output, and one row that differs from it if there is one."""
+    found = []
+    for name, y in batch.cut(batch.row_outputs).items():
+        others = y[(y != y[:1]).reshape(len(y), -1).any(axis=1)]
+        rows = [y[0], *others[:1]]
+        # Adding 0 turns -0.0 into 0.0, so that both zeros have one hash.
+        hashes = {
+            hashlib.sha256(f"{r.shape}".encode() + (r + 0).tobytes()).hexdigest() for r in rows
+        }
+        found.append((name, tuple(sorted(hashes))))
+    return tuple(found)
+
+
+def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
+    """Return the tallies of the outputs that have the shape of the Keras model's outputs."""
+    expected = batch.row_outputs
+    alike = {n: y for n, y in outputs.items() if n in expected and y.shape == expected[n].shape}
+    return tally(batch.labels, batch.cut(alike), batch.cut(expected))

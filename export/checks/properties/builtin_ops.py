@@ -1,0 +1,67 @@
+"""The property "ops": a runtime without extensions can run a file, and runs it safely."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.formats.registry import format_of
+from keras_norm.export.results.artifact_result import PropertyResult
+
+
+@dataclasses.dataclass(frozen=True)
+class Ops:
+    """The operations of a file.
+
+    Attributes:
+        count: number of different operations.
+        foreign: operations that a runtime without extensions lacks.
+        unsafe: names of the nodes by unsafe operation.
+    """
+
+    count: int = 0
+    foreign: Sequence[str] = ()
+    unsafe: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+
+
+class BuiltInOps(Property[Ops]):
+    """A file has only operations that every runtime of its format has, and no unsafe operation.
+
+    A runtime may lack these operations: in a SavedModel XLA ops, `jit_compile`d functions and
+    custom ops; in a TFLite file Flex ops and custom ops; in an ONNX file ops of a custom domain. An
+    unsafe operation accesses files, the Python process or other machines. A file with an unsafe
+    operation is not run.
+    """
+
+    name = "ops"
+    meaning = "the file has operations that its runtime may lack, or that are unsafe"
+    advice = "Export with keras_norm.export, and replace the layers that its error names."
+    needs_runner = False
+
+    def applies_to(self, subject: Subject) -> bool:  # noqa: D102
+        return not subject.is_keras_model
+
+    def measure(self, subject: Subject) -> Ops | NotApplicable:
+        """List the operations of the file."""
+        if subject.unsafe_ops:
+            return Ops(unsafe=subject.unsafe_ops)
+        path = subject.run.path
+        if path is None:
+            return NotApplicable("a function has no file")
+        used, known = subject.run.ops(), format_of(path)
+        if not used:
+            return NotApplicable("the runner does not list the operations of the file")
+        foreign = known.foreign_ops(path, used) if known is not None else ()
+        return Ops(len(used), sorted(foreign))
+
+    def judge(self, measured: Ops, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        if measured.unsafe:
+            found = [f"{op} in {', '.join(nodes)}" for op, nodes in measured.unsafe.items()]
+            return self.failed(
+                "the file was not run, because its operations access files, the Python process or "
+                f"other machines: {'; '.join(found)}"
+            )
+        if measured.foreign:
+            foreign = ", ".join(measured.foreign)
+            return self.failed(f"a runtime without extensions lacks these operations: {foreign}")
+        return self.passed(f"{measured.count} kinds of operation, all built in")

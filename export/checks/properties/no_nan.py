@@ -1,0 +1,50 @@
+"""The property "no NaN": no output of the Keras model is NaN."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+
+# (number of values, number of NaN values) by output name.
+Counts = Mapping[str, tuple[int, int]]
+
+
+class NoNaN(Property[Counts]):
+    """No output of the Keras model is NaN over all data: NaN cannot be compared."""
+
+    name = "no NaN"
+    meaning = "outputs of the Keras model are NaN, and NaN cannot be compared"
+    advice = "Give data for which no output is NaN, or correct the layer that computes NaN."
+
+    def applies_to(self, subject: Subject) -> bool:  # noqa: D102
+        return subject.is_keras_model
+
+    def measure(self, subject: Subject) -> Counts:
+        """Count the values of each output over all data, or else over the test inputs."""
+        found = {}
+        for name in subject.cases[0]:
+            outputs = [recorded[name] for recorded in subject.cases]
+            nan = sum(int(np.isnan(output).sum()) for output in outputs)
+            found[name] = (sum(output.size for output in outputs), nan)
+        artifacts = () if subject.data is None else subject.data.artifacts
+        for measurement in (m for artifact in artifacts for m in artifact.outputs):
+            if measurement.nan_expected:
+                found[measurement.output] = (measurement.count, measurement.nan_expected)
+        return found
+
+    def judge(self, measured: Counts, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        for output, (count, nan) in measured.items():
+            if nan == count:
+                return self.failed(f"output {output!r} is NaN for every sample")
+            if nan:
+                return self.failed(f"output {output!r} is NaN in {nan} of {count} values")
+        return self.passed("no output is NaN")
+
+
+def has_nan(keras_result: ArtifactResult) -> bool:
+    """Return whether the Keras model's result says that an output is NaN."""
+    found = keras_result.property(NoNaN.name)
+    return found is not None and found.status == "fail"

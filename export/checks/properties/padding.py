@@ -1,0 +1,112 @@
+"""The properties "right padding" and "left padding": masked timesteps change no other output."""
+
+import dataclasses
+
+from keras_norm.export.checks.properties.property import (
+    NotApplicable,
+    Property,
+    Tolerances,
+    find_difference,
+)
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.input_cases import PADDING, padded
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.typing import Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class PaddedOutputs:
+    """The outputs for the original sequences, and for the padded sequences."""
+
+    original: Arrays
+    padded: Arrays
+
+
+class Padding(Property[PaddedOutputs]):
+    """Masked timesteps on one side do not change the Keras model's outputs at other timesteps.
+
+    Outputs without a time dimension must not change. Output sequences must not change at the
+    timesteps of the original sequence. An artifact must pad as the Keras model does: the padded
+    test inputs compare that.
+
+    Attributes:
+        side: "right" or "left".
+        original: the timesteps of the original sequence, in the padded sequence.
+    """
+
+    side: str
+    original: slice
+
+    def applies_to(self, subject: Subject) -> bool:  # noqa: D102
+        return subject.is_keras_model
+
+    def measure(self, subject: Subject) -> PaddedOutputs | NotApplicable:
+        """Run some sequences as they are, and with masked timesteps on one side."""
+        fills = subject.plan.padding
+        if isinstance(fills, str):
+            return NotApplicable(fills)
+        inputs = padded(subject.plan.samples, fills)
+        return PaddedOutputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
+
+    def find_change(self, measured: PaddedOutputs, tolerances: Tolerances) -> str | None:
+        """Describe the first output that padding changes; None if padding changes no output."""
+        actual = dict(measured.padded)
+        for output, value in measured.original.items():
+            longer = actual.get(output)
+            if longer is not None and longer.ndim == value.ndim:
+                sizes = zip(longer.shape, value.shape, strict=True)
+                # Attention scores have two time axes, so every axis that grew is cut.
+                cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
+                actual[output] = longer[tuple(cut)]
+        worst = find_difference(tolerances.calls, measured.original, actual)
+        if worst is None:
+            return None
+        return f"with {PADDING} masked timesteps on the {self.side}, {worst.description}"
+
+    @property
+    def no_change(self) -> str:
+        """The detail of a model that padding does not change."""
+        return f"{PADDING} masked timesteps on the {self.side} change no output"
+
+
+class RightPadding(Padding):
+    """Masked timesteps on the right change no output at other timesteps."""
+
+    name = "right padding"
+    meaning = "masked timesteps on the right change outputs at other timesteps"
+    advice = "Pad all batches to one length, in training and in serving."
+    side, original = "right", slice(-PADDING)
+
+    def judge(self, measured: PaddedOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        change = self.find_change(measured, tolerances)
+        return self.passed(self.no_change) if change is None else self.failed(change)
+
+    def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:  # noqa: D102
+        left = subject.property(LeftPadding.name)
+        if result.status == "fail" and left is not None and left.status == "pass":
+            return "Pad on the left: the model counts its timesteps from the end."
+        return super().advise(result, subject)
+
+
+class LeftPadding(Padding):
+    """Masked timesteps on the left change no output at other timesteps.
+
+    A change is not a failure: its status is "differs". A model may count timesteps from the start
+    of the padded sequence, as per-timestep statistics and position embeddings do.
+    """
+
+    name = "left padding"
+    meaning = "masked timesteps on the left change outputs at other timesteps"
+    advice = "Pad on the right: the model counts its timesteps from the start."
+    side, original = "left", slice(PADDING, None)
+
+    def judge(self, measured: PaddedOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        change = self.find_change(measured, tolerances)
+        return self.passed(self.no_change) if change is None else self.differs(change)
+
+    def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
+        """Return the advice, unless padding on the right fails: its advice covers both sides."""
+        right = subject.property(RightPadding.name)
+        if result.status != "differs" or (right is not None and right.status == "fail"):
+            return None
+        return self.advice

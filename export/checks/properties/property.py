@@ -1,0 +1,142 @@
+"""A property of the check: where it applies, how it is measured and judged, and the advice."""
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+import keras
+
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.element_differences import without_common_nan
+from keras_norm.export.compare.tolerance import Tolerance
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.output_comparison import OutputComparison
+from keras_norm.typing import Arrays
+
+Measured = TypeVar("Measured")
+
+
+@dataclasses.dataclass(frozen=True)
+class NotApplicable:
+    """The reason why a property does not apply to a model."""
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerances:
+    """The tolerances for one subject.
+
+    Attributes:
+        calls: the tolerance between two calls of the subject.
+        values: the tolerance for the subject's outputs against the Keras model's outputs.
+        share: the default absolute tolerance, as a share of a tensor's largest value.
+        atol: absolute tolerance that the user gave, or None.
+    """
+
+    calls: Tolerance
+    values: Tolerance
+    share: float
+    atol: float | None = None
+
+
+class Property(abc.ABC, Generic[Measured]):
+    """A property that the check measures on the Keras model and on every artifact.
+
+    To add a property, write a subclass in a file of this folder, and add it to
+    `registry.PROPERTIES`. The reports, the findings and the JSON read the results of all
+    registered properties.
+
+    Attributes:
+        name: name in reports.
+        meaning: the meaning of a failure, as a clause: "running the model changes its weights".
+        advice: what to do after a failure.
+        needs_runner: whether `measure` needs an open runner. If not, the property is measured also
+            for a file that is not opened because of its unsafe operations.
+    """
+
+    name: str
+    meaning: str
+    advice: str
+    needs_runner: bool = True
+
+    def applies_to(self, subject: Subject) -> bool:
+        """Return whether the report lists this property for the Keras model or an artifact."""
+        return True
+
+    @abc.abstractmethod
+    def measure(self, subject: Subject) -> Measured | NotApplicable:
+        """Run the subject on test inputs and return the outputs to judge.
+
+        Any exception becomes the error of the artifact.
+
+        Args:
+            subject: the Keras model or an artifact, with the outputs that are recorded already.
+
+        Returns:
+            The argument of `judge`; or the reason why the property does not apply.
+        """
+
+    @abc.abstractmethod
+    def judge(self, measured: Measured, tolerances: Tolerances) -> PropertyResult:
+        """Judge the recorded outputs; no model runs here.
+
+        Args:
+            measured: the result of `measure`.
+            tolerances: the tolerances for the subject.
+
+        Returns:
+            The result, made by `passed`, `failed`, `differs` or `not_applicable`.
+        """
+
+    def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
+        """Return the advice on a result, or None.
+
+        Args:
+            result: the result of this property.
+            subject: all results of the Keras model or the artifact.
+        """
+        return self.advice if result.status == "fail" else None
+
+    def make_notes(self, model: keras.Model, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
+        """Return notes for the report, such as the names of files that were not tested.
+
+        Args:
+            model: the Keras model.
+            results: the results of all artifacts.
+        """
+        return ()
+
+    def passed(self, detail: str) -> PropertyResult:
+        """Return the result of a model that has the property."""
+        return PropertyResult(self.name, "pass", detail)
+
+    def failed(self, detail: str) -> PropertyResult:
+        """Return the result of a model that must have the property, and lacks it."""
+        return PropertyResult(self.name, "fail", detail, self.meaning)
+
+    def differs(self, detail: str) -> PropertyResult:
+        """Return the result of a model that lacks the property, which is not a failure."""
+        return PropertyResult(self.name, "differs", detail, self.meaning)
+
+    def not_applicable(self, reason: str) -> PropertyResult:
+        """Return the result of a model that the property does not apply to."""
+        return PropertyResult(self.name, "not applicable", reason)
+
+
+def find_difference(
+    tolerance: Tolerance, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
+) -> OutputComparison | None:
+    """Return the first output that differs between two calls, or None.
+
+    NaN at the same position in both calls is not a difference.
+
+    Args:
+        tolerance: the tolerance for the outputs.
+        expected: outputs by name.
+        actual: outputs by name.
+        rows: the sample number of each row; None to count from 0.
+    """
+    wanted, received = without_common_nan(expected, actual)
+    return tolerance.failed(wanted, {**actual, **received}, rows)

@@ -1,0 +1,85 @@
+"""The registry of the properties that the check tests."""
+
+from typing import Any
+
+from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
+from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
+from keras_norm.export.checks.properties.concurrency import Concurrency
+from keras_norm.export.checks.properties.no_nan import NoNaN
+from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
+from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
+from keras_norm.export.checks.properties.repeat import Repeat
+from keras_norm.export.checks.properties.row_independence import RowIndependence
+from keras_norm.export.checks.properties.streaming import Streaming
+from keras_norm.export.checks.properties.weights import Weights
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.errors import one_line
+from keras_norm.export.results.artifact_result import PropertyResult
+
+# All properties, in the order of the measurements and of the report. `Weights` repeats the first
+# call after the calls of the other properties. `Streaming` comes last, because its runner takes
+# over the worker process of the artifact.
+PROPERTIES: list[Property[Any]] = [
+    NoNaN(),
+    RowIndependence(),
+    RightPadding(),
+    LeftPadding(),
+    Repeat(),
+    Concurrency(),
+    CompiledRecurrence(),
+    Weights(),
+    BuiltInOps(),
+    Streaming(),
+]
+
+
+def register(added: Property[Any]) -> None:
+    """Register a property, so that every check tests it and every report shows it.
+
+    The property is measured before `Weights`, which repeats the first call after all other calls.
+
+    Args:
+        added: the property, with a name that is not registered.
+
+    Raises:
+        ValueError: a property of this name is registered.
+    """
+    names = [known.name for known in PROPERTIES]
+    if added.name in names:
+        raise ValueError(f"the property {added.name!r} is registered already")
+    PROPERTIES.insert(names.index(Weights.name), added)
+
+
+def property_named(name: str) -> Property[Any] | None:
+    """Find a property by name; None if no property has this name."""
+    return next((known for known in PROPERTIES if known.name == name), None)
+
+
+def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[PropertyResult, ...]:
+    """Measure and judge all properties of the Keras model or an artifact.
+
+    After an error of the runner, which is stored in `subject.error`, no further property is
+    measured.
+
+    Args:
+        subject: the Keras model or an artifact, with its recorded outputs.
+        tolerances: the tolerances for the subject.
+    """
+    results: list[PropertyResult] = []
+    for known in PROPERTIES:
+        if subject.error is not None and (known.needs_runner or not subject.unsafe_ops):
+            continue
+        try:
+            if not known.applies_to(subject):
+                continue
+            measured = known.measure(subject)
+        # Any error of a runner belongs to the result of its artifact.
+        except Exception as error:
+            subject.error = one_line(error)
+            break
+        results.append(
+            known.not_applicable(measured.reason)
+            if isinstance(measured, NotApplicable)
+            else known.judge(measured, tolerances)
+        )
+    return tuple(results)

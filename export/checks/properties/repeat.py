@@ -1,0 +1,47 @@
+"""The property "repeat": a repeated call gives equal outputs."""
+
+import dataclasses
+
+from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.results.artifact_result import PropertyResult
+from keras_norm.typing import Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class RepeatedCall:
+    """A call that was repeated after another call.
+
+    Attributes:
+        case: the inputs of the repeated call.
+        other: the inputs of the call in between, of another shape if the model accepts one.
+        before: the outputs of the first call.
+        after: the outputs of the repeated call.
+    """
+
+    case: Case
+    other: Case
+    before: Arrays
+    after: Arrays
+
+
+class Repeat(Property[RepeatedCall]):
+    """A call gives equal outputs when it is repeated after a call with other inputs."""
+
+    name = "repeat"
+    meaning = "a repeated call gives other outputs"
+    advice = "Build the layer that keeps state between calls with stateful=False."
+
+    def measure(self, subject: Subject) -> RepeatedCall:
+        """Run the first and then the last test input, whose outputs are recorded already."""
+        other, case = subject.plan.cases[0], subject.plan.cases[-1]
+        subject.run(other.inputs)
+        return RepeatedCall(case, other, subject.cases[-1], subject.run(case.inputs))
+
+    def judge(self, measured: RepeatedCall, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        case, other = measured.case, measured.other
+        worst = find_difference(tolerances.calls, measured.before, measured.after, case.rows)
+        if worst is not None:
+            return self.failed(f"{case.name}, repeated after {other.name}: {worst.description}")
+        return self.passed(f"{case.name}, repeated after {other.name}")

@@ -1,0 +1,105 @@
+"""The property "streaming": the step signature gives the outputs for whole sequences."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import keras
+
+from keras_norm.export.checks.artifacts import SingleStepRunner
+from keras_norm.export.checks.properties.property import (
+    NotApplicable,
+    Property,
+    Tolerances,
+    find_difference,
+)
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.model.step_signature import find_step
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.runtimes.runner import Runner
+from keras_norm.export.signature import STEP
+from keras_norm.typing import Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOutputs:
+    """The outputs of the step signature, called once for each timestep.
+
+    Attributes:
+        expected: outputs of the Keras model for whole sequences.
+        actual: outputs of the step signature; None if it has other inputs than the model's step.
+        inputs: names of the inputs of the step signature.
+        length: total number of timesteps of all sequences.
+    """
+
+    expected: Arrays
+    actual: Arrays | None
+    inputs: Sequence[str]
+    length: int
+
+
+class Streaming(Property[StepOutputs]):
+    """The step signature, called once for each timestep, gives the outputs for whole sequences."""
+
+    name = "streaming"
+    meaning = "the step signature gives other outputs than the model for whole sequences"
+    advice = "Export the model again with step=True."
+
+    def applies_to(self, subject: Subject) -> bool:
+        """Return whether the artifact has a step signature."""
+        source = subject.source
+        if subject.is_keras_model or not source.path:
+            return False
+        return source.is_single_step or STEP in subject.run.signatures()
+
+    def measure(self, subject: Subject) -> StepOutputs | NotApplicable:
+        """Run whole sequences through the step signature."""
+        if isinstance(subject.run, SingleStepRunner):
+            return _run_step(subject, subject.run.step_runner)
+        worker = getattr(subject.run, "worker", None)
+        with subject.source.open(STEP, worker=worker) as step_runner:
+            return _run_step(subject, step_runner)
+
+    def judge(self, measured: StepOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        if measured.actual is None:
+            inputs = ", ".join(measured.inputs)
+            return self.differs(f"the step signature is of another model; its inputs are {inputs}")
+        worst = find_difference(tolerances.values, measured.expected, measured.actual)
+        if worst is not None:
+            return self.failed(worst.description)
+        return self.passed(f"{measured.length:,} timesteps, one call for each")
+
+    def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
+        """Return the advice, unless the outputs for whole sequences differ too: one cause."""
+        if not all(output.passed for output in subject.outputs):
+            return None
+        return super().advise(result, subject)
+
+    def make_notes(self, model: keras.Model, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
+        """Name the files whose step signature was not compared, if the model supports it."""
+        ran = [result for result in results if result.path and result.outputs]
+        # Two runners of one file may differ: one can run its step signature, the other cannot.
+        streamed = {result.path for result in ran if result.property(self.name) is not None}
+        without: dict[str, str] = {}
+        notes: dict[str, str] = {}
+        for result in ran:
+            streaming = result.property(self.name)
+            if result.path not in streamed:
+                without.setdefault(result.path, result.name)
+            elif streaming is not None and streaming.status == "differs":
+                note = f"{result.name}: streaming was not compared: {streaming.detail}"
+                notes.setdefault(result.path, note)
+        if not without or find_step(model) is None:
+            return tuple(notes.values())
+        files = ", ".join(without.values())
+        return f"{files}: no step signature, so streaming was not compared", *notes.values()
+
+
+def _run_step(subject: Subject, step_runner: Runner) -> StepOutputs | NotApplicable:
+    plan = subject.plan
+    stream = plan.long_stream() if subject.source.is_single_step else plan.stream()
+    if isinstance(stream, str):
+        return NotApplicable(f"the Keras model has no single-step model: {stream}")
+    inputs, actual = sorted(step_runner.inputs), None
+    if set(inputs) == stream.takes:
+        actual = stream.over_time(step_runner, stream.inputs)
+    return StepOutputs(stream.expected, actual, inputs, stream.length)

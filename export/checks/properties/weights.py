@@ -1,0 +1,74 @@
+"""The property "weights": inference changes no variable."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.results.artifact_result import PropertyResult
+from keras_norm.typing import Arrays
+
+# Keras' own recurrent layers draw unused dropout masks at inference too. This changes the seed
+# variable, but no output.
+SEED_VARIABLE = "seed_generator_state"
+
+
+@dataclasses.dataclass(frozen=True)
+class Effects:
+    """The effects of all calls on a model.
+
+    Attributes:
+        variables: number of visible variables.
+        changed: names of the variables that changed.
+        case: the inputs of the first call.
+        before: the outputs of the first call.
+        after: the outputs of the first call, repeated after all other calls. Empty for the Keras
+            model, whose variables are all visible.
+    """
+
+    variables: int
+    changed: tuple[str, ...]
+    case: Case
+    before: Arrays
+    after: Arrays
+
+
+class Weights(Property[Effects]):
+    """Inference changes no variable.
+
+    A runtime may hide its variables. The first call is therefore repeated after all other calls:
+    equal outputs show that no weight changed.
+    """
+
+    name = "weights"
+    meaning = "inference changes weights"
+    advice = "Export in inference mode (training=False): a layer assigns to a variable."
+
+    def measure(self, subject: Subject) -> Effects:
+        """Compare the digests of the variables, and repeat the first call."""
+        case = subject.plan.cases[0]
+        before, after = {}, {}
+        if not subject.is_keras_model:
+            before, after = subject.first, subject.run(case.inputs)
+        changed = find_changes(subject.variables, subject.run.variable_digests())
+        return Effects(len(subject.variables), changed, case, before, after)
+
+    def judge(self, measured: Effects, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        if measured.changed:
+            count = len(measured.changed) - 1
+            more = f" and {count} more" if count else ""
+            return self.failed(f"inference changed {measured.changed[0]}{more}")
+        rows = measured.case.rows
+        worst = find_difference(tolerances.calls, measured.before, measured.after, rows)
+        if worst is not None:
+            return self.failed(f"the first call, repeated after all others: {worst.description}")
+        if measured.variables:
+            return self.passed(f"inference changed none of {measured.variables} variables")
+        return self.passed("the first call gives equal outputs after all other calls")
+
+
+def find_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables whose digest changed, except seeds; see `Runner.variable_digests`."""
+    changed = (n for n, d in before.items() if now.get(n) != d and SEED_VARIABLE not in n)
+    return tuple(name.split(": ")[1] for name in changed)

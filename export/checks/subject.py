@@ -1,0 +1,174 @@
+"""The Keras model or an artifact, opened for a check, with its recorded outputs and its cost."""
+
+import contextlib
+import dataclasses
+import pathlib
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import keras
+from keras import ops
+
+from keras_norm.export.checks.artifacts import SingleStepRunner, Source
+from keras_norm.export.checks.model_clone import ModelClone
+from keras_norm.export.checks.plan import Plan
+from keras_norm.export.compare.input_cases import Samples
+from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
+from keras_norm.export.results.artifact_result import Cost
+from keras_norm.export.results.measurements import DataMeasurements
+from keras_norm.export.runtimes.runner import Runner
+from keras_norm.typing import Arrays
+
+# Most calls that are timed, and the seconds after which no further call starts.
+CALLS, SECONDS = 5, 0.25
+
+
+@dataclasses.dataclass
+class Subject:
+    """The Keras model, or an artifact in a runner, with the outputs that a check recorded.
+
+    Attributes:
+        source: the artifact and its runtime.
+        plan: the test inputs, and the outputs of the Keras model for them.
+        runner: the open runner; None if it did not open, or raised an error later.
+        error: the reason why the artifact did not open or run, or None.
+        unsafe_ops: names of the nodes by unsafe operation; a file with such nodes is not opened.
+        variables: digests of the variables before the first call; empty if they are not visible.
+        first: outputs of the first call, for the first of `plan.cases`.
+        cases: outputs for each of `plan.cases`; fewer after an error.
+        edges: outputs for each of `plan.edges`; fewer after an error.
+        cost: bytes, milliseconds and operations; None after an error.
+        clone: the clone of the Keras model; None for an artifact.
+        data: the measurements over all data, of the Keras model; None for an artifact.
+    """
+
+    source: Source
+    plan: Plan
+    runner: Runner | None = None
+    error: str | None = None
+    unsafe_ops: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    first: Arrays = dataclasses.field(default_factory=dict)
+    cases: tuple[Arrays, ...] = ()
+    edges: tuple[Arrays, ...] = ()
+    cost: Cost | None = None
+    clone: ModelClone | None = None
+    data: DataMeasurements | None = None
+
+    @property
+    def is_keras_model(self) -> bool:
+        """Whether this is the Keras model, and no artifact."""
+        return self.clone is not None
+
+    @property
+    def run(self) -> Runner:
+        """The open runner.
+
+        Raises:
+            RunnerError: the artifact did not open.
+        """
+        if self.runner is None:
+            raise RunnerError(self.error or f"{self.source.name} is not open")
+        return self.runner
+
+    def record(self, size: int | None = None) -> None:
+        """Run the test inputs of the plan, and measure the cost.
+
+        An error of the runner is stored in `error`.
+
+        Args:
+            size: size in bytes of a model without a file.
+        """
+        if self.runner is None:
+            return
+        try:
+            for case in self.plan.cases[len(self.cases) :]:
+                self.cases += (self.run(case.inputs),)
+            for case in self.plan.edges[len(self.edges) :]:
+                self.edges += (self.run(case.inputs),)
+            self.cost = measure_cost(self.run, self.plan.samples, self.plan.batch, size)
+        # Any error of a runner belongs to the result of its artifact.
+        except Exception as error:
+            self.error = one_line(error)
+
+
+@contextlib.contextmanager
+def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subject, ...]]:
+    """Open every artifact, and call it once with the first of the plan's test inputs.
+
+    An error of an artifact is stored in its `Subject.error`; the next artifact still opens.
+    """
+    with contextlib.ExitStack() as stack:
+        # The imports of a worker process take seconds, so all workers start in parallel.
+        workers = [stack.enter_context(s.start()) if s.start else None for s in sources]
+        subjects = []
+        for source, worker in zip(sources, workers, strict=True):
+            subject = Subject(source, plan)
+            try:
+                subject.runner = stack.enter_context(source.open(worker=worker))
+                subject.variables = subject.run.variable_digests()
+                subject.first = subject.run(plan.cases[0].inputs)
+            except UnsafeOpError as error:
+                subject.error = "the artifact was not run, because it has unsafe operations"
+                subject.unsafe_ops = error.ops
+            except Exception as error:
+                subject.runner, subject.error = None, one_line(error)
+            subjects.append(subject)
+        yield tuple(subjects)
+
+
+@contextlib.contextmanager
+def restored_variables(model: keras.Model) -> Iterator[None]:
+    """Restore all variables of the model after the block, including seeds and metrics."""
+    before = [ops.convert_to_numpy(variable) for variable in model.variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(model.variables, before, strict=True):
+            variable.assign(value)
+
+
+def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = None) -> Cost:
+    """Measure a runner's size and operations, and time some calls.
+
+    Args:
+        run: the runner.
+        samples: real data.
+        batch: the largest batch size to time.
+        size: size in bytes of a model without a file.
+    """
+    is_single_step = isinstance(run, SingleStepRunner)
+    # A single-step file has a static batch size, so only this batch size can be timed.
+    sizes = [run.batch] if is_single_step else sorted({samples.batch or 1, batch})
+    ops = sorted(((op, len(nodes)) for op, nodes in run.ops().items()), key=lambda x: (-x[1], x[0]))
+    return Cost(
+        size=size if run.path is None else file_size(run.path),
+        latency=tuple((n, milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
+        ops=tuple(ops),
+        arena=run.arena,
+        per_timestep=is_single_step,
+    )
+
+
+def file_size(path: pathlib.Path) -> int:
+    """Return the bytes of a file, or of all files in a directory."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+def milliseconds(run: Runner, inputs: Arrays) -> float:
+    """Return the median latency of a call in milliseconds; a first warm-up call is not counted.
+
+    The latency is the runner's own measurement, `Runner.seconds`, or else the wall-clock time.
+    """
+    run(inputs)
+    taken: list[float] = []
+    end = time.perf_counter() + SECONDS
+    while not taken or (len(taken) < CALLS and time.perf_counter() < end):
+        start = time.perf_counter()
+        run(inputs)
+        whole = time.perf_counter() - start
+        measured = run.seconds()
+        taken.append(whole if measured is None else measured)
+    return 1e3 * statistics.median(taken)
