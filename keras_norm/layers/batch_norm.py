@@ -8,8 +8,13 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import canonical_axes, feature_sizes, is_int, require_floating
-from keras_norm.layers.normalization import reshape_to_broadcast
-from keras_norm.layers.renorm import add_renorm_weights, require_renorm, update_renorm
+from keras_norm.layers.normalization import Affine, reshape_to_broadcast
+from keras_norm.layers.renorm import (
+    add_renorm_weights,
+    renormalize,
+    require_renorm,
+    update_renorm,
+)
 from keras_norm.ops import kernels
 from keras_norm.ops.ghost_batches import merge_batch, split_batch
 from keras_norm.ops.masks import align_mask
@@ -165,11 +170,14 @@ class BatchNormalization(StatisticsNormalization):
             self._moving(inputs),
             mask,
             all_reduce,
-            self.renorm,
-            fused=True,
+            fused=not self.renorm,
         )
         self.update_statistics(*(ops.reshape(s, (-1,)) for s in batch))
         return ops.cast(y, self.compute_dtype)
+
+    def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
+        """Fold the correction of batch renormalization into gamma and beta."""
+        return renormalize(self, affine, mean, variance) if self.renorm else affine
 
     def update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         """Update the moving statistics, and the averages of batch renormalization."""

@@ -8,8 +8,7 @@ import keras
 from keras import initializers, ops
 from numpy.typing import DTypeLike
 
-from keras_norm.layers.normalization import AffineNormalization
-from keras_norm.layers.renorm import renormalize
+from keras_norm.layers.normalization import Affine, AffineNormalization
 from keras_norm.ops import kernels
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
@@ -223,7 +222,6 @@ class StatisticsNormalization(AffineNormalization):
         moving: tuple[Tensor, Tensor],
         mask: Tensor | None = None,
         all_reduce: Callable[[Tensor], Tensor] = identity,
-        renorm: bool = False,
         min_count: int = 1,
         fused: bool = False,
     ) -> tuple[Tensor, BatchStatistics]:
@@ -236,16 +234,16 @@ class StatisticsNormalization(AffineNormalization):
             moving: mean and variance to use with fewer than `min_count` unmasked positions.
             mask: bool tensor that broadcasts to `x`, or None.
             all_reduce: function that sums a tensor over replicas.
-            renorm: whether to apply batch renormalization.
             min_count: smallest number of unmasked positions that gives statistics.
             fused: whether a fused kernel may be used. Loops pass False, because the kernel takes
-                long to start at every timestep.
+                long to start at every timestep. Batch renormalization passes False, because the
+                kernel does not correct gamma and beta.
 
         Returns:
             The normalized tensor in the dtype of its statistics, and the statistics of the batch.
         """
         leading = reduced == list(range(len(reduced)))
-        supported = leading and mask is None and all_reduce is identity and not renorm
+        supported = leading and mask is None and all_reduce is identity
         if fused and supported and kernels.uses_fused_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
@@ -257,10 +255,13 @@ class StatisticsNormalization(AffineNormalization):
             m = moments(x, reduced, mask, all_reduce, min_count, moving)
             mean, variance, count = m.mean, m.variance, m.count
             affine = self.affine_weights(len(x.shape), [axis])
-            if renorm:
-                affine = renormalize(self, affine, mean, variance)
+            affine = self.correct_affine(affine, mean, variance)
             y = normalize(m.centered, variance, self.epsilon, *affine)
         return y, self.batch_statistics(mean, variance, count, min_count)
+
+    def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
+        """Correct gamma and beta for the statistics of a batch; only batch renormalization does."""
+        return affine
 
     def batch_statistics(
         self, mean: Tensor, variance: Tensor, count: Tensor, min_count: int
