@@ -25,13 +25,11 @@ def array(dtype, time, *shape):
 
 
 def in_steps(function, *settings):
-    """Return a traced program for a caller in a graph, and the function for an eager caller.
-
-    The cache is not that of the compiled programs, so that compiled and traced graphs never mix.
-    """
+    """Return a traced program for a caller in a graph, and the function for an eager caller."""
     if tf.executing_eagerly():
         return functools.partial(function, *settings)
-    return _traced(function, *settings)
+    return traced(function, *settings)
 
 
-_traced = functools.cache(programs.traced.__wrapped__)
+# The cache is not that of the compiled programs, so that compiled and traced graphs never mix.
+traced = functools.cache(programs.traced.__wrapped__)

@@ -14,7 +14,7 @@ from keras_norm import (
 )
 from keras_norm.rnn.gradient import of_cell, recurrence
 from keras_norm.rnn.gradient.forward import forward
-from keras_norm.rnn.gradient.programs import traced
+from tests import without_xla
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN, UNITS
 
@@ -102,10 +102,10 @@ def sizes(monkeypatch):
         return run if function is forward else program
 
     # Clear the cache of traced programs: those of other tests do not record their sizes.
-    traced.cache_clear()
+    without_xla.traced.cache_clear()
     monkeypatch.setattr(recurrence, "compiled", recording)
     yield found
-    traced.cache_clear()
+    without_xla.traced.cache_clear()
 
 
 def fit(lengths, batch_size, samples):
