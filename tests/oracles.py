@@ -40,15 +40,15 @@ def gradient(f: Callable, x: np.ndarray) -> np.ndarray:
 # Per-sample normalization -----------------------------------------------------------------------
 
 
-def mean_of(values: np.ndarray) -> np.ndarray:
-    """Compute the mean of all values."""
-    return values.sum() / values.size
+def mean_of(rows: np.ndarray) -> np.ndarray:
+    """Compute the mean of each row: (..., 1) for (..., size)."""
+    return rows.sum(axis=-1, keepdims=True) / rows.shape[-1]
 
 
-def variance_of(values: np.ndarray, ddof: int = 0) -> np.ndarray:
-    """Compute the variance with the divisor size - ddof; unlike `np.var`, it is analytic."""
-    deviation = values - mean_of(values)
-    return (deviation * deviation).sum() / (values.size - ddof)
+def variance_of(rows: np.ndarray, ddof: int = 0) -> np.ndarray:
+    """Compute the variance of each row with the divisor size - ddof; unlike `np.var`, analytic."""
+    deviation = rows - mean_of(rows)
+    return (deviation * deviation).sum(axis=-1, keepdims=True) / (rows.shape[-1] - ddof)
 
 
 def layer_norm(x, gamma=None, beta=None, axes=-1, epsilon=1e-3, placement="inside", ddof=0):
@@ -64,30 +64,30 @@ def layer_norm(x, gamma=None, beta=None, axes=-1, epsilon=1e-3, placement="insid
         ddof: 1 divides the sum of squared deviations by N - 1.
     """
 
-    def normalize(row):
-        variance = variance_of(row, ddof)
+    def normalize(rows):
+        variance = variance_of(rows, ddof)
         inside, outside = (epsilon, 0) if placement == "inside" else (0, epsilon)
-        return (row - mean_of(row)) / (np.sqrt(variance + inside) + outside)
+        return (rows - mean_of(rows)) / (np.sqrt(variance + inside) + outside)
 
-    return _affine(_each_row(x, axes, normalize), gamma, beta, axes)
+    return _affine(_apply_to_rows(x, axes, normalize), gamma, beta, axes)
 
 
 def rms_norm(x, scale=None, axes=-1, epsilon=1e-6):
     """RMS normalization, Zhang and Sennrich eq. 4: scale * x / sqrt(mean(x^2) + epsilon)."""
 
-    def normalize(row):
-        return row / np.sqrt(mean_of(row * row) + epsilon)
+    def normalize(rows):
+        return rows / np.sqrt(mean_of(rows * rows) + epsilon)
 
-    return _affine(_each_row(x, axes, normalize), scale, None, axes)
+    return _affine(_apply_to_rows(x, axes, normalize), scale, None, axes)
 
 
 def variance_norm(x, gamma=None, beta=None, axes=-1, epsilon=1e-3):
     """Variance-only layer normalization, arXiv 2006.12753: x / sqrt(var(x) + epsilon)."""
 
-    def normalize(row):
-        return row / np.sqrt(variance_of(row) + epsilon)
+    def normalize(rows):
+        return rows / np.sqrt(variance_of(rows) + epsilon)
 
-    return _affine(_each_row(x, axes, normalize), gamma, beta, axes)
+    return _affine(_apply_to_rows(x, axes, normalize), gamma, beta, axes)
 
 
 def _sorted_axes(axes, rank):
@@ -95,15 +95,14 @@ def _sorted_axes(axes, rank):
     return sorted(axis % rank for axis in axes)
 
 
-def _each_row(x, axes, function):
-    """Apply a function to each row: the values along `axes` at one index of all other axes."""
+def _apply_to_rows(x, axes, function):
+    """Apply a function to rows (..., size): the values along `axes` at one index of other axes."""
     x = np.asarray(x)
     axes = _sorted_axes(axes, x.ndim)
     last = list(range(x.ndim - len(axes), x.ndim))
     moved = np.moveaxis(x, axes, last)
-    rows = moved.reshape(-1, int(np.prod([x.shape[axis] for axis in axes])))
-    results = np.stack([function(row) for row in rows]).reshape(moved.shape)
-    return np.moveaxis(results, last, axes)
+    rows = moved.reshape(*moved.shape[: last[0]], -1)
+    return np.moveaxis(function(rows).reshape(moved.shape), last, axes)
 
 
 def _affine(y, gamma, beta, axes):
@@ -132,11 +131,12 @@ def batch_statistics(x, axis=-1, mask=None, ddof=0):
     Returns:
         mean and variance, each (features,).
     """
-    columns = np.moveaxis(np.asarray(x), axis, 0)
-    masks = np.moveaxis(_full_mask(mask, x), axis, 0)
-    unmasked = [column[mask] for column, mask in zip(columns, masks, strict=True)]
-    means = np.array([mean_of(values) for values in unmasked])
-    variances = np.array([variance_of(values, ddof) for values in unmasked])
+    columns, unmasked = (np.moveaxis(a, axis, 0) for a in (np.asarray(x), _full_mask(mask, x)))
+    columns, unmasked = (a.reshape(len(columns), -1) for a in (columns, unmasked))
+    count = unmasked.sum(axis=1)
+    means = np.where(unmasked, columns, 0.0).sum(axis=1) / count
+    deviations = np.where(unmasked, columns - means[:, None], 0.0)
+    variances = (deviations * deviations).sum(axis=1) / (count - ddof)
     return means, variances
 
 
