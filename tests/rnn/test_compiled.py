@@ -128,7 +128,8 @@ def test_gradients_through_an_outer_graph_loop_match():
         layer = keras_norm.LayerNormSimpleRNN(2, return_sequences=True, compiled=compiled)
         layer.build((None, None, 2))
         kinds.randomize(layer)
-        found.append(tf.function(gradient)(layer, draw()))
+        run = tf.function(gradient) if compiled else gradient
+        found.append(run(layer, draw()))
     np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-5)
 
 
@@ -222,11 +223,10 @@ def trained_weights():
         [
             keras.Input((4, 2)),
             keras_norm.LayerNormSimpleRNN(3, dropout=0.2, recurrent_dropout=0.2),
-            keras.layers.Dense(1),
         ]
     )
     model.compile("adam", "mse")
-    model.fit(draw(10), np.ones((10, 1)), batch_size=4, epochs=2, verbose=0)
+    model.fit(draw(8), np.ones((8, 3)), batch_size=4, epochs=2, verbose=0)
     return model.get_weights()
 
 

@@ -25,7 +25,7 @@ def batch_norm(kind, **kwargs):
     return kind.preset("BatchNorm")(UNITS, **{"max_timesteps": 3, **options})
 
 
-# Shared checks (test_norm_rnn.py trains the layers) ---------------------------------------------
+# Shared checks (gradient/test_recurrence.py trains the layers) ------------------------------------
 
 
 @pytest.mark.parametrize(

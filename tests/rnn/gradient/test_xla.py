@@ -38,10 +38,10 @@ def test_batch_norms_match_the_loop(kind):
 def test_a_graph_of_dynamic_sizes_matches_the_loop():
     def run(layer):
         unknown = tf.TensorSpec([None, None, FEATURES], "float64")
-        train = tf.function(
-            lambda x: kinds.train(layer, x), input_signature=[unknown], autograph=False
+        train = kinds.in_graph_if_compiled(
+            layer, lambda x: kinds.train(layer, x), input_signature=[unknown]
         )
-        return train(kinds.inputs(5, 7))
+        return train(kinds.cast(kinds.inputs(5, 7)))
 
     kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(SIMPLE_RNN, TIMESTEP, **compiled), run=run
@@ -61,10 +61,9 @@ def test_a_layer_in_a_compiled_caller_matches_the_loop():
     """`test_recurrence` compiles a model with batch norms."""
 
     def run(layer, x):
-        train = tf.function(
-            lambda x: kinds.train(layer, x, mask=MASK), jit_compile=layer.compiled, autograph=False
-        )
-        return train(x)
+        return kinds.in_graph_if_compiled(
+            layer, lambda x: kinds.train(layer, x, mask=MASK), jit_compile=True
+        )(x)
 
     kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(LSTM, LAYER_NORM, **compiled),
