@@ -113,7 +113,7 @@ def _moments(
     mask: Tensor | None,
     *fallback: Tensor,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Gradient]:
-    """Compute (centered, mean, variance) and the function of their gradient."""
+    """Compute (centered, mean, variance) and the function that computes their gradient."""
     valid = n >= min_count
     share = 1.0 / ops.maximum(n, 1.0)
 

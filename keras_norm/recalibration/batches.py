@@ -15,7 +15,7 @@ BATCH = 32
 
 
 def require_steps(steps: int | None, data: Nest | Iterable[Nest]) -> None:
-    """Check that `steps` is a number of batches, and that endless data have it.
+    """Check that `steps` is a number of batches, or None for data that end.
 
     Raises:
         ValueError: `steps` is below 1 or not an int, or is None for endless data.
