@@ -9,7 +9,7 @@ from rich.text import Text
 
 from keras_norm.export import signature
 from keras_norm.export.checks.train_inference_gap import moving_statistics
-from keras_norm.export.report.terminal import add_row, breakable, new_table, plain
+from keras_norm.export.report.tables import add_row, breakable, new_table, plain
 from keras_norm.named_layers import is_batch_norm, named_layers
 
 

@@ -7,7 +7,6 @@ import functools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import keras
 
@@ -17,10 +16,15 @@ from keras_norm.export.formats.registry import format_of, titles
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
-from keras_norm.export.signature import STEP, TensorSpec, input_specs
-from keras_norm.typing import Arrays
+from keras_norm.export.signature import STEP, input_specs
+from keras_norm.typing import Arrays, TensorLike
 
 Artifact = str | os.PathLike[str] | Run
+
+WANTED = (
+    "An artifact is the path of a SavedModel, .tflite or .onnx file, or a function from arrays to "
+    "arrays."
+)
 
 
 class SingleStepRunner(Runner):
@@ -36,7 +40,7 @@ class SingleStepRunner(Runner):
 
     Attributes:
         step_runner: the runner of the step signature.
-        batch: the static batch size of the file.
+        batch: the static batch size of the file; 1 if it is dynamic.
     """
 
     def __init__(
@@ -56,7 +60,7 @@ class SingleStepRunner(Runner):
         self.step_runner = open_runner(STEP, worker=worker)
         self.name, self.path = self.step_runner.name, self.step_runner.path
         self.arena = self.step_runner.arena
-        self.batch = next(spec.shape[0] for spec in self.step_runner.inputs.values())
+        self.batch = next(spec.shape[0] for spec in self.step_runner.inputs.values()) or 1
 
     def _run(self, inputs: Arrays) -> Arrays:
         """Return the outputs for whole sequences: see `Step.over_time`."""
@@ -84,6 +88,9 @@ class FunctionRunner(Runner):
 
     The function may have attributes with the names of a runner's attributes, but with another
     meaning. The check reads the attributes of this class instead.
+
+    Args:
+        function: the function. It may have an attribute `inputs`, with a spec for each input name.
     """
 
     path = None
@@ -91,10 +98,11 @@ class FunctionRunner(Runner):
     def __init__(self, function: Run) -> None:
         self.name = str(getattr(function, "name", None) or getattr(function, "__name__", ""))
         self.name = self.name or type(function).__name__
-        self.inputs: dict[str, TensorSpec] = {}
+        inputs = getattr(function, "inputs", None)
+        self.inputs = dict(inputs) if isinstance(inputs, Mapping) else {}
         self._function = function
 
-    def __call__(self, inputs: Mapping[str, Any]) -> Arrays:
+    def __call__(self, inputs: Mapping[str, TensorLike]) -> Arrays:
         """Call the function; it may reject inputs itself."""
         return self._run(dict(inputs))
 
@@ -125,9 +133,11 @@ def sources(
         ImportError: LiteRT is needed for a .tflite file, or ONNX Runtime for an .onnx file, and is
             not installed.
     """
-    given: Any = artifacts
-    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike)
-    artifacts = list(given) if several and not callable(given) else [given]
+    if isinstance(artifacts, str | os.PathLike) or callable(artifacts):
+        artifacts = [artifacts]
+    elif isinstance(artifacts, bytes) or not isinstance(artifacts, Iterable):
+        raise ValueError(f"{WANTED} Received: {artifacts!r}.")
+    artifacts = list(artifacts)
     if not artifacts:
         raise ValueError(
             "There is nothing to check. Give at least one SavedModel, .tflite or .onnx file."
@@ -139,10 +149,7 @@ def sources(
         )
     for artifact in artifacts:
         if not (callable(artifact) or isinstance(artifact, str | os.PathLike)):
-            raise ValueError(
-                "An artifact is the path of a SavedModel, .tflite or .onnx file, or a function "
-                f"from arrays to arrays. Received: {artifact!r}."
-            )
+            raise ValueError(f"{WANTED} Received: {artifact!r}.")
     names = [_short(pathlib.Path(a)) for a in artifacts if not callable(a)]
     found: list[Source] = []
     for artifact in artifacts:

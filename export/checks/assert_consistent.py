@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import keras
 import rich.console
 
 from keras_norm.export.checks.check import check
+from keras_norm.export.checks.data_reader import DataLike
 from keras_norm.export.formats.registry import FORMATS
 from keras_norm.export.report.report import Report
 
@@ -16,10 +18,10 @@ WIDTH = 100
 
 
 def assert_consistent(
-    model: Any,
-    data: Any,
+    model: keras.Model,
+    data: DataLike,
     *,
-    formats: Sequence[str] | Mapping[str, Mapping[str, Any]] = ("saved_model", "tflite"),
+    formats: Sequence[str] | Mapping[str, Mapping[str, object]] = ("saved_model", "tflite"),
     **options: Any,
 ) -> Report:
     """Export a model to temporary files and raise AssertionError if a file fails the check.
@@ -58,17 +60,18 @@ def assert_consistent(
     if unknown or not formats:
         raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")
     chosen = formats if isinstance(formats, Mapping) else {name: {} for name in formats}
-    for name, of_format in chosen.items():
-        if not isinstance(of_format, Mapping) or "path" in of_format:
+    for name, export_options in chosen.items():
+        if not isinstance(export_options, Mapping) or "path" in export_options:
             raise ValueError(
-                f"formats takes a dict of options for {name}, without its path: the files go to a "
-                f"temporary folder. Received: {of_format!r}."
+                f"formats takes a dict of options for {name}. A path is not an option, because "
+                f"the files are written to a temporary folder. Received: {export_options!r}."
             )
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for name, of_format in chosen.items():
+        for name, export_options in chosen.items():
             known = FORMATS[name]
-            files.append(known.export(model, pathlib.Path(folder, known.file_name), **of_format))
+            path = pathlib.Path(folder, known.file_name)
+            files.append(known.export(model, path, **export_options))
         report = check(model, files, data, **options)
     if not report:
         text = io.StringIO()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import keras
 
 from keras_norm.export import signature
-from keras_norm.export.checks.artifacts import Artifact, Source, sources
+from keras_norm.export.checks.artifacts import Artifact, sources
 from keras_norm.export.checks.data_comparison import DataComparison, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.explain_differences import excuse_rounding, explain_differences
@@ -22,6 +22,7 @@ from keras_norm.export.checks.properties.registry import PROPERTIES, measure_pro
 from keras_norm.export.checks.subject import Subject, open_subjects, restored_variables
 from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge
+from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.model.keras_runner import digest_variables
 from keras_norm.export.package_versions import versions
 from keras_norm.export.report.report import Report

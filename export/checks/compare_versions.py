@@ -4,16 +4,15 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import numpy as np
 
-from keras_norm.export.checks.artifacts import Artifact
+from keras_norm.export.checks.artifacts import Artifact, FunctionRunner
 from keras_norm.export.checks.data_comparison import Batch, run_batches
-from keras_norm.export.checks.data_reader import Data
+from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.subject import restored_variables
-from keras_norm.export.compare.element_differences import Arrays, kind_of
+from keras_norm.export.compare.element_differences import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH, is_whole
 from keras_norm.export.compare.merge import merged
 from keras_norm.export.compare.version_differences import changes, threshold
@@ -21,14 +20,16 @@ from keras_norm.export.formats.open_runner import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.version_changes import OutputChange
+from keras_norm.export.runtimes.runner import Runner
+from keras_norm.typing import Arrays
 
 
 def compare_versions(
     old: keras.Model | str | os.PathLike[str],
     new: keras.Model | Artifact | Sequence[keras.Model | Artifact],
-    data: Any,
+    data: DataLike,
     *,
-    labels: Any = None,
+    labels: DataLike = None,
     batch_size: int = LARGE_BATCH,
 ) -> VersionReport:
     """Compare the predictions of new versions of a model with those of an old version.
@@ -70,13 +71,13 @@ def compare_versions(
     """
     several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
     if not several:
-        raise ValueError("There is nothing to compare with. Give at least one new version.")
+        raise ValueError("There is no new version. Give at least one.")
     if not is_whole(batch_size) or batch_size < 1:
-        raise ValueError(f"batch_size must be a whole number from 1 on. Received: {batch_size!r}.")
+        raise ValueError(f"batch_size must be an integer, 1 or larger. Received: {batch_size!r}.")
     for version in (old, *several):
         if not isinstance(version, str | os.PathLike) and not callable(version):
             raise ValueError(
-                "A version is a Keras model, or the path of an exported file. "
+                "A version must be a Keras model, the path of an exported file, or a function. "
                 f"Received: {version!r}."
             )
     if callable(old) and not hasattr(old, "inputs"):
@@ -86,7 +87,7 @@ def compare_versions(
         )
     samples = 0
     with contextlib.ExitStack() as stack:
-        (old_name, before), *others = (_opened(version, stack) for version in (old, *several))
+        (old_name, before), *others = (_open(version, stack) for version in (old, *several))
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
         parts = Data(before.inputs, data, labels, ordered=isinstance(old, keras.Model))
         thresholds = _thresholds(before, parts, batch_size)
@@ -94,50 +95,51 @@ def compare_versions(
             for batch in run_batches(part, before, batch_size):
                 expected, rows = batch.cut(batch.row_outputs), batch.case.rows
                 for k, (name, run) in enumerate(others):
-                    actual = batch.cut(_fitted(name, run, batch))
+                    actual = batch.cut(_run_version(name, run, batch))
                     changed = changes(expected, actual, batch.labels, thresholds, rows, part.source)
                     found[k] = tuple(map(merged, found[k], changed)) or changed
             samples += part.samples.count
     if not samples:
-        raise ValueError("The data hold no samples. Give at least one.")
+        raise ValueError("The data have no samples. Give at least one.")
     names = (name for name, _ in others)
     return VersionReport(old_name, samples, tuple(zip(names, found, strict=True)))
 
 
-def _thresholds(run: Any, data: Data, batch_size: int) -> dict[str, float | None]:
+def _thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, float | None]:
     """Return the threshold between the two classes by output, None for outputs without one.
 
     The threshold is 0.5 only if an output lies between 0 and 1 for all data. This function reads
     all data to find out.
     """
     found: dict[str, float | None] = {}
-    labelled: set[str] = set()
+    labeled: set[str] = set()
     for part in data:
         for batch in run_batches(part, run, batch_size):
             outputs = batch.row_outputs
             if not found:
                 found = {n: threshold(y, batch.labels.get(n)) for n, y in outputs.items()}
-                labelled = {*batch.part_labels}
+                labeled = {*batch.part_labels}
             for name in [name for name, above in found.items() if above == 0.5]:
                 if outputs[name].min() < 0.0 or outputs[name].max() > 1.0:
-                    found[name] = 0.0 if name in labelled else None
+                    found[name] = 0.0 if name in labeled else None
             if 0.5 not in found.values():
                 return found
     return found
 
 
-def _opened(version: Any, stack: contextlib.ExitStack) -> tuple[str, Any]:
+def _open(version: keras.Model | Artifact, stack: contextlib.ExitStack) -> tuple[str, Runner]:
     """Open a version; return its name and its runner."""
     if isinstance(version, keras.Model):
         stack.enter_context(restored_variables(version))
         return version.name, KerasRunner(version)
     if callable(version):
-        return str(getattr(version, "name", getattr(version, "__name__", "function"))), version
-    run = stack.enter_context(open_runner(version))
-    return "/".join(pathlib.Path(run.path).parts[-2:]), run
+        run = version if isinstance(version, Runner) else FunctionRunner(version)
+        return run.name, run
+    file_runner: Runner = stack.enter_context(open_runner(version))
+    return "/".join(pathlib.Path(file_runner.path or "").parts[-2:]), file_runner
 
 
-def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
+def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:
     """Run a new version and return its outputs by the output names of the old version.
 
     A version with a single input or output may use another name for it.
@@ -146,13 +148,12 @@ def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
         ValueError: the new version has other inputs, outputs or shapes.
     """
     inputs, expected = batch.case.inputs, batch.row_outputs
-    taken = getattr(run, "inputs", inputs)
-    if len(taken) == len(inputs) == 1:
-        inputs = dict(zip(taken, inputs.values(), strict=True))
+    if len(run.inputs) == len(inputs) == 1:
+        inputs = dict(zip(run.inputs, inputs.values(), strict=True))
     actual = run(inputs)
     if not isinstance(actual, Mapping):
         raise ValueError(
-            f"A version returns a dict of arrays by output name. {name} returned "
+            f"A version must return a dict of arrays by output name. {name} returned "
             f"{type(actual).__name__}."
         )
     if len(actual) == len(expected) == 1:
@@ -161,13 +162,15 @@ def _fitted(name: str, run: Any, batch: Batch) -> Arrays:
         shape = np.shape(actual[output]) if output in actual else None
         if shape != y.shape:
             raise ValueError(
-                f"Versions are compared by outputs of the same names and shapes: {name} gives for "
-                f"{output!r} {'nothing' if shape is None else shape}, the old version {y.shape}."
+                "A new version needs the outputs of the old version, with equal names and shapes. "
+                f"The output {output!r} has the shape {y.shape} in the old version, and "
+                f"{'does not exist' if shape is None else f'the shape {shape}'} in {name}."
             )
     arrays = {output: np.asarray(actual[output]) for output in expected}
     for output, array in arrays.items():
         if kind_of(array) is None:
             raise ValueError(
-                f"Versions are compared by numbers: {name} gives {array.dtype} for {output!r}."
+                f"Outputs must be numbers. The output {output!r} of {name} has the dtype "
+                f"{array.dtype}."
             )
     return arrays

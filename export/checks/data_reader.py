@@ -13,6 +13,8 @@ import numpy as np
 from keras_norm.export.compare.input_cases import Samples, read_samples
 from keras_norm.export.golden_cases.artifact_files import require_arrays
 from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.signature import TensorSpec
+from keras_norm.typing import Array, Arrays, Nest, TensorLike
 
 # Most samples in memory, and in one batch in training mode. The standard error of the mean of this
 # many samples is 0.03 standard deviations.
@@ -24,6 +26,8 @@ FIRST = 32
 Path = str | os.PathLike[str]
 # Arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; labels too. See `Data`.
 DataLike: TypeAlias = Any
+# One row for each sample: labels by output name, in the order of the outputs, or of one output.
+Labels: TypeAlias = Arrays | tuple[Array, ...] | Array | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +41,7 @@ class Part:
     """
 
     samples: Samples
-    labels: Any = None
+    labels: Labels = None
     source: str = ""
 
 
@@ -66,9 +70,9 @@ class Data:
 
     def __init__(
         self,
-        specs: Mapping[str, Any],
-        data: Any,
-        labels: Any = None,
+        specs: Mapping[str, TensorSpec],
+        data: DataLike,
+        labels: DataLike = None,
         *,
         ordered: bool = True,
     ) -> None:
@@ -76,20 +80,23 @@ class Data:
         self.ordered = ordered
         self.files = _files(data)
         if self.files is not None:
-            self.of_files = None if labels is None else _files(labels)
-            if labels is not None and len(self.of_files or ()) != len(self.files):
+            self.label_files = None if labels is None else _files(labels)
+            if labels is not None and len(self.label_files or ()) != len(self.files):
+                count = None if self.label_files is None else len(self.label_files)
                 raise ValueError(
-                    f"Data of {len(self.files)} files take as many files of labels. Received: "
-                    f"{type(labels).__name__ if self.of_files is None else len(self.of_files)}."
+                    f"Give one file of labels for each of the {len(self.files)} files of data. "
+                    f"Received: {type(labels).__name__ if count is None else count}."
                 )
         elif _is_batched(data):
             if labels is not None:
                 raise ValueError(
-                    f"A {type(data).__name__} brings its labels in its batches, (x, y): give no "
-                    "labels beside it."
+                    f"The labels of a {type(data).__name__} are the y of its batches (x, y). "
+                    "Do not give labels=."
                 )
-            if _is_endless(data):
-                raise ValueError(f"The {type(data).__name__} never ends. Cut it, as by take(n).")
+            if _is_infinite(data):
+                raise ValueError(
+                    f"The {type(data).__name__} is infinite. Limit it, for example by take(n)."
+                )
 
     def __iter__(self) -> Iterator[Part]:
         count = 0
@@ -98,7 +105,7 @@ class Data:
             if not self.ordered and len(self.specs) > 1:
                 _require_names("inputs", x)
             samples = read_samples(self.specs, x, first)
-            labels = _with_rows(y, samples.count)
+            labels = _read_labels(y, samples.count)
             if not self.ordered:
                 _require_names("outputs", labels)
             for part in _cut(samples, labels, source):
@@ -119,19 +126,19 @@ class Data:
             if sum(part.samples.count for part in found) >= FIRST:
                 break
         if not found:
-            raise ValueError("The data hold no samples. Give at least one.")
+            raise ValueError("The data have no samples. Give at least one.")
         joined = {
             name: np.concatenate([part.samples.arrays[name] for part in found])
             for name in self.specs
         }
         return dataclasses.replace(found[0].samples, arrays=joined), found[0]
 
-    def _read(self) -> Iterator[tuple[str, Any, Any]]:
+    def _read(self) -> Iterator[tuple[str, DataLike, DataLike]]:
         if self.files is not None:
             several = len(self.files) > 1
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
-                y = None if self.of_files is None else read_arrays(self.of_files[k])
+                y = None if self.label_files is None else read_arrays(self.label_files[k])
                 # Two files of equal name in different directories need the whole path.
                 name = file.name if names.count(file.name) == 1 else str(file)
                 yield name if several else "", read_inputs(file, self.specs), y
@@ -143,7 +150,7 @@ class Data:
             yield "", self.data, self.labels
 
 
-def read_inputs(path: Path, specs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def read_inputs(path: Path, specs: Mapping[str, TensorSpec]) -> Arrays:
     """Read a model's inputs from a .npz file, or its one input from a .npy file.
 
     Args:
@@ -160,13 +167,13 @@ def read_inputs(path: Path, specs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     if len(specs) > 1:
         names = ", ".join(f"{name}=..." for name in specs)
         raise ValueError(
-            f"{path} holds one array, and the model has {len(specs)} inputs. Write a .npz file: "
+            f"{path} has one array, but the model has {len(specs)} inputs. Write a .npz file: "
             f"numpy.savez(file, {names})."
         )
     return dict.fromkeys(specs, loaded)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray] | np.ndarray:
+def read_arrays(path: Path) -> Arrays | Array:
     """Read the arrays of a .npz file by name, or the array of a .npy file.
 
     Pickled objects are refused, so reading a file executes no code from it.
@@ -186,7 +193,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | np.ndarray:
         raise ValueError(f"{path} cannot be read: {printable(str(error), 200)}") from error
 
 
-def _files(data: Any) -> list[pathlib.Path] | None:
+def _files(data: DataLike) -> list[pathlib.Path] | None:
     """Return the paths if the data are one path or a list of paths, else None."""
     if isinstance(data, str | os.PathLike):
         return [pathlib.Path(data)]
@@ -195,23 +202,23 @@ def _files(data: Any) -> list[pathlib.Path] | None:
     return None
 
 
-def _is_endless(data: Any) -> bool:
+def _is_infinite(data: DataLike) -> bool:
     if isinstance(data, keras.utils.PyDataset):
         return data.num_batches is None
     return bool(data.cardinality() == -1)  # tf.data.INFINITE_CARDINALITY
 
 
-def _is_batched(data: Any) -> bool:
+def _is_batched(data: DataLike) -> bool:
     return isinstance(data, keras.utils.PyDataset) or hasattr(data, "as_numpy_iterator")
 
 
-def _batches(data: Any) -> Iterator[Any]:
+def _batches(data: DataLike) -> Iterator[Nest]:
     if isinstance(data, keras.utils.PyDataset):
         return (data[k] for k in range(data.num_batches))
     return iter(data.as_numpy_iterator())
 
 
-def _cut(samples: Samples, labels: Any, source: str) -> Iterator[Part]:
+def _cut(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
     """Split samples into equal parts of at most `PART` samples.
 
     The parts are equal because a small last part would have noisy batch statistics.
@@ -224,15 +231,15 @@ def _cut(samples: Samples, labels: Any, source: str) -> Iterator[Part]:
         yield Part(cut, _rows(labels, slice(start, end)), source)
 
 
-def _require_names(what: str, arrays: Any) -> None:
+def _require_names(what: str, arrays: DataLike) -> None:
     if isinstance(arrays, list | tuple):
         raise ValueError(
-            f"A file has its {what} in no order. Give a dict of arrays by name. "
+            f"The {what} of a file have no order. Give a dict of arrays by name. "
             f"Received: {type(arrays).__name__}."
         )
 
 
-def _with_rows(labels: Any, count: int) -> Any:
+def _read_labels(labels: DataLike, count: int) -> Labels:
     """Convert labels to arrays and check that each array has one row for each sample."""
     if labels is None:
         return None
@@ -240,6 +247,11 @@ def _with_rows(labels: Any, count: int) -> Any:
         return {name: _with_rows(array, count) for name, array in labels.items()}
     if _is_several(labels, count):
         return tuple(_with_rows(array, count) for array in labels)
+    return _with_rows(labels, count)
+
+
+def _with_rows(labels: TensorLike, count: int) -> Array:
+    """Convert the labels of one output to an array, and check its number of rows."""
     array = np.asarray(labels)
     if array.shape[:1] != (count,):
         raise ValueError(
@@ -248,7 +260,7 @@ def _with_rows(labels: Any, count: int) -> Any:
     return array
 
 
-def _is_several(labels: Any, count: int) -> bool:
+def _is_several(labels: DataLike, count: int) -> bool:
     """Check whether labels are a list with one array for each output, as in `Model.fit`.
 
     A list of `count` entries could also be the rows of a single output. It is taken for the rows,
@@ -261,8 +273,11 @@ def _is_several(labels: Any, count: int) -> bool:
     )
 
 
-def _rows(labels: Any, rows: slice) -> Any:
-    return None if labels is None else keras.tree.map_structure(lambda y: y[rows], labels)
+def _rows(labels: Labels, rows: slice) -> Labels:
+    cut: Labels = None
+    if labels is not None:
+        cut = keras.tree.map_structure(lambda y: y[rows], labels)
+    return cut
 
 
 def _shapes(part: Part) -> dict[str, tuple[int, ...]]:

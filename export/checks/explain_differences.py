@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 
@@ -13,7 +13,7 @@ from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.model.reference import MOST
 from keras_norm.export.model.rounding import MAGNIFIED, rounding
 from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
-from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
+from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.typing import Arrays
 
 # Test inputs with the outputs of the Keras model, by the name of the test inputs.
@@ -42,7 +42,7 @@ def excuse_rounding(
     rounding_by_case: dict[str, dict[str, float]] = {}
     notes = []
 
-    def excuse(artifact: str, case_name: str, comparison: OutputComparison) -> OutputComparison:
+    def excuse(comparison: OutputComparison, case_name: str, artifact: str) -> OutputComparison:
         needed = comparison.atol_needed
         if comparison or comparison.problem or case_name not in edges or needed is None:
             return comparison
@@ -63,11 +63,12 @@ def excuse_rounding(
 
     found = []
     for result in results:
-        outputs = tuple(
-            _map_comparisons(output, lambda case, c, who=result.name: excuse(who, case, c))
-            for output in result.outputs
-        )
-        found.append(dataclasses.replace(result, outputs=outputs))
+        outputs = []
+        for output in result.outputs:
+            pairs = zip(output.comparisons, output.cases, strict=True)
+            comparisons = tuple(excuse(*pair, result.name) for pair in pairs)
+            outputs.append(dataclasses.replace(output, comparisons=comparisons))
+        found.append(dataclasses.replace(result, outputs=tuple(outputs)))
     return tuple(found), tuple(notes)
 
 
@@ -167,10 +168,3 @@ def _smallest_failed(result: ArtifactResult, planned: Calls) -> str | None:
         for name, (case, _) in planned.items()
     }
     return min(failed, key=lambda name: sizes.get(name, math.inf), default=None)
-
-
-def _map_comparisons(
-    output: OutputResult, change: Callable[[str, OutputComparison], OutputComparison]
-) -> OutputResult:
-    pairs = zip(output.cases, output.comparisons, strict=True)
-    return dataclasses.replace(output, comparisons=tuple(change(*pair) for pair in pairs))

@@ -2,7 +2,6 @@
 
 import pathlib
 import tempfile
-from typing import Any
 
 import keras
 import numpy as np
@@ -15,20 +14,23 @@ from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.registry import format_of
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.results.artifact_result import FirstDifference
-from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
+from keras_norm.typing import Array, Arrays, Tensor, Tensors
 
 
-def find_first_difference(model: Any, path: str, inputs: Arrays, share: float) -> FirstDifference:
+def find_first_difference(
+    model: keras.Model, path: str, inputs: Arrays, share: float
+) -> FirstDifference:
     """Find the first layer whose output differs from the tensors of a file.
 
     The search compares every layer's output with every tensor of the file and of a new export of
-    the model. A layer is right if its output is in the file wherever it is in the new export. If
-    the two graphs have different numbers of tensors, any place in the file suffices. All layers
+    the model. A layer is right if its output is in the file at every index that it has in the new
+    export. If
+    the two graphs have different numbers of tensors, any tensor of the file suffices. All layers
     before a right layer are right too. Layers whose output is not in the new export are skipped: a
     converter may merge layers.
 
@@ -39,7 +41,7 @@ def find_first_difference(model: Any, path: str, inputs: Arrays, share: float) -
         share: the tolerance, as a share of each value and of a layer's largest value.
     """
     if not path:
-        return FirstDifference(None, "a function shows nothing of what it computes within")
+        return FirstDifference(None, "the tensors inside a function are not visible")
     try:
         known = _format(pathlib.Path(path))
         if known.is_single_step(pathlib.Path(path)):
@@ -48,20 +50,24 @@ def find_first_difference(model: Any, path: str, inputs: Arrays, share: float) -
         return _found(model, known, pathlib.Path(path), inputs, share)
     # A damaged file or a layer may raise any error; the report shows its message.
     except Exception as error:
-        return FirstDifference(None, f"the file's tensors cannot be seen: {one_line(error)}")
+        return FirstDifference(
+            None, f"the tensors of the file cannot be computed: {one_line(error)}"
+        )
 
 
 def _found(
-    model: Any, known: Format, path: pathlib.Path, inputs: Arrays, share: float
+    model: keras.Model, known: Format, path: pathlib.Path, inputs: Arrays, share: float
 ) -> FirstDifference:
     file = _Tensors(_trace(known, path, inputs), share)
     specs = signature.input_specs(model)
-    given = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
-    outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(list(given)))
+    tensors = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
+    outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(list(tensors)))
     fresh, stale, reason = _new_export(model, known, path, inputs, outputs, share)
-    layer = _first(model, given, file, fresh)
+    layer = _find_first(model, tensors, file, fresh)
     if layer is None:
-        return FirstDifference(None, "every layer's output is right where all tensors can be seen")
+        return FirstDifference(
+            None, "the output of every layer is right, if all tensors of the file are computed"
+        )
     if known.stored_weights is not None:
         others = _layers_with_other_weights(model, known.stored_weights(path))
         if others:
@@ -75,26 +81,28 @@ def _found(
 class _Tensors:
     """All tensors that a file computes, in graph order, to search for a layer's output."""
 
-    def __init__(self, arrays: list[np.ndarray], share: float) -> None:
+    def __init__(self, arrays: list[Array], share: float) -> None:
         self.count = len(arrays)
         self.share = share
-        self.by_size: dict[int, dict[int, np.ndarray]] = {}
-        for place, array in enumerate(arrays):
+        self.by_size: dict[int, dict[int, Array]] = {}
+        for index, array in enumerate(arrays):
             flat = array.astype(np.float64).ravel()
-            self.by_size.setdefault(array.size, {})[place] = flat
+            self.by_size.setdefault(array.size, {})[index] = flat
 
-    def places(self, output: Any) -> set[int]:
+    def find(self, output: Tensor) -> set[int]:
         """Return the indices of the tensors that equal a layer's output, in any shape."""
         wanted = keras.ops.convert_to_numpy(output).astype(np.float64).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
-            place
-            for place, tensor in self.by_size.get(wanted.size, {}).items()
+            index
+            for index, tensor in self.by_size.get(wanted.size, {}).items()
             if (np.abs(tensor - wanted) <= allowed).all()
         }
 
 
-def _first(model: Any, inputs: list[Any], file: _Tensors, fresh: _Tensors | None) -> str | None:
+def _find_first(
+    model: keras.Model, inputs: Tensors, file: _Tensors, fresh: _Tensors | None
+) -> str | None:
     """Return the path of the first layer whose output is not in the file, or None.
 
     The search includes the layers of nested models.
@@ -103,7 +111,7 @@ def _first(model: Any, inputs: list[Any], file: _Tensors, fresh: _Tensors | None
     # A model call keeps the masks of its tensors: a nested model needs them.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
-    verdicts = [_verdict(values, file, fresh) for values in outputs]
+    verdicts = [_has_outputs(values, file, fresh) for values in outputs]
     right: set[int] = set()
     for node, verdict in zip(reversed(nodes), reversed(verdicts), strict=True):
         if verdict or any(id(tensor) in right for tensor in node.outputs):
@@ -115,27 +123,27 @@ def _first(model: Any, inputs: list[Any], file: _Tensors, fresh: _Tensors | None
             continue
         name = str(node.operation.name)
         if isinstance(node.operation, keras.Model):
-            given = [known[id(tensor)] for tensor in node.input_tensors]
-            inner = _first(node.operation, given, file, fresh)
+            arguments = [known[id(tensor)] for tensor in node.input_tensors]
+            inner = _find_first(node.operation, arguments, file, fresh)
             return f"{name}/{inner}" if inner else name
         return name
     return None
 
 
-def _verdict(values: list[Any], file: _Tensors, fresh: _Tensors | None) -> bool | None:
+def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> bool | None:
     """Check whether the file has a layer's outputs; return None if this is not known."""
     verdicts = []
     for value in values:
-        here = file.places(value)
-        there = here if fresh is None else fresh.places(value)
-        if not _is_telling(value) or (fresh is not None and not there):
+        here = file.find(value)
+        there = here if fresh is None else fresh.find(value)
+        if not _is_distinctive(value) or (fresh is not None and not there):
             return None
         alike = fresh is not None and fresh.count == file.count
         verdicts.append(there <= here if alike else bool(here))
     return all(verdicts)
 
 
-def _is_telling(value: Any) -> bool:
+def _is_distinctive(value: Tensor) -> bool:
     """Check that values are floats and not all equal, so that a match is not by chance."""
     if "float" not in keras.backend.standardize_dtype(value.dtype):
         return False
@@ -145,11 +153,11 @@ def _is_telling(value: Any) -> bool:
 def _format(path: pathlib.Path) -> Format:
     known = format_of(path)
     if known is None or not known.trace_script:
-        raise ValueError("its format has no script that computes every tensor")
+        raise ValueError("the format has no script that computes every tensor")
     return known
 
 
-def _trace(known: Format, path: pathlib.Path, inputs: Arrays) -> list[np.ndarray]:
+def _trace(known: Format, path: pathlib.Path, inputs: Arrays) -> list[Array]:
     """Return every tensor that a file computes outside loops."""
     script = known.trace_script
     request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
@@ -159,11 +167,11 @@ def _trace(known: Format, path: pathlib.Path, inputs: Arrays) -> list[np.ndarray
 
 
 def _new_export(
-    model: Any,
+    model: keras.Model,
     known: Format,
     path: pathlib.Path,
     inputs: Arrays,
-    outputs: list[Any],
+    outputs: Tensors,
     share: float,
 ) -> tuple[_Tensors | None, bool | None, str]:
     """Export the model again, to the format of `path`, and compare the outputs.
@@ -179,19 +187,19 @@ def _new_export(
         except (ConversionError, RunnerError, VerificationError, ValueError) as error:
             return None, None, f"the model cannot be exported again: {one_line(error)}"
         fresh = _Tensors(_trace(known, file, inputs), share)
-    if not all(fresh.places(output) for output in outputs):
+    if not all(fresh.find(output) for output in outputs):
         return None, False, "a new export of the model is wrong too"
     return fresh, True, "a new export of the model is right"
 
 
-def _layers_with_other_weights(model: Any, arrays: list[np.ndarray]) -> list[str]:
+def _layers_with_other_weights(model: keras.Model, arrays: list[Array]) -> list[str]:
     """Return the paths of the innermost layers with a weight that is not among the stored arrays.
 
     Only weights that inference reads are compared. Other weights, such as counts of updates, need
     not be stored.
     """
     read = KerasRunner(model).variables_read
-    stored: dict[tuple[int, ...], list[np.ndarray]] = {}
+    stored: dict[tuple[int, ...], list[Array]] = {}
     for array in arrays:
         stored.setdefault(array.shape, []).append(array)
     return [
@@ -206,7 +214,7 @@ def _layers_with_other_weights(model: Any, arrays: list[np.ndarray]) -> list[str
     ]
 
 
-def _own_weights(layer: Any) -> list[Any]:
+def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
     """Return the weights that belong to a layer itself and not to its sublayers."""
     inner = {id(weight) for _, child in named_layers(layer) for weight in child.weights}
     return [weight for weight in layer.weights if id(weight) not in inner]

@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
+import keras
 import numpy as np
 
 from keras_norm.export.compare.element_differences import Arrays, hold_nan, magnitude
@@ -106,7 +106,7 @@ class Plan:
 
 
 def make_plan(
-    model: Any,
+    model: keras.Model,
     samples: Samples,
     batch_sizes: Sequence[int] | None = None,
     lengths: Sequence[int] | None = None,
@@ -202,7 +202,7 @@ def _edges(
     return tuple(kept), tuple(answers), tuple(notes if left_out else ())
 
 
-def _stream(model: Any, samples: Samples, run: Run | None) -> Stream | str:
+def _stream(model: keras.Model, samples: Samples, run: Run | None) -> Stream | str:
     """Return sequences for the step signature, or the reason why the model has no step signature.
 
     With `run`, the expected outputs are those of the model on whole sequences. With `run=None`, the

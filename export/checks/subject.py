@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import keras
 from keras import ops
 
-from keras_norm.export.checks.artifacts import SingleStepRunner, Source
+from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.input_cases import Samples
 from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
+from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.results.artifact_result import Cost
 from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.runtimes.runner import Runner
@@ -138,16 +139,16 @@ def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = N
         batch: the largest batch size to time.
         size: size in bytes of a model without a file.
     """
-    is_single_step = isinstance(run, SingleStepRunner)
-    # A single-step file has a static batch size, so only this batch size can be timed.
-    sizes = [run.batch] if is_single_step else sorted({samples.batch or 1, batch})
+    sizes = sorted({samples.batch or 1, batch})
+    if isinstance(run, SingleStepRunner):  # only the static batch size of the file can be timed
+        sizes = [run.batch]
     ops = sorted(((op, len(nodes)) for op, nodes in run.ops().items()), key=lambda x: (-x[1], x[0]))
     return Cost(
         size=size if run.path is None else file_size(run.path),
         latency=tuple((n, milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
         ops=tuple(ops),
         arena=run.arena,
-        per_timestep=is_single_step,
+        per_timestep=isinstance(run, SingleStepRunner),
     )
 
 

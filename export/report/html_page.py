@@ -2,22 +2,19 @@
 
 import dataclasses
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keras_norm.export.optional_packages import require
-from keras_norm.export.report.terminal import (
-    number,
-    position,
-    rounded_up,
-    shared,
-    tolerances,
-    updates,
-)
-from keras_norm.export.results.artifact_result import readable_size
+from keras_norm.export.report.tables import group_by_item, number, rounded_up
+from keras_norm.export.report.terminal import position, tolerances, updates
+from keras_norm.export.results.artifact_result import PropertyResult, readable_size
 from keras_norm.export.results.check_outcome import Outcome
 from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
+
+if TYPE_CHECKING:
+    import markupsafe
 
 # Number of outputs whose images are visible at first: those that use most of their tolerance.
 # Images of further outputs are collapsed.
@@ -85,10 +82,12 @@ def render(report: Outcome) -> str:
     if report.gap.metrics:
         training = {m.output: m.training for m in report.gap.metrics}
         metrics.append(("Keras model in training mode", training))
-    return environment.get_template("report.html").render(
+    page: str = environment.get_template("report.html").render(
         report=report,
-        failures=shared((f.subject, (f.meaning or f.check, f.detail)) for f in report.failures),
-        findings=shared((f.subject, (f.observation, f.advice)) for f in report.findings),
+        failures=group_by_item(
+            (f.subject, (f.meaning or f.check, f.detail)) for f in report.failures
+        ),
+        findings=group_by_item((f.subject, (f.observation, f.advice)) for f in report.findings),
         rows=rows,
         drawn=_drawn(rows),
         open_outputs=OPEN_OUTPUTS,
@@ -99,28 +98,42 @@ def render(report: Outcome) -> str:
         costs=costs,
         cost_columns={"artifact": "", "precision": "", "size": "n"}
         | {f"ms, batch {batch}": "n" for batch in batches},
-        ops=shared((r.name, cost.ops) for r, cost in costs if cost.ops),
+        ops=group_by_item((r.name, cost.ops) for r, cost in costs if cost.ops),
         tolerances=tolerances(report),
     )
+    return page
 
 
-def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[tuple[Any, ...]]]:
+@dataclasses.dataclass(frozen=True)
+class PropertyRow:
+    """One row of the table of properties.
+
+    Attributes:
+        name: name of the property.
+        detail: the detail of the first column that passes, shown once for the whole row.
+        results: the result in each column; None if the property was not tested.
+    """
+
+    name: str
+    detail: str
+    results: tuple[PropertyResult | None, ...]
+
+
+def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
     """Make the columns and rows of the table of properties.
 
-    A column has the names of the artifacts with equal results. A row is a tuple of three: the name
-    of the property; the detail of the first column that passes, shown once for the whole row; and a
-    list with the property of each column, None if it was not tested.
+    A column has the names of the artifacts with equal results.
 
     Args:
         report: the report.
     """
     subjects = (report.keras, *report.artifacts)
-    tested = shared((r.name, r.properties) for r in subjects if r.error is None)
+    tested = group_by_item((r.name, r.properties) for r in subjects if r.error is None)
     rows = []
     for name in dict.fromkeys(p.name for r in subjects for p in r.properties):
         found = [next((p for p in properties if p.name == name), None) for _, properties in tested]
         detail = next((p.detail for p in found if p is not None and p.status == "pass"), "")
-        rows.append((name, detail, found))
+        rows.append(PropertyRow(name, detail, tuple(found)))
     return [names for names, _ in tested], rows
 
 
@@ -134,7 +147,9 @@ def value_rows(report: Outcome) -> list[Row]:
     """
     equal: dict[tuple[str, ...], list[OutputResult]] = {}
     rows = []
-    for names, result in shared((a.name, output) for a in report.artifacts for output in a.outputs):
+    for names, result in group_by_item(
+        (a.name, output) for a in report.artifacts for output in a.outputs
+    ):
         if result.passed and result.max_abs == 0:
             equal.setdefault(names, []).append(result)
         else:
@@ -159,7 +174,7 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
 
 
-def _with_breaks(text: str) -> Any:
+def _with_breaks(text: str) -> "markupsafe.Markup":
     """Escape a text as HTML, with line break opportunities between the parts of long names."""
     import markupsafe
 

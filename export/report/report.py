@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import rich.console
 
@@ -21,7 +20,7 @@ class Printed(abc.ABC):
     """Base class of reports that can be printed, written as HTML and shown in a notebook."""
 
     @abc.abstractmethod
-    def _tables(self) -> Iterator[Any]:
+    def _tables(self) -> Iterator[rich.console.RenderableType]:
         """Yield the rich objects that `print` prints."""
 
     @abc.abstractmethod
@@ -74,5 +73,5 @@ class Report(Printed, Outcome):
         """Return the HTML page that `to_html` writes."""
         return render(self)
 
-    def _tables(self) -> Iterator[Any]:
+    def _tables(self) -> Iterator[rich.console.RenderableType]:
         return report_tables(self)

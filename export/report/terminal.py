@@ -1,17 +1,22 @@
 """Print a report as text tables that are readable at 80 columns."""
 
-import math
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from rich import box
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
 from keras_norm.export.compare.quantization_tolerance import USEFUL
-from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
+from keras_norm.export.report.tables import (
+    add_row,
+    breakable,
+    group_by_item,
+    new_table,
+    number,
+    plain,
+    rounded_up,
+)
 from keras_norm.export.results.artifact_result import ArtifactResult, readable_size
 from keras_norm.export.results.check_outcome import Outcome
 from keras_norm.export.results.gap_result import LayerStatistics
@@ -29,7 +34,7 @@ STYLES = {
 }
 
 
-def report_tables(report: Outcome) -> Iterator[Any]:
+def report_tables(report: Outcome) -> Iterator[RenderableType]:
     """Yield the parts of a report: verdict, failures, notes, findings, and all tables.
 
     The tables are: values, metrics, properties, sizes and latencies, train/inference gap, and
@@ -64,21 +69,6 @@ def report_tables(report: Outcome) -> Iterator[Any]:
         yield from _layers_gap(report)
 
 
-def number(value: float | None) -> str:
-    """Format a number with two digits and an exponent: "3.1e-07", "0", "nan"; None gives "-"."""
-    if value is None:
-        return "-"
-    return "0" if value == 0 else f"{value:.1e}"
-
-
-def rounded_up(value: float | None) -> str:
-    """Format a number as `number` does, but round it up, so that it passes as a tolerance."""
-    if value is None or not math.isfinite(value) or value == 0:
-        return number(value)
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return number(math.ceil(value / unit) * unit)
-
-
 def position(comparison: OutputComparison, case: str) -> str:
     """Describe the position of the worst element: "sample 3, timestep 7, unit 12 (batch 7)"."""
     if comparison.problem is not None:
@@ -89,67 +79,9 @@ def position(comparison: OutputComparison, case: str) -> str:
     return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
 
 
-def shared(pairs: Iterable[tuple[str, Any]]) -> list[tuple[tuple[str, ...], Any]]:
-    """Group subjects with equal findings, so that each finding is shown once.
-
-    Args:
-        pairs: (subject, finding) pairs; the findings must be hashable.
-
-    Returns:
-        (subjects, finding) pairs, in the order of the first subject.
-    """
-    found: dict[Any, list[str]] = {}
-    for name, item in pairs:
-        found.setdefault(item, []).append(name)
-    return [(tuple(names), item) for item, names in found.items()]
-
-
-def new_table(title: str, *columns: str | Column) -> Table:
-    """Make an empty table in the style of all reports."""
-    return Table(
-        *columns,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-
-
-def plain(text: str, style: str = "") -> Text:
-    """Make a text that rich prints literally.
-
-    Brackets are not parsed as markup. Line breaks and escape sequences are printed as escapes.
-    """
-    return Text(printable(text, MOST_PRINTED), style)
-
-
-def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
-    """Add a row to a table; strings are printed literally, as by `plain`."""
-    table.add_row(*(plain(c) if isinstance(c, str) else c for c in cells), style=style)
-
-
-def breakable(path: str, width: int = 38, after: str = "/") -> Text:
-    """Break a layer's path into lines after its slashes, so that no name is split.
-
-    Args:
-        path: names joined by slashes.
-        width: most characters in a line; a longer name gets a line of its own.
-        after: the characters after which a line may end.
-    """
-    lines = [""]
-    shown = printable(path, MOST_PRINTED)
-    for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", shown):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
-    return Text("\n".join(lines))
-
-
-def _values(report: Outcome) -> Iterator[Any]:
+def _values(report: Outcome) -> Iterator[RenderableType]:
     table = new_table(
-        "Values, against the Keras model in inference mode",
+        "Outputs, compared with the Keras model in inference mode",
         Column("", no_wrap=True, width=4),
         Column("artifact", overflow="fold", max_width=17),
         Column("output", overflow="fold", max_width=14),
@@ -184,7 +116,7 @@ def smallest_tolerances(report: Outcome) -> str:
         f"{result.name} {'none' if result.atol_needed is None else rounded_up(result.atol_needed)}"
         for result in report.artifacts
     )
-    return f"Smallest atol that passes, with this rtol: {', '.join(needed)}"
+    return f"Smallest atol that passes with this rtol: {', '.join(needed)}"
 
 
 def _metrics(report: Outcome) -> Table:
@@ -202,32 +134,32 @@ def _metrics(report: Outcome) -> Table:
 
 def tolerances(report: Outcome) -> str:
     """Describe the tolerance of each artifact, with the layers and timesteps that set it."""
-    used = shared((result.name, _allowed(result)) for result in report.artifacts)
+    used = group_by_item((result.name, _describe_tolerance(result)) for result in report.artifacts)
     parts = (f"{allowed} ({', '.join(names)})" for names, allowed in used)
     steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
-    return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in a row{steps}"
+    return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in series{steps}"
 
 
-def _allowed(result: ArtifactResult) -> str:
+def _describe_tolerance(result: ArtifactResult) -> str:
     """Describe the tolerance of one artifact."""
     if result.by_rms:
         return (
-            f"root mean square up to {USEFUL:g} of that by which an output varies over the "
-            "samples, in eight bits"
+            f"root mean square up to {USEFUL:g} of the standard deviation of an output over the "
+            "samples, in 8 bits"
         )
     atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol
     return f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"
 
 
-def _properties(report: Outcome) -> Iterator[Any]:
+def _properties(report: Outcome) -> Iterator[RenderableType]:
     table = new_table("Properties", Column("", overflow="fold", max_width=28), *TESTED)
     subjects = (report.keras, *(r for r in report.artifacts if r.error is None))
-    found = shared((r.name, tuple(_named(r, status) for status in TESTED)) for r in subjects)
+    found = group_by_item((r.name, tuple(_named(r, status) for status in TESTED)) for r in subjects)
     for names, cells in found:
         words = (Text(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
         add_row(table, Text("\n").join(map(plain, names)), *words)
     yield table
-    reasons = shared(
+    reasons = group_by_item(
         (p.name, p.detail) for r in subjects for p in r.properties if p.status == "not applicable"
     )
     for names, reason in reasons:
@@ -241,7 +173,7 @@ def _named(result: ArtifactResult, status: str) -> str:
 
 
 def _costs(report: Outcome) -> Table:
-    table = new_table("Sizes, and milliseconds of a call")
+    table = new_table("Sizes, and milliseconds of one call")
     known = [(result.name, r) for result in (report.keras, *report.artifacts) if (r := result.cost)]
     batches = sorted({batch for _, cost in known for batch, _ in cost.latency})
     arenas = any(cost.arena for _, cost in known)
@@ -258,7 +190,7 @@ def _costs(report: Outcome) -> Table:
     return table
 
 
-def _outputs_gap(report: Outcome) -> Iterator[Any]:
+def _outputs_gap(report: Outcome) -> Iterator[RenderableType]:
     gap = report.gap
     numbers = (Column(n, justify="right") for n in ("worst abs", "mean abs", "largest output"))
     table = new_table("Train/inference gap, dropout off", "output", *numbers)
@@ -269,9 +201,9 @@ def _outputs_gap(report: Outcome) -> Iterator[Any]:
     yield Text.assemble(verdict, plain(f": {gap.reason}"), "\n")
 
 
-def _layers_gap(report: Outcome) -> Iterator[Any]:
+def _layers_gap(report: Outcome) -> Iterator[RenderableType]:
     table = new_table(
-        "Moving statistics, against those of the data",
+        "Moving statistics, compared with the statistics of the data",
         Column("batch normalization", overflow="fold"),
         Column("means, in sd", justify="right", width=6),
         Column("variances, factor", justify="right", width=10),
@@ -289,7 +221,7 @@ def _layers_gap(report: Outcome) -> Iterator[Any]:
             style=STYLES["large"] if layer.large else None,
         )
     yield table
-    for paths, note in shared(
+    for paths, note in group_by_item(
         (layer.path, layer.note) for layer in report.gap.layers if layer.note
     ):
         yield plain(f"{note}: {', '.join(paths)}", "dim")

@@ -1,13 +1,13 @@
 """The report of a comparison of model versions, as text, JSON and HTML."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from rich.table import Column
+from rich.console import RenderableType
+from rich.table import Column, Table
 from rich.text import Text
 
 from keras_norm.export.report.report import Printed
-from keras_norm.export.report.terminal import add_row, new_table, number, plain
+from keras_norm.export.report.tables import add_row, new_table, number, plain
 from keras_norm.export.results.version_changes import Changes, OutputChange
 
 # Most pairs of an old and a new class that are shown, and most changed predictions.
@@ -27,7 +27,7 @@ class VersionReport(Printed, Changes):
             f"<body>{self._repr_html_()}</body></html>\n"
         )
 
-    def _tables(self) -> Iterator[Any]:
+    def _tables(self) -> Iterator[RenderableType]:
         yield plain(f"Against {self.old}, on {self.samples} samples", "bold")
         yield plain(self.verdict)
         for name, outputs in self.versions:
@@ -43,7 +43,7 @@ class VersionReport(Printed, Changes):
                     yield _listed(output)
 
 
-def _flips(output: OutputChange) -> Any:
+def _flips(output: OutputChange) -> Table:
     columns = (Column(name, justify="right") for name in ("old", "new", "predictions"))
     table = new_table("", *columns)
     for flip in output.flips[:FLIPS]:
@@ -54,7 +54,7 @@ def _flips(output: OutputChange) -> Any:
     return table
 
 
-def _listed(output: OutputChange) -> Any:
+def _listed(output: OutputChange) -> Table:
     names = ("old", "new", "label", "outputs differ by")
     columns = (Column(name, justify="right") for name in names)
     table = new_table("", Column("where", overflow="fold"), *columns)

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from keras_norm.typing import Json
+
 # Properties that are written to the JSON too, so that its readers need not compute them.
 DERIVED = (
     "verdict",
@@ -24,7 +26,7 @@ DERIVED = (
 )
 
 
-def to_plain(node: Any) -> Any:
+def to_plain(node: object) -> Json:
     """Convert a dataclass to dicts, lists, numbers and text that JSON can hold.
 
     Dicts also hold the properties in `DERIVED`. Arrays become lists, NaN and infinity become text.
@@ -45,7 +47,7 @@ def to_plain(node: Any) -> Any:
     return float(node) if isinstance(node, float) else node
 
 
-def from_plain(kind: Any, plain: Any) -> Any:
+def from_plain(kind: Any, plain: Json) -> Any:
     """Convert the result of `to_plain` back to the dataclass or value.
 
     Args:
@@ -61,15 +63,15 @@ def from_plain(kind: Any, plain: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         kinds = typing.get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
-        given = {name: from_plain(kinds[name], _of(dict, plain)[name]) for name in names}
+        given = {name: from_plain(kinds[name], _require_type(dict, plain)[name]) for name in names}
         return typing.cast(type, kind)(**given)
     if typing.get_origin(kind) is tuple:
-        items = _of(list, plain)
+        items = _require_type(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
     if kind is Any:  # numbers, or lists of numbers
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
-    return float(plain) if kind is float else _of(kind, plain)
+    return float(plain) if kind is float else _require_type(kind, plain)
 
 
 class InJson:
@@ -99,10 +101,10 @@ class InJson:
             return typing.cast(Self, from_plain(cls, json.loads(text)))
         except (KeyError, TypeError, ValueError) as error:
             why = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"the text is no {cls.CALLED} of check: {why}") from None
+            raise ValueError(f"the text is not a {cls.CALLED} that to_json wrote: {why}") from None
 
 
-def _of(kind: type, plain: Any) -> Any:
+def _require_type(kind: type, plain: Json) -> Json:
     if not isinstance(plain, kind):
-        raise TypeError(f"{plain!r:.40} is no {kind.__name__}")
+        raise TypeError(f"{plain!r:.40} is not a {kind.__name__}")
     return plain

@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
 
 from keras_norm.export.checks.model_clone import ModelClone, as_array
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
@@ -103,7 +105,7 @@ def _preference(case: Case) -> tuple[bool, bool, bool, int]:
 def _run_layers(clone: ModelClone, case: Case) -> dict[str, list[LayerCall]]:
     """Run a clone, and return the calls of each recurrent layer that training compiles."""
     found: dict[str, list[LayerCall]] = {}
-    loops = {}
+    loops: dict[keras.layers.Layer, dict[str, Callable[..., Outputs]]] = {}
     for path, layer in named_layers(clone.model):
         if isinstance(layer, NormRNN) and not batch_norms(layer):
             run = functools.partial(_run_both, layer, found.setdefault(path, []))

@@ -1,6 +1,6 @@
 """The registry of the properties that the check tests."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
@@ -16,10 +16,12 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact_result import PropertyResult
 
+AnyProperty: TypeAlias = Property[Any]
+
 # All properties, in the order of the measurements and of the report. `Weights` repeats the first
 # call after the calls of the other properties. `Streaming` comes last, because its runner takes
 # over the worker process of the artifact.
-PROPERTIES: list[Property[Any]] = [
+PROPERTIES: list[AnyProperty] = [
     NoNaN(),
     RowIndependence(),
     RightPadding(),
@@ -33,7 +35,7 @@ PROPERTIES: list[Property[Any]] = [
 ]
 
 
-def register(added: Property[Any]) -> None:
+def register(added: AnyProperty) -> None:
     """Register a property, so that every check tests it and every report shows it.
 
     The property is measured before `Weights`, which repeats the first call after all other calls.
@@ -50,7 +52,7 @@ def register(added: Property[Any]) -> None:
     PROPERTIES.insert(names.index(Weights.name), added)
 
 
-def property_named(name: str) -> Property[Any] | None:
+def property_named(name: str) -> AnyProperty | None:
     """Find a property by name; None if no property has this name."""
     return next((known for known in PROPERTIES if known.name == name), None)
 

@@ -45,7 +45,10 @@ def test_formats_that_are_unknown_are_refused(model, formats):
     [
         ({"tflite": {"quantize": "int8"}}, "give samples="),
         ({"tflite": None}, "formats takes a dict of options for tflite.* Received: None"),
-        ({"saved_model": {"path": "x"}}, "a dict of options for saved_model, without its path"),
+        (
+            {"saved_model": {"path": "x"}},
+            "a dict of options for saved_model. A path is not an option",
+        ),
         ({"saved_model": {"version": 0}}, "version must be an integer"),
     ],
 )

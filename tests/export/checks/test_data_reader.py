@@ -140,12 +140,12 @@ def test_the_first_samples_are_of_one_shape_and_not_too_few():
 @pytest.mark.parametrize(
     ("data", "labels", "message"),
     [
-        (batched(), Y, "brings its labels in its batches"),
-        (batched().repeat(), None, "never ends"),
-        (Endless(), None, "never ends"),
-        (batched().take(0), None, "hold no samples"),
-        (["a.npz", "b.npz"], "c.npz", "as many files of labels. Received: 1"),
-        (["a.npz"], Y, "as many files of labels. Received: ndarray"),
+        (batched(), Y, "are the y of its batches"),
+        (batched().repeat(), None, "is infinite"),
+        (Endless(), None, "is infinite"),
+        (batched().take(0), None, "have no samples"),
+        (["a.npz", "b.npz"], "c.npz", "each of the 2 files of data. Received: 1"),
+        (["a.npz"], Y, "one file of labels .* Received: ndarray"),
         (X, Y[:3], "one row for each of the 10 samples"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_npy_file_is_the_data_of_one_input_and_the_labels_of_one_output(tmp_pa
 
 def test_a_npy_file_is_refused_for_several_inputs(tmp_path):
     np.save(tmp_path / "x.npy", X)
-    message = r"x\.npy holds one array, and the model has 2 inputs.*savez\(file, x=\.\.\., keep="
+    message = r"x\.npy has one array, but the model has 2 inputs.*savez\(file, x=\.\.\., keep="
     with pytest.raises(ValueError, match=message):
         read_inputs(tmp_path / "x.npy", TWO)
 

@@ -146,13 +146,16 @@ def test_a_layer_inside_a_nested_model_is_named_by_its_path(tmp_path):
 
 
 def test_a_function_shows_no_layers():
-    assert "a function shows nothing" in find_first_difference(flat(), "", DATA, SHARE).reason
+    assert (
+        "tensors inside a function are not visible"
+        in find_first_difference(flat(), "", DATA, SHARE).reason
+    )
 
 
 def test_a_file_that_cannot_be_read_leaves_the_layer_unknown(tmp_path):
     found = find_first_difference(flat(), str(tmp_path), DATA, SHARE)
     assert found.layer is None
-    assert found.reason.startswith("the file's tensors cannot be seen")
+    assert found.reason.startswith("the tensors of the file cannot be computed")
 
 
 def compared(model, error):

@@ -1,0 +1,87 @@
+"""Format numbers and text, and make tables, for all reports."""
+
+import math
+import re
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from rich import box
+from rich.table import Column, Table
+from rich.text import Text
+
+from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+def number(value: float | None) -> str:
+    """Format a number with two digits and an exponent: "3.1e-07", "0", "nan"; None gives "-"."""
+    if value is None:
+        return "-"
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def rounded_up(value: float | None) -> str:
+    """Format a number as `number` does, but round it up, so that it passes as a tolerance."""
+    if value is None or not math.isfinite(value) or value == 0:
+        return number(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return number(math.ceil(value / unit) * unit)
+
+
+def group_by_item(pairs: Iterable[tuple[str, Item]]) -> list[tuple[tuple[str, ...], Item]]:
+    """Group names with equal items, so that each item is shown once.
+
+    Args:
+        pairs: (name, item) pairs.
+
+    Returns:
+        (names, item) pairs, in the order of the first name.
+    """
+    found: dict[Item, list[str]] = {}
+    for name, item in pairs:
+        found.setdefault(item, []).append(name)
+    return [(tuple(names), item) for item, names in found.items()]
+
+
+def new_table(title: str, *columns: str | Column) -> Table:
+    """Make an empty table in the style of all reports."""
+    return Table(
+        *columns,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Make a text that rich prints literally.
+
+    Brackets are not parsed as markup. Line breaks and escape sequences are printed as escapes.
+    """
+    return Text(printable(text, MOST_PRINTED), style)
+
+
+def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
+    """Add a row to a table; strings are printed literally, as by `plain`."""
+    table.add_row(*(plain(c) if isinstance(c, str) else c for c in cells), style=style)
+
+
+def breakable(path: str, width: int = 38, after: str = "/") -> Text:
+    """Break a layer's path into lines after its slashes, so that no name is split.
+
+    Args:
+        path: names joined by slashes.
+        width: most characters in a line; a longer name gets a line of its own.
+        after: the characters after which a line may end.
+    """
+    lines = [""]
+    shown = printable(path, MOST_PRINTED)
+    for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", shown):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return Text("\n".join(lines))
