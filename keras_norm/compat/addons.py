@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import keras
 import numpy as np
 
 from keras_norm.layers.layer_norm import LayerNormalization
@@ -17,8 +18,9 @@ ORDER = (
 )
 
 
+# The type is keras.layers.Layer, because __init__.pyi declares `NormLSTM` as a class of its own.
 def load_addons_weights(
-    layer_or_cell: NormLSTM | NormLSTMCell, weights: Sequence[TensorLike], epsilon: float = 1e-3
+    layer_or_cell: keras.layers.Layer, weights: Sequence[TensorLike], epsilon: float = 1e-3
 ) -> None:
     """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into a `NormLSTM` with equal outputs.
 
