@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 # A tensor or a variable of the backend.
 Tensor: TypeAlias = Any
+# Tensors in a flat list, for example the states of a cell.
+Tensors: TypeAlias = list[Tensor]
 # A NumPy array of any dtype and shape.
 Array: TypeAlias = npt.NDArray[Any]
 # NumPy arrays by the name of an input or an output.
 Arrays: TypeAlias = dict[str, Array]
-Tensors: TypeAlias = list[Tensor]
 # The step of a scan: (carry, xs at timestep t) -> (new carry, ys at timestep t).
 ScanStep: TypeAlias = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
 # Whatever Keras or NumPy converts to a tensor: a number, nested lists, an array or a tensor.
@@ -26,7 +27,8 @@ Nest: TypeAlias = Any
 Shape: TypeAlias = tuple[int | None, ...]
 # The configuration of a Keras object, as `get_config` returns it.
 Config: TypeAlias = dict[str, Any]
-# A regularizer, initializer, constraint or activation: an object, its name, or its configuration.
+# A regularizer, initializer, constraint or activation: an object, its name or its configuration;
+# None for the default.
 Serializable: TypeAlias = str | Config | Callable[..., Tensor] | None
 # A value that JSON can store.
 Json: TypeAlias = Any
