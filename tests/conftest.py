@@ -14,8 +14,12 @@ from keras_norm.export.formats import artifact_format
 from keras_norm.export.runtimes import worker_process
 from tests import forked_workers, without_xla
 
+# Modules that run everything as users do: no fixture replaces a part of a package.
+UNPATCHED = ("tests.test_train_and_serve",)
+
 # Modules that test TensorFlow graphs as users run them, with the graph optimizer.
 OPTIMIZED = (
+    *UNPATCHED,
     "tests.benchmarks",
     "tests.examples.test_digits",
     "tests.export.checks.properties.test_compiled_recurrence",
@@ -96,8 +100,19 @@ def uncompiled_loops(request):
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def started(request):
+    """Start worker processes in `UNPATCHED` modules, in place of forking them."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.module.__name__ in UNPATCHED:
+            patch.setattr(worker_process, "start", forked_workers.start_process)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def optional_runtimes(monkeypatch):
+def optional_runtimes(request, monkeypatch):
     """Run checks without optional runtimes, so that the results do not depend on the machine."""
+    if request.module.__name__ in UNPATCHED:
+        return
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: False)
     monkeypatch.setattr(concurrency, "SECONDS", 0.0)  # each thread runs the file once
