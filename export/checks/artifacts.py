@@ -160,10 +160,10 @@ def sources(
         # Two files of equal name in different directories need the whole path.
         found.extend(_file(path, _short(path) if names.count(_short(path)) == 1 else str(path)))
     # Results are stored by name, so a repeated name gets a number: "model.tflite (2)".
-    seen: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for k, source in enumerate(found):
-        seen[source.name] += 1
-        number = f" ({seen[source.name]})" if seen[source.name] > 1 else ""
+        counts[source.name] += 1
+        number = f" ({counts[source.name]})" if counts[source.name] > 1 else ""
         run = (
             functools.partial(SingleStepRunner, model, source.open)
             if source.is_single_step

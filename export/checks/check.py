@@ -82,7 +82,7 @@ def check(
         rtol: relative tolerance; None for the tolerance of the coarsest precision that the values
             pass through: see `keras_norm.export.compare.tolerance.TOLERANCES`.
         atol: absolute tolerance; None for a share of each output's largest value. The share depends
-            on the precision, the number of layers in a row and the number of timesteps: see
+            on the precision, the number of layers in series and the number of timesteps: see
             `keras_norm.export.compare.tolerance.default_share`.
         batch_sizes: batch sizes to run; samples are repeated where the data have fewer. None for 1,
             2 and 7, and also for 32 if the data have 32 samples. The run over all samples uses

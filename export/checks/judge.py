@@ -14,7 +14,7 @@ from keras_norm.export.compare.element_differences import kind_of, magnitude, wi
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import useful
 from keras_norm.export.compare.tolerance import (
-    TURNED,
+    INTEGER_SHARE,
     Tolerance,
     coarsest,
     default_share,
@@ -88,8 +88,8 @@ class Judge:
         if subject.is_keras_model:
             return Tolerances(tolerance, tolerance, self.share(precision), self.atol)
         if source_precision == "float16":
-            turned = 1.0 if self.measured.spreads else TURNED
-            tolerance = dataclasses.replace(tolerance, turned=turned)
+            share = 1.0 if self.measured.spreads else INTEGER_SHARE
+            tolerance = dataclasses.replace(tolerance, integer_share=share)
         # The outputs of an 8-bit file are judged by the exporter's rule; a repeated call is judged
         # by the usual tolerance.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
@@ -227,12 +227,12 @@ class Judge:
             expected: the outputs of the Keras model.
         """
         if tolerances.values.limits is not None:
-            return dataclasses.replace(tolerances.values, turned=1.0, limits={})
+            return dataclasses.replace(tolerances.values, integer_share=1.0, limits={})
         atol = dict(tolerances.calls.atol)
         if self.atol is None:
             share = tolerances.share
             atol = {n: max(a, share * magnitude(expected[n])) for n, a in atol.items()}
-        return dataclasses.replace(tolerances.calls, turned=1.0, atol=atol)
+        return dataclasses.replace(tolerances.calls, integer_share=1.0, atol=atol)
 
 
 def _judge_groups(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from keras_norm.export.compare.element_differences import Arrays, hold_nan, magnitude
+from keras_norm.export.compare.element_differences import hold_nan, magnitude
 from keras_norm.export.compare.input_cases import (
     MASKED_BATCH,
     Case,
@@ -26,6 +26,7 @@ from keras_norm.export.model.precision import model_precision
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.step_signature import traced
 from keras_norm.export.runtimes.runner import Run
+from keras_norm.typing import Arrays
 
 # Number of sequences that run through the step signature, and most timesteps of each.
 STREAMS, LONGEST_STREAM = 2, 64
@@ -73,7 +74,7 @@ class Plan:
         long_stream: function that returns sequences for a single-step model, or the reason why the
             model cannot have one. The outputs are compared at every timestep.
         notes: the test inputs that were left out, with the reasons.
-        layers: number of layers with weights in a row.
+        layers: number of layers with weights in series.
         timesteps: most timesteps that a recurrent layer runs for any test input; 1 without a
             recurrent layer.
     """
@@ -102,7 +103,7 @@ class Plan:
     def scales(self) -> dict[str, float]:
         """The largest finite |value| of every output, over all test inputs."""
         names = self.expected[0]
-        return {name: max(magnitude(answer[name]) for answer in self.expected) for name in names}
+        return {name: max(magnitude(y[name]) for y in self.expected) for name in names}
 
 
 def make_plan(
@@ -130,52 +131,68 @@ def make_plan(
     """
     run = KerasRunner(model)
     fills = mask_fills(model)
-    plain = make_cases(samples, batch_sizes, lengths)
-    batch = max(len(case.rows) for case in plain)
-    kept: list[Case] = []
-    answers: list[Arrays] = []
+    unmasked = make_cases(samples, batch_sizes, lengths)
+    batch = max(len(case.rows) for case in unmasked)
+    masked = masked_cases(samples, fills, min(MASKED_BATCH, batch))
+    cases: list[Case] = []
+    expected: list[Arrays] = []
     notes = [
-        f"input {name!r} is padded in no case: {layer!r} masks what other layers make of it"
+        f"input {name!r} has no masked timesteps in any test input, because layer {layer!r} masks "
+        "the outputs of other layers"
         for name, layer in masked_later(model, fills).items()
     ]
-    for case in (*plain, *masked_cases(samples, fills, min(MASKED_BATCH, batch))):
-        asked_for = lengths is not None or case.length == samples.length
+    for case in (*unmasked, *masked):
+        is_required = lengths is not None or case.length == samples.length
         try:
-            answer = run(case.inputs)
+            outputs = run(case.inputs)
         except Exception as error:
             reason = one_line(error)
-            if asked_for:
+            if is_required:
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
-            notes.append(f"{case.name} left out, the Keras model refuses it: {reason}")
+            notes.append(f"{case.name} was left out: the Keras model cannot run it: {reason}")
             continue
-        if not asked_for and not all(array.size for array in answer.values()):
-            notes.append(f"{case.name} left out, the Keras model gives no values")
-            continue
-        if (case.masked or not asked_for) and hold_nan(answer):
-            notes.append(f"{case.name} left out, the Keras model gives NaN")
-            continue
-        if not asked_for and any(np.isinf(array).all() for array in answer.values()):
-            notes.append(f"{case.name} left out, the Keras model gives infinity alone")
-            continue
-        kept.append(case)
-        answers.append(answer)
-    edges, edges_expected, left_out = _edges(run, samples)
+        problem = _find_problem(outputs, is_required, case.masked)
+        if problem is None:
+            cases.append(case)
+            expected.append(outputs)
+        else:
+            notes.append(f"{case.name} was left out: {problem}")
+    edges, edges_expected, edge_notes = _edges(run, samples)
     return Plan(
         run=run,
         samples=samples,
-        cases=tuple(kept),
-        expected=tuple(answers),
+        cases=tuple(cases),
+        expected=tuple(expected),
         edges=edges,
         edges_expected=edges_expected,
         companions=companions(samples, batch),
         padding=why_not_padded(fills, samples) or fills,
-        precision=model_precision(model, answers[0]),
+        precision=model_precision(model, expected[0]),
         stream=functools.cache(functools.partial(_stream, model, samples, run)),
         long_stream=functools.cache(functools.partial(_stream, model, samples, None)),
-        notes=(*notes, *left_out),
+        notes=(*notes, *edge_notes),
         layers=layers_in_series(model),
-        timesteps=max(map(timesteps_of(model), (case.inputs for case in kept))),
+        timesteps=max(map(timesteps_of(model), (case.inputs for case in cases))),
     )
+
+
+def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | None:
+    """Return the reason why outputs of the Keras model are not usable, or None.
+
+    Args:
+        outputs: the outputs for a test input.
+        is_required: whether the test input has the length of the data, or one that the user gave.
+        is_masked: whether the test input has masked timesteps.
+    """
+    if (is_masked or not is_required) and hold_nan(outputs):
+        return "an output of the Keras model has NaN"
+    if is_required:
+        return None
+    if not all(array.size for array in outputs.values()):
+        return "an output of the Keras model is empty"
+    if any(np.isinf(array).all() for array in outputs.values()):
+        return "all values of an output of the Keras model are infinite"
+    return None
 
 
 def _edges(
@@ -183,23 +200,25 @@ def _edges(
 ) -> tuple[tuple[Case, ...], tuple[Arrays, ...], tuple[str, ...]]:
     """Make test inputs with extreme rows; return them, the model's outputs, and a note.
 
-    The rows hold zeros, one value or extreme values. The note lists the test inputs for which the
-    model gives NaN or infinity. A logarithm of zero, for example, is infinite: a comparison would
-    say nothing about a file.
+    A row of zeros, of one value or of extreme values replaces a sample. The note lists the test
+    inputs for which the model gives NaN or infinity. A logarithm of zero, for example, is infinite:
+    a comparison would say nothing about a file.
     """
-    kept, answers, left_out = [], [], []
+    cases, expected, left_out = [], [], []
     for case in edge_cases(samples):
         try:
-            answer = run(case.inputs)
-        except Exception:  # a layer may reject a row of zeros, which the data need not hold
-            answer = {}
-        if answer and all(np.isfinite(array).all() for array in answer.values()):
-            kept.append(case)
-            answers.append(answer)
+            outputs = run(case.inputs)
+        except Exception:  # a layer may reject a row of zeros, which the data need not have
+            outputs = {}
+        if outputs and all(np.isfinite(array).all() for array in outputs.values()):
+            cases.append(case)
+            expected.append(outputs)
         else:
             left_out.append(case.name)
-    notes = [f"{'; '.join(left_out)}: left out, the Keras model gives NaN or infinity"]
-    return tuple(kept), tuple(answers), tuple(notes if left_out else ())
+    note = (
+        f"{'; '.join(left_out)}: left out, because outputs of the Keras model are NaN or infinite"
+    )
+    return tuple(cases), tuple(expected), (note,) if left_out else ()
 
 
 def _stream(model: keras.Model, samples: Samples, run: Run | None) -> Stream | str:

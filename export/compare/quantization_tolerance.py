@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_norm.export.compare.element_differences import kind_of, wide
-from keras_norm.export.compare.tolerance import TURNED, Tolerance
+from keras_norm.export.compare.tolerance import INTEGER_SHARE, Tolerance
 from keras_norm.export.results.measurements import Spread
 
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
@@ -40,7 +40,7 @@ def useful(spreads: Iterable[Spread]) -> Tolerance:
     for spread in spreads:
         found.setdefault(spread.output, []).append(spread)
     limits = {n: float(np.float32(USEFUL * _variation(own))) for n, own in found.items()}
-    return Tolerance(0.0, {}, turned=1.0 if limits else TURNED, limits=limits)
+    return Tolerance(0.0, {}, integer_share=1.0 if limits else INTEGER_SHARE, limits=limits)
 
 
 def _variation(found: Sequence[Spread]) -> float:

@@ -25,7 +25,7 @@ TOLERANCES = {
 }
 # The share of integers that a quantized file without float outputs may change, because a rounded
 # weight can change an argmax. One changed integer is always allowed.
-TURNED = 0.25
+INTEGER_SHARE = 0.25
 # A tolerance of `TOLERANCES` is valid up to layers * sqrt(timesteps) = REACH. At this value, the
 # measured difference of float32 from float64 is an eighth of the tolerance (docs/export.md).
 REACH = 10.0
@@ -38,7 +38,7 @@ class Tolerance:
     Attributes:
         rtol: relative tolerance.
         atol: absolute tolerance, by output.
-        turned: the share of an output's integers that may differ; 0 if all have to be equal.
+        integer_share: the share of an output's integers that may differ; 0 if all have to be equal.
         limits: the largest allowed root mean square of the differences, by output. It replaces rtol
             and atol for files in 8 bits (`keras_norm.export.compare.quantization_tolerance`). None
             for any other file.
@@ -46,7 +46,7 @@ class Tolerance:
 
     rtol: float
     atol: Mapping[str, float]
-    turned: float = 0.0
+    integer_share: float = 0.0
     limits: Mapping[str, float] | None = None
 
     def at_most(self, expected: Arrays) -> dict[str, float]:
@@ -63,8 +63,8 @@ class Tolerance:
         result = judge(found, math.inf if by_rms else self.atol.get(found.output, 0.0))
         if result.problem is not None:
             return result
-        if found.exact and self.turned:
-            passed = found.squared <= max(1.0, self.turned * found.count)
+        if found.exact and self.integer_share:
+            passed = found.squared <= max(1.0, self.integer_share * found.count)
             return dataclasses.replace(result, passed=passed)
         if self.limits is None:
             return result

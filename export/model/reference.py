@@ -54,11 +54,11 @@ class Reference:
             quantize: as for `export_tflite`.
         """
         if quantize in EIGHT_BITS:
-            return Tolerance(0.0, dict.fromkeys(self._scales, math.inf), turned=1.0)
+            return Tolerance(0.0, dict.fromkeys(self._scales, math.inf), integer_share=1.0)
         default = default_tolerance(coarsest([self._precision, quantize or ""]), *self._size)
         if quantize is None:
             return self._excused.get(k, default)
-        return dataclasses.replace(default, turned=1.0)
+        return dataclasses.replace(default, integer_share=1.0)
 
     def verify(
         self,

@@ -92,9 +92,9 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
     size = abs(comparison.expected or 0.0) if failed else spread.scale
     allowed = comparison.atol + comparison.rtol * size
     worst = np.array(spread.worst)
-    place = dict(comparison.where)
+    where = dict(comparison.where)
     axes = [
-        _axis(name, size, width, place.get(name))
+        _axis(name, size, width, where.get(name))
         for name, size, width in zip(spread.axes, worst.shape, spread.widths, strict=True)
     ]
     across, down = (*axes, Axis("", (), 1, 50.0))[:2]
@@ -148,11 +148,11 @@ def colors(level: np.ndarray) -> np.ndarray:
     return np.concatenate([ink, alpha], axis=-1).astype(np.uint8)
 
 
-def _axis(name: str, cells: int, width: int, place: int | None) -> Axis:
+def _axis(name: str, cells: int, width: int, index: int | None) -> Axis:
     if name == "sample":  # the index is a row of the batch, not the user's sample number
         return Axis(name, (), width, None)
     ticks = sorted({0, (cells - 1) // 2, cells - 1})
-    mark = None if place is None else 100 * (place // width + 0.5) / cells
+    mark = None if index is None else 100 * (index // width + 0.5) / cells
     return Axis(name, tuple(width * tick for tick in ticks), width, mark)
 
 

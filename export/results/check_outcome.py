@@ -21,7 +21,7 @@ class Outcome(InJson):
         notes: tests that were left out, with the reasons.
         versions: (name, version) pairs of the libraries that ran.
         findings: observations with advice.
-        layers: number of layers with weights in a row; the default tolerance depends on it.
+        layers: number of layers with weights in series; the default tolerance depends on it.
         timesteps: most timesteps that a recurrent layer ran, 1 without a recurrent layer; the
             default tolerance depends on it.
     """
@@ -52,8 +52,8 @@ class Outcome(InJson):
         """All failed checks, each with its reason."""
         found = [f for result in (self.keras, *self.artifacts) for f in _failures(result)]
         if not self.gap.passed:
-            seen = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
-            detail = f"the train/inference gap {seen}, max_gap is {self.gap.max_gap:.3g}"
+            size = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
+            detail = f"the train/inference gap {size}, max_gap is {self.gap.max_gap:.3g}"
             meaning = "the outputs of training mode and inference mode differ by more than max_gap"
             found.append(Failure("Keras model", "gap", detail, meaning))
         return tuple(found)

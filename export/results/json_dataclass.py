@@ -63,8 +63,8 @@ def from_plain(kind: Any, plain: Json) -> Any:
     if dataclasses.is_dataclass(kind):
         kinds = typing.get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
-        given = {name: from_plain(kinds[name], _require_type(dict, plain)[name]) for name in names}
-        return typing.cast(type, kind)(**given)
+        values = {name: from_plain(kinds[name], _require_type(dict, plain)[name]) for name in names}
+        return typing.cast(type, kind)(**values)
     if typing.get_origin(kind) is tuple:
         items = _require_type(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments

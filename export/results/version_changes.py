@@ -109,7 +109,7 @@ class Changes(InJson):
 
 
 def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
-    told = []
+    parts = []
     for output in outputs:
         text = f"{output.output}: differs by up to {output.largest:.2g}"
         if output.classes:
@@ -123,5 +123,5 @@ def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
         if output.metrics is not None:
             old, new = output.metrics
             text += f", {old.name} {old.value:.4g} -> {new.value:.4g}"
-        told.append(text)
-    return f"{name}: {'; '.join(told)}"
+        parts.append(text)
+    return f"{name}: {'; '.join(parts)}"

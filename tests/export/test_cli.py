@@ -430,7 +430,7 @@ def test_a_npy_file_is_enough_for_one_input(run, tmp_path):
         ("export", tmp_path / "two.keras", "--to", tmp_path / "two", "--samples", "{}/data.npy"),
         ("recalibrate", tmp_path / "two.keras", "--data", "{}/data.npy", "--to", "new.keras"),
     ):
-        assert "holds one array, and the model has 2 inputs" in refused(run(*command))
+        assert "has one array, but the model has 2 inputs" in refused(run(*command))
 
 
 def test_a_missing_file_is_said_before_the_package_is_imported(folder):

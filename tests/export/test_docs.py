@@ -56,7 +56,7 @@ def test_every_block_runs(tmp_path, monkeypatch):
         monkeypatch.setattr(export, name, limited(getattr(export, name), runs))
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(compile(block, PAGE.name, "exec"), names)
-    names["test_the_exports_compute_what_the_model_does"]()
+    names["test_the_exports_compute_the_outputs_of_the_model"]()
     assert set(names["states"]) == {"lstm_h", "lstm_c"}
     assert (tmp_path / "report.html").is_file()
     assert {name for name, _ in names["report"].versions} == {model.name}

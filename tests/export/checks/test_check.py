@@ -316,7 +316,7 @@ def test_a_masked_row_that_makes_keras_divide_by_zero_is_noted():
     model = sequence_model(*layers)
     report = check(model, [KerasRunner(model)], DATA)
     assert report
-    note = "batch 7, length 6, row 0 masked left out, the Keras model gives NaN"
+    note = "batch 7, length 6, row 0 masked was left out: an output of the Keras model has NaN"
     assert note in report.notes
 
 
@@ -339,7 +339,7 @@ def test_lengths_that_the_model_refuses_are_left_out_and_noted():
     model = sequence_model(keras.layers.Conv1D(4, 3))
     report = check(model, [KerasRunner(model)], DATA)
     assert report
-    assert any(note.startswith("batch 1, length 1 left out") for note in report.notes)
+    assert any(note.startswith("batch 1, length 1 was left out") for note in report.notes)
 
 
 def test_a_length_that_was_asked_for_must_run():

@@ -43,7 +43,9 @@ def test_an_input_that_is_masked_after_another_layer_is_noted():
     _, plan = plan_of(*layers, lengths=[6])
     assert not any(case.masked for case in plan.cases)
     (note,) = plan.notes
-    assert note.startswith("input 'x' is padded in no case: 'masking' masks")
+    assert note.startswith(
+        "input 'x' has no masked timesteps in any test input, because layer 'masking'"
+    )
 
 
 def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
@@ -68,7 +70,8 @@ def test_a_row_for_which_the_model_gives_no_numbers_is_left_out_and_noted():
         "smallest values",
         "largest values",
     ]
-    note = "batch 2, length 6, row 0 zeros: left out, the Keras model gives NaN or infinity"
+    reason = "left out, because outputs of the Keras model are NaN or infinite"
+    note = f"batch 2, length 6, row 0 zeros: {reason}"
     assert note in plan.notes
 
 
@@ -98,15 +101,15 @@ def test_a_model_of_one_batch_streams_many_timesteps_in_its_own():
 @pytest.mark.parametrize(
     ("layers", "why"),
     [
-        ([keras.layers.ZeroPadding1D(), keras.layers.Cropping1D(2)], "gives no values"),
-        ([keras.layers.Cropping1D(1), keras.layers.GlobalAveragePooling1D()], "gives NaN"),
+        ([keras.layers.ZeroPadding1D(), keras.layers.Cropping1D(2)], "is empty"),
+        ([keras.layers.Cropping1D(1), keras.layers.GlobalAveragePooling1D()], "has NaN"),
     ],
     ids=["nothing", "NaN"],
 )
 def test_lengths_without_an_answer_are_left_out_and_noted(layers, why):
     _, plan = plan_of(*layers)
     assert {case.length for case in plan.cases} == {3, 6, 9}
-    assert any(n.startswith("batch 1, length 1 left out") and why in n for n in plan.notes)
+    assert any(n.startswith("batch 1, length 1 was left out") and why in n for n in plan.notes)
 
 
 def test_the_maximum_of_no_timesteps_is_no_answer():
@@ -114,7 +117,9 @@ def test_the_maximum_of_no_timesteps_is_no_answer():
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(keras.layers.Cropping1D(1)(x)))
     plan = make_plan(model, read_samples(input_specs(model), DATA))
     assert {case.length for case in plan.cases} == {3, 6, 9}
-    expected = "batch 1, length 1 left out, the Keras model gives infinity alone"
+    expected = (
+        "batch 1, length 1 was left out: all values of an output of the Keras model are infinite"
+    )
     assert plan.notes[0] == expected
 
 
@@ -125,7 +130,7 @@ def test_what_tensorflow_makes_of_fewer_steps_than_a_kernel_is_no_answer():
     plan = make_plan(model, read_samples(input_specs(model), DATA))
     assert {case.length for case in plan.cases} == {3, 6, 9}
     # A wrong shape, or the maximum of nothing: it depends on the processor.
-    assert plan.notes[0].startswith("batch 1, length 1 left out, the Keras model ")
+    assert plan.notes[0].startswith("batch 1, length 1 was left out: the Keras model ")
 
 
 class Convolved(keras.layers.Conv1D):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keras_norm.export.compare.tolerance import (
+    INTEGER_SHARE,
     TOLERANCES,
-    TURNED,
     Tolerance,
     coarsest,
     default_share,
@@ -33,7 +33,7 @@ def test_a_quarter_of_the_whole_numbers_may_be_others_where_weights_are_rounded(
     ids = np.arange(40)
     for others, right in ((0, True), (10, True), (11, False)):
         found = {"y": np.where(ids < others, ids + 1, ids)}
-        failed = Tolerance(0.0, {}, turned=TURNED).failed({"y": ids}, found)
+        failed = Tolerance(0.0, {}, integer_share=INTEGER_SHARE).failed({"y": ids}, found)
         assert (failed is None) == right
         assert (Tolerance(0.0, {}).failed({"y": ids}, found) is None) == (others == 0)
 
