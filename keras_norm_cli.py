@@ -34,6 +34,7 @@ OPTIONS = {
     r"\bstep=False": "--no-step",
     r"\bgolden_cases=False": "--no-golden-cases",
     r"\boverwrite=True": "--force",
+    r"\ba higher version\b": "a higher --version",
 }
 
 

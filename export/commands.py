@@ -4,9 +4,9 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 from collections.abc import Sequence
 from inspect import signature as signature_of
-from typing import Any
 
 import keras
 import rich.console
@@ -19,13 +19,11 @@ from keras_norm.export.compare.input_cases import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.registry import FORMATS, format_named
-from keras_norm.export.formats.saved_model.export_saved_model import require_replaceable
-from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
 from keras_norm.export.golden_cases.artifact_files import golden_cases_path
 from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
 from keras_norm.export.normalization_table import summary_tables
-from keras_norm.export.optional_packages import require
+from keras_norm.export.packages import require
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.artifact_result import readable_size
@@ -57,22 +55,24 @@ def export(args: argparse.Namespace) -> None:
     """
     folder = pathlib.Path(args.to)
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; --to takes a folder.")
-    # The SavedModel comes last: if the export to another format fails, nothing is written.
-    chosen = sorted(map(format_named, dict.fromkeys(args.format)), key=lambda f: f is SAVED_MODEL)
+        raise UsageError(f"--to must be a folder; {folder} is a file.")
+    # If the export to a format fails, the files of the formats before it are removed. A server may
+    # already have loaded an artifact, so such artifacts are written last.
+    chosen = sorted(map(format_named, dict.fromkeys(args.format)), key=_is_written_last)
     given = {n: getattr(args, n) for n in EXPORT_OPTIONS if getattr(args, n) not in (None, False)}
     for option in given:
         if option not in ("version", "golden_cases") and not any(_takes(f, option) for f in chosen):
             able = [name for name, known in FORMATS.items() if _takes(known, option)]
             raise UsageError(f"--{option} needs --format {' or '.join(able)}.")
     targets = {known.name: _target(known, folder, args.version) for known in chosen}
-    for name, target in targets.items():
-        if args.version is not None and name == SAVED_MODEL.name and target.exists():
-            raise UsageError(f"{target} exists, and a server may hold it; give a higher --version.")
-        if target.exists() and not args.force:
+    for known in chosen:
+        target = targets[known.name]
+        if not target.exists():
+            continue
+        if args.force or args.version is not None:
+            known.require_replaceable(target, args.version)
+        if not args.force:
             raise UsageError(f"{target} exists; choose another --to, or --force.")
-        if target.exists() and name == SAVED_MODEL.name:
-            require_replaceable(target, args.version)
     if args.warmup:
         require("serving")
     model = _load_model(args.model)
@@ -85,7 +85,7 @@ def export(args: argparse.Namespace) -> None:
     try:
         for known in chosen:
             own = {name: value for name, value in options.items() if _takes(known, name)}
-            if own.get("signature"):  # such a file has one signature only, so `step` has no effect
+            if own.get("signature"):  # the file has one signature only, so `step` has no effect
                 own["step"] = None
             path = folder / known.file_name if "version" in own else targets[known.name]
             written.append((known, known.export(model, path, **own)))
@@ -95,14 +95,18 @@ def export(args: argparse.Namespace) -> None:
         for known, path in written:
             # If the export replaced an old file, the new file stays: the old file is gone.
             if known.name not in replaced:
-                path.unlink()
                 golden_cases_path(path).unlink(missing_ok=True)
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         remove_empty(made)
         raise
     for known, path in reversed(written):
         name = printable(str(path), MOST_PRINTED)
         signatures = ", ".join(known.signatures(path))
         print(f"{name}  {readable_size(file_size(path))}  {signatures}")
+
+
+def _is_written_last(known: Format) -> bool:
+    return known.loaded_by_servers
 
 
 def _takes(known: Format, option: str) -> bool:
@@ -177,9 +181,9 @@ def recalibrate(args: argparse.Namespace) -> None:
         ValueError: the data do not fit the inputs, or the model has nothing to recalibrate.
     """
     if args.to.suffix != ".keras":
-        raise UsageError(f"--to names a .keras file. Received: {args.to}.")
+        raise UsageError(f"--to must be a .keras file; received {args.to}.")
     if args.to.exists():
-        raise UsageError(f"{args.to} exists and is never overwritten; choose another --to.")
+        raise UsageError(f"{args.to} exists and is not overwritten; choose another --to.")
     model = _load_model(args.model)
     specs = input_specs(model)
     arrays = read_samples(specs, read_inputs(args.data, specs)).arrays
@@ -235,7 +239,7 @@ def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _load_model(path: pathlib.Path) -> Any:
+def _load_model(path: pathlib.Path) -> keras.Model:
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
     # Keras' parsers may raise any error; every error means that the file cannot be loaded.
@@ -250,9 +254,9 @@ def _load_model(path: pathlib.Path) -> Any:
             )
         elif LAMBDA.search(text):
             text = (
-                "it holds a lambda, and safe mode runs no code of a file. Build the model with a "
-                "registered layer or function instead (keras.saving.register_keras_serializable), "
-                "and name its module: keras-norm --import MODULE COMMAND. Or export in Python, "
-                "where the model was built: keras_norm.export.export_saved_model(model, path)."
+                "it contains a lambda, and safe mode does not run code of a file. Build the model "
+                "with a registered layer or function (keras.saving.register_keras_serializable), "
+                "and name its module: keras-norm --import MODULE COMMAND. Or export the model in "
+                "Python, where it was built: keras_norm.export.export_saved_model(model, path)."
             )
         raise UsageError(f"{path} cannot be loaded: {text}") from error

@@ -428,7 +428,7 @@ def test_golden_cases_with_a_duplicate_array_are_refused():
         parse_golden_cases(content.getvalue())
 
 
-def test_golden_cases_with_a_key_twice_are_damaged():
+def test_golden_cases_with_a_repeated_key_are_refused():
     with np.load(io.BytesIO(golden_cases().to_bytes())) as file:
         arrays = dict(file)
     text = str(arrays["golden_cases"]).replace(
@@ -448,7 +448,7 @@ def test_golden_cases_with_a_json_text_that_is_not_a_dict_are_refused(text):
         parse_golden_cases(content.getvalue())
 
 
-def test_a_file_of_data_is_refused():
+def test_an_npz_file_of_data_is_refused():
     content = io.BytesIO()
     np.savez(content, x=X)
     with pytest.raises(GoldenCasesError, match="damaged: the file has no JSON text"):
@@ -509,7 +509,7 @@ def test_a_given_file_of_golden_cases_must_exist(exported, tmp_path):
             read_golden_cases(exported, beside)
 
 
-def test_an_impossible_path_gives_status_2(capsys):
+def test_a_path_that_is_too_long_gives_status_2(capsys):
     assert keras_norm_verify.main(["x" * 300]) == 2
     assert (
         capsys.readouterr().err == f"keras-norm: {'x' * 300} cannot be read: File name too long\n"

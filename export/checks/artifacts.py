@@ -46,7 +46,7 @@ class SingleStepRunner(Runner):
     def __init__(
         self,
         model: keras.Model,
-        open_runner: Callable[..., Runner],
+        open_runner: Callable[..., contextlib.AbstractContextManager[Runner]],
         worker: WorkerProcess | None = None,
     ) -> None:
         try:
@@ -57,7 +57,7 @@ class SingleStepRunner(Runner):
                 f"{error}"
             ) from error
         self.inputs = input_specs(model)
-        self.step_runner = open_runner(STEP, worker=worker)
+        self.step_runner = open_runner(STEP, worker=worker).__enter__()
         self.name, self.path = self.step_runner.name, self.step_runner.path
         self.arena = self.step_runner.arena
         self.batch = next(spec.shape[0] for spec in self.step_runner.inputs.values()) or 1

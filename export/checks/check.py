@@ -24,7 +24,7 @@ from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.model.keras_runner import digest_variables
-from keras_norm.export.package_versions import versions
+from keras_norm.export.packages import installed_versions
 from keras_norm.export.report.report import Report
 from keras_norm.export.results.artifact_result import ArtifactResult
 
@@ -177,7 +177,7 @@ def check(
         results,
         gap,
         (*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
-        tuple(versions().items()),
+        tuple(installed_versions().items()),
         findings(keras_result, results, gap, measured.samples, plan.samples.length),
         plan.layers,
         judge.timesteps,

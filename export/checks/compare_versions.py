@@ -16,7 +16,7 @@ from keras_norm.export.compare.element_differences import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH, is_whole
 from keras_norm.export.compare.merge import merged
 from keras_norm.export.compare.version_differences import changes, threshold
-from keras_norm.export.formats.open_runner import open_runner
+from keras_norm.export.formats.registry import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.version_changes import OutputChange

@@ -1,15 +1,16 @@
 """The description of a file format, which all commands and functions use."""
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
-from keras_norm.export.optional_packages import is_installed
+from keras_norm.export.packages import is_installed
+from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
-from keras_norm.typing import Array
+from keras_norm.typing import Array, Json
 
 Ops = Mapping[str, list[str]]
 
@@ -37,7 +38,7 @@ class Source:
     name: str
     path: str
     precision: str
-    open: Callable[..., Any]
+    open: Callable[..., contextlib.AbstractContextManager[Runner]]
     start: Callable[[], WorkerProcess] | None = None
     optional: bool = False
     is_single_step: bool = False
@@ -63,6 +64,10 @@ class Format:
         stored_weights: takes a path; returns all arrays that the artifact stores as variables. None
             if the format stores weights among other constants.
         trace_script: worker script that computes every tensor of a file; "" for none.
+        loaded_by_servers: whether a server may load the artifact as soon as it is written. The
+            command line then writes it after the artifacts of other formats.
+        require_replaceable: takes an existing path and a version or None; raises FileExistsError
+            for a path that `export` never overwrites.
     """
 
     name: str
@@ -70,17 +75,19 @@ class Format:
     file_name: str
     recognizes: Callable[[pathlib.Path], bool]
     export: Callable[..., pathlib.Path]
-    open: Callable[..., Any]
+    open: Callable[[pathlib.Path, str], Runner]
     sources: Callable[[pathlib.Path, str], tuple[Source, ...]]
     foreign_ops: Callable[[pathlib.Path, Ops], Collection[str]] = lambda path, ops: ()
     signatures: Callable[[pathlib.Path], Collection[str]] = lambda path: ("serving_default",)
-    export_again: Callable[[pathlib.Path], dict[str, Any]] = lambda path: {}
+    export_again: Callable[[pathlib.Path], dict[str, Json]] = lambda path: {}
     is_single_step: Callable[[pathlib.Path], bool] = lambda path: False
     stored_weights: Callable[[pathlib.Path], list[Array]] | None = None
     trace_script: str = ""
+    loaded_by_servers: bool = False
+    require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
 
 
-def in_runtime(
+def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
     """Return a tuple with the `Source` of a file in a runner's runtime.

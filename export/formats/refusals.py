@@ -1,9 +1,8 @@
-"""Reject, before the conversion, the models that an exporter or a runtime does not support."""
+"""Refuse models that an exporter or a runtime does not support, and name their layers."""
 
 import logging
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
 
 import keras
 import numpy as np
@@ -20,19 +19,20 @@ SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
-def warn_of_fixed_batch(model: keras.Model) -> None:
+def warn_of_static_batch(model: keras.Model) -> None:
     """Log a warning if a Sequential model has a static batch size, usually from its first call."""
     (batch, *_), *_ = (spec.shape for spec in signature.input_specs(model).values())
     if isinstance(model, keras.Sequential) and batch is not None:
         logger.warning(
-            'model "%s" has a fixed batch of %d, and so has its file. Where that is not meant, let '
-            "it begin with keras.Input(shape): without one it has the sizes of its first call",
+            'model "%s" has the static batch size %d, and its file will have it too. For a dynamic '
+            "batch size, begin the model with keras.Input(shape): without this layer, a Sequential "
+            "model has the sizes of its first call",
             model.name,
             batch,
         )
 
 
-def refuse_unfit(model: keras.Model) -> None:
+def refuse_unsupported_model(model: keras.Model) -> None:
     """Raise ValueError for a model that cannot be exported correctly to any format."""
     layers = list(named_layers(model))
     _refuse_names(model, layers)
@@ -40,22 +40,22 @@ def refuse_unfit(model: keras.Model) -> None:
         if getattr(layer, "stateful", False):
             raise ValueError(
                 f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
-                "would share its state. Build the model with stateful=False and time open, "
-                "keras.Input((None, ...)), and copy the weights (set_weights): the signature step "
-                "then takes the states as inputs and returns them"
+                "would share its state. Build the model with stateful=False and a dynamic time "
+                "dimension, keras.Input((None, ...)), and copy the weights (set_weights): the "
+                "signature step then takes the states as inputs and returns them"
             )
     # All outputs of a model with a NaN weight are NaN.
     for path, layer in layers:
         for weight in layer.weights:
             if "float" in weight.dtype and np.isnan(np.asarray(weight, "float32")).any():
                 raise ValueError(
-                    f'layer "{path}" has NaN in its weight "{weight.name}": its training went '
-                    "wrong. Load weights from before that, or train again, with a smaller learning "
-                    "rate or gradients clipped"
+                    f'layer "{path}" has NaN in its weight "{weight.name}": the training diverged. '
+                    "Load earlier weights, or train again with a smaller learning rate or with "
+                    "clipped gradients"
                 )
 
 
-def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, Any]]) -> None:
+def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, keras.Layer]]) -> None:
     """Raise ValueError for the name of a model, layer or weight that TensorFlow cannot save."""
     if not FIRST_SCOPE.fullmatch(model.name):
         _refuse_name("model", model.name)
@@ -86,8 +86,8 @@ def refuse_text(model: keras.Model, runtime: str) -> None:
     for name, spec in signature.input_specs(model).items():
         if spec.dtype == "string":
             raise UnsupportedOpError(
-                f'input "{name}" takes text, which {runtime}\'s operations cannot look up. Export '
-                "the part of the model that takes token ids"
+                f'input "{name}" takes text, and {runtime} has no operations on text. Export the '
+                "part of the model that takes token ids"
             )
 
 
@@ -105,6 +105,29 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
         if layer.compute_dtype in ("float16", "bfloat16"):
             raise UnsupportedOpError(
                 f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '
-                f"{runtime} does not. Build the model under the float32 policy and copy the "
-                f"weights (set_weights){advice}"
+                f"{runtime} does not support. Build the model under the float32 policy and copy "
+                f"the weights (set_weights){advice}"
             )
+
+
+def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
+    """Name the layers that the nodes of a graph belong to, for a message.
+
+    Args:
+        model: the model from which the graph was traced.
+        nodes: names of the nodes, with TensorFlow's name scopes.
+    """
+    classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
+    layers = dict.fromkeys(_layer_of_node(node, classes) for node in nodes)
+    known = [f'layer "{name}" ({classes[name]})' for name in layers if name is not None]
+    return ", ".join(known) or "the model itself"
+
+
+def _layer_of_node(node: str, classes: Container[str]) -> str | None:
+    """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
+    for scope in reversed(node.split("/")[:-1]):
+        # Keras opens a layer's scope twice, so TensorFlow numbers the one in which it computes.
+        for name in (re.sub(r"_\d+$", "", scope), scope):
+            if name in classes:
+                return name
+    return None

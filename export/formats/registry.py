@@ -1,11 +1,80 @@
 """The registry of file formats that this package can write, run and check."""
 
+import os
 import pathlib
 
+import keras
+
+from keras_norm.export import signature
+from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.artifact_format import Format
-from keras_norm.export.formats.onnx.onnx_format import ONNX
-from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
-from keras_norm.export.formats.tflite.tflite_format import TFLITE
+from keras_norm.export.formats.onnx.export_onnx import export_onnx
+from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner, foreign_onnx_ops, onnx_sources
+from keras_norm.export.formats.saved_model.export_saved_model import (
+    export_saved_model,
+    require_replaceable,
+)
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.saved_model.saved_model_runner import (
+    open_saved_model,
+    saved_model_sources,
+    stored_weights,
+    unservable_ops,
+)
+from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.tflite.tflite_file import is_tflite, read_tflite
+from keras_norm.export.formats.tflite.tflite_runner import (
+    TFLiteRunner,
+    foreign_tflite_ops,
+    tflite_options,
+    tflite_sources,
+)
+from keras_norm.export.runtimes.runner import Runner
+from keras_norm.export.signature import SERVING_DEFAULT
+
+SAVED_MODEL = Format(
+    name="saved_model",
+    title="a SavedModel folder",
+    file_name="saved_model",
+    recognizes=pathlib.Path.is_dir,
+    export=export_saved_model,
+    open=open_saved_model,
+    sources=saved_model_sources,
+    foreign_ops=unservable_ops,
+    signatures=lambda path: SavedModelFile(path).signatures,
+    export_again=lambda path: {"step": False},
+    stored_weights=stored_weights,
+    trace_script="saved_model/run_saved_model.py",
+    loaded_by_servers=True,
+    require_replaceable=require_replaceable,
+)
+
+TFLITE = Format(
+    name="tflite",
+    title="a TFLite file",
+    file_name="model.tflite",
+    recognizes=is_tflite,
+    export=export_tflite,
+    open=TFLiteRunner,
+    sources=tflite_sources,
+    foreign_ops=foreign_tflite_ops,
+    signatures=lambda path: read_tflite(path).signatures,
+    export_again=tflite_options,
+    is_single_step=lambda path: read_tflite(path).is_single_step,
+    trace_script="tflite/run_tflite.py",
+)
+
+ONNX = Format(
+    name="onnx",
+    title="an ONNX file",
+    file_name="model.onnx",
+    recognizes=lambda path: path.suffix == ".onnx",
+    export=export_onnx,
+    open=ONNXRunner,
+    sources=onnx_sources,
+    foreign_ops=foreign_onnx_ops,
+    trace_script="onnx/run_onnx.py",
+)
 
 # Format name -> format. `format_of` tries the formats in the order of this dict.
 # (A TFLite file may have any file name.)
@@ -22,7 +91,7 @@ def register(added: Format) -> None:
         ValueError: a format of this name is registered.
     """
     if added.name in FORMATS:
-        raise ValueError(f"the format {added.name!r} is registered already")
+        raise ValueError(f"the format {added.name!r} is registered already; choose another name")
     FORMATS[added.name] = added
 
 
@@ -48,7 +117,7 @@ def format_named(name: str) -> Format:
         ValueError: no format has this name.
     """
     if name not in FORMATS:
-        raise ValueError(f"The formats are {', '.join(FORMATS)}. Received: {name}.")
+        raise ValueError(f"the formats are {', '.join(FORMATS)}; received {name}")
     return FORMATS[name]
 
 
@@ -56,6 +125,46 @@ def titles() -> str:
     """List all formats for a message: "a SavedModel folder, a TFLite file or an ONNX file"."""
     *others, last = (known.title for known in FORMATS.values())
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def open_runner(
+    artifact: str | os.PathLike[str],
+    model: keras.Model | None = None,
+    signature_name: str = SERVING_DEFAULT,
+) -> Runner:
+    """Open an exported file or folder in the runner of its format.
+
+    Args:
+        artifact: a SavedModel's folder, a folder of numbered versions (the highest version is
+            opened), a TFLite file of any name, or an .onnx file.
+        model: the Keras model from which the artifact was exported, or None. If a model is given,
+            the names of its inputs are compared with the artifact's.
+        signature_name: name of the signature to run.
+
+    Raises:
+        RunnerError: the artifact is missing, damaged or of an unknown format, or its inputs differ
+            from the inputs of `model`.
+        ValueError: `artifact` is not a path, or `signature_name` is not a string.
+    """
+    if not isinstance(artifact, str | os.PathLike):
+        raise ValueError(f"artifact must be the path of an exported file; received {artifact!r}")
+    if not isinstance(signature_name, str):
+        raise ValueError(f"signature_name must be a string; received {signature_name!r}")
+    path = pathlib.Path(artifact)
+    if not path.exists():
+        raise RunnerError(f"{path}: no such file or folder")
+    found = format_of(path)
+    if found is None:
+        hint = ". Load it: keras.saving.load_model(path)" if path.suffix == ".keras" else ""
+        raise RunnerError(f"{path} is not {titles()}{hint}")
+    runner = found.open(path, signature_name)
+    if model is not None:
+        try:
+            signature.require_names(runner.inputs, list(signature.input_specs(model)), "the model")
+        except ValueError as error:
+            runner.close()
+            raise RunnerError(f"{path} is not an export of this model: {error}") from error
+    return runner
 
 
 for _built_in in (SAVED_MODEL, TFLITE, ONNX):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_norm.export.optional_packages import require
+from keras_norm.export.packages import require
 from keras_norm.export.report.tables import group_by_item, number, rounded_up
 from keras_norm.export.report.terminal import position, tolerances, updates
 from keras_norm.export.results.artifact_result import PropertyResult, readable_size

@@ -18,6 +18,11 @@ from keras_norm.typing import Array, Arrays, Json
 
 FORMATS = pathlib.Path(__file__).parents[1] / "formats"
 
+# Time limit of a converter in a worker process, which the exporters use because some models make a
+# converter end its process. The converter's memory and logs end with the process. It imports
+# TensorFlow while the exporter traces the model.
+CONVERSION_SECONDS = 1800.0
+
 # Log lines of TensorFlow and LiteRT that are not the cause of an error.
 LOG_LINE = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
 

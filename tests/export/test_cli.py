@@ -85,7 +85,7 @@ BOTH = ("--format", "saved_model", "tflite")
 CHECK = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npz")
 
 
-def test_check_passes_a_true_export_and_writes_both_reports(run, tmp_path):
+def test_check_passes_an_export_and_writes_both_reports(run, tmp_path):
     status, out, err = run(*CHECK, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     assert (status, err) == (0, "")
     assert out.startswith("PASS")
@@ -94,7 +94,7 @@ def test_check_passes_a_true_export_and_writes_both_reports(run, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
+def test_the_export_of_a_recurrent_model_passes_check(run, tmp_path):
     keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.SimpleRNN(2)]).save(
         tmp_path / "rnn.keras"
     )
@@ -107,7 +107,7 @@ def test_what_export_writes_of_a_recurrence_passes_check(run, tmp_path):
     assert out.startswith("PASS")
 
 
-def test_a_format_that_is_refused_leaves_no_other_format_behind(run, tmp_path):
+def test_a_failed_format_removes_the_other_formats(run, tmp_path):
     layers = [keras.Input((3,), name="x"), keras.layers.Dense(2, dtype="mixed_float16")]
     keras.Sequential(layers).save(tmp_path / "half.keras")
     arguments = ("export", tmp_path / "half.keras", "--to", tmp_path / "out")
@@ -118,7 +118,7 @@ def test_a_format_that_is_refused_leaves_no_other_format_behind(run, tmp_path):
     assert run(*arguments)[0] == 0
 
 
-def test_what_no_format_takes_is_not_said_to_be_tflites_alone(run, tmp_path):
+def test_an_unsupported_model_is_reported_for_all_formats(run, tmp_path):
     cells = keras.layers.SimpleRNN(2, stateful=True)
     keras.Sequential([keras.Input(batch_shape=(2, 4, 3), name="x"), cells]).save(
         tmp_path / "stateful.keras"
@@ -128,7 +128,7 @@ def test_what_no_format_takes_is_not_said_to_be_tflites_alone(run, tmp_path):
     assert "Nothing was written" not in said
 
 
-def test_check_takes_data_in_several_files(run, folder, tmp_path):
+def test_check_reads_data_from_several_files(run, folder, tmp_path):
     data, labels = np.load(folder / "data.npz")["x"], np.load(folder / "labels.npz")["y"]
     for k in range(2):
         np.savez(tmp_path / f"x{k}.npz", x=data[4 * k : 4 * k + 4])
@@ -140,7 +140,7 @@ def test_check_takes_data_in_several_files(run, folder, tmp_path):
     assert "as many files of labels" in refused(run(*arguments[:-1]))
 
 
-def test_compare_says_what_changed_and_fails_nothing(run, tmp_path):
+def test_compare_reports_changes_with_status_0(run, tmp_path):
     arguments = ("compare", "{}/model.keras", "{}/wrong", "{}/right", "--data", "{}/data.npz")
     reports = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     status, out, _ = run(*arguments, "--labels", "{}/labels.npz", *reports)
@@ -187,14 +187,14 @@ def test_export_takes_samples_for_the_warmup(run, tmp_path):
     assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
 
 
-def test_export_writes_a_version_and_says_so(run, tmp_path):
+def test_export_writes_and_prints_a_version(run, tmp_path):
     status, out, err = run("export", "{}/model.keras", "--to", tmp_path / "served", "--version", 3)
     assert (status, err) == (0, "")
     assert str(tmp_path / "served/saved_model/3") in out
     assert (tmp_path / "served/saved_model/3/saved_model.pb").is_file()
 
 
-def test_export_writes_tflite_beside_it(run, tmp_path):
+def test_export_writes_a_tflite_file_beside_the_saved_model(run, tmp_path):
     status, out, _ = run("export", "{}/model.keras", "--to", tmp_path, *BOTH)
     assert status == 0
     assert out.count("kB") == 2
@@ -207,14 +207,14 @@ def test_an_existing_target_is_refused(run, tmp_path):
     assert list((tmp_path / "saved_model").iterdir()) == []
 
 
-def test_a_file_is_no_place_to_export_to(run, tmp_path):
+def test_a_file_as_the_folder_of_an_export_is_refused(run, tmp_path):
     (tmp_path / "notes").write_text("theirs")
-    assert "--to takes a folder" in refused(
+    assert "--to must be a folder" in refused(
         run("export", "{}/model.keras", "--to", tmp_path / "notes")
     )
 
 
-def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
+def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
     inputs = keras.Input((3, 3))
     keras.Model(inputs, keras.ops.det(inputs)).save(tmp_path / "det.keras")
     target = tmp_path / "out"
@@ -265,7 +265,7 @@ def test_a_model_that_tflite_cannot_hold_writes_nothing(run, tmp_path):
                 "--quantize",
                 "int8",
             ),
-            "--quantize int8 takes the scale of every activation from data: give --samples FILE",
+            "--quantize int8 needs samples for the scales of the activations. Give --samples FILE",
         ),
         (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
         (
@@ -319,7 +319,7 @@ def test_wrong_data_are_refused_and_nothing_is_written(run, tmp_path, arrays, me
     assert not (tmp_path / "r.json").exists()
 
 
-def test_a_layer_that_raises_is_one_line_with_its_place(run, tmp_path):
+def test_an_error_of_a_layer_is_one_line_with_file_and_line(run, tmp_path):
     """Of any type: status 1 would say that a check failed."""
     inputs = keras.Input((3,), name="x")
     keras.Model(inputs, Broken()(inputs)).save(tmp_path / "m.keras")
@@ -328,7 +328,7 @@ def test_a_layer_that_raises_is_one_line_with_its_place(run, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_model_that_is_not_built_cannot_be_inspected(run, tmp_path):
+def test_inspect_refuses_a_model_that_is_not_built(run, tmp_path):
     with pytest.warns(UserWarning, match="not yet been built"):
         keras.Sequential([keras.layers.Dense(2)]).save(tmp_path / "m.keras")
     assert "Build it: let it begin with keras.Input" in refused(
@@ -336,7 +336,7 @@ def test_a_model_that_is_not_built_cannot_be_inspected(run, tmp_path):
     )
 
 
-def test_a_link_to_nowhere_is_no_place_to_export_to(run, tmp_path):
+def test_a_broken_link_as_the_folder_of_an_export_is_refused(run, tmp_path):
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     message = refused(run("export", "{}/model.keras", "--to", tmp_path / "out"))
     assert "out is a link to" in message
@@ -386,7 +386,7 @@ def their_activation(x):
         ("activation", their_activation),
     ],
 )
-def test_what_is_not_registered_is_named_with_the_option_that_imports_it(
+def test_an_unregistered_object_is_named_with_the_import_option(
     run, tmp_path, monkeypatch, argument, theirs
 ):
     given = theirs if argument == "activation" else theirs()
@@ -408,7 +408,7 @@ def test_what_is_not_registered_is_named_with_the_option_that_imports_it(
     [keras.layers.Lambda(lambda x: x), keras.layers.Dense(2, activation=lambda x: x)],
     ids=["layer", "activation"],
 )
-def test_a_lambda_is_refused_by_safe_mode_with_two_ways_out(run, tmp_path, layer):
+def test_a_lambda_is_refused_with_two_alternatives(run, tmp_path, layer):
     keras.Sequential([keras.Input((3,)), layer]).save(tmp_path / "lambda.keras")
     message = refused(run("inspect", tmp_path / "lambda.keras"))
     assert "safe mode" in message
@@ -417,7 +417,7 @@ def test_a_lambda_is_refused_by_safe_mode_with_two_ways_out(run, tmp_path, layer
     assert "safe_mode=False" not in message
 
 
-def test_a_npy_file_is_enough_for_one_input(run, tmp_path):
+def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
     check = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npy")
     status, out, _ = run(*check, "--labels", "{}/labels.npy")
     assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
@@ -433,7 +433,7 @@ def test_a_npy_file_is_enough_for_one_input(run, tmp_path):
         assert "has one array, but the model has 2 inputs" in refused(run(*command))
 
 
-def test_a_missing_file_is_said_before_the_package_is_imported(folder):
+def test_a_missing_file_is_reported_before_the_package_is_imported(folder):
     """Importing TensorFlow takes seconds."""
     commands = [
         ("inspect", "{}/nowhere.keras"),
@@ -460,7 +460,7 @@ def test_a_missing_file_is_said_before_the_package_is_imported(folder):
 NAME = "a\nPASS: forged\x1b[31m\u202e[red]"
 
 
-def test_names_are_printed_as_they_are(run, tmp_path):
+def test_markup_and_escapes_in_names_are_printed_as_text(run, tmp_path):
     """Line breaks, escape sequences and markup in a name change nothing on the terminal."""
     inputs = keras.Input((3,), name="x")
     norm = keras_norm.LayerNormalization(name=NAME)
@@ -512,7 +512,7 @@ def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, numb
     assert signal.getsignal(number) == before
 
 
-def test_the_clean_up_after_an_interrupt_is_not_interrupted(run, monkeypatch):
+def test_the_cleanup_after_an_interrupt_is_not_interrupted(run, monkeypatch):
     cleaned = []
 
     def cleans_up(args):
@@ -528,7 +528,7 @@ def test_the_clean_up_after_an_interrupt_is_not_interrupted(run, monkeypatch):
     assert cleaned
 
 
-def test_a_clean_up_that_does_not_end_is_interrupted(run, monkeypatch):
+def test_a_cleanup_that_does_not_end_is_interrupted(run, monkeypatch):
     ended_by_itself = []
 
     def hangs(args):
@@ -546,7 +546,7 @@ def test_a_clean_up_that_does_not_end_is_interrupted(run, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [SystemError, TypeError, ValueError])
-def test_whatever_an_interrupt_turns_into_is_the_interrupt(run, monkeypatch, error):
+def test_an_exception_after_an_interrupt_is_reported_as_the_interrupt(run, monkeypatch, error):
     def makes_another_of_it(args):
         try:
             signal.raise_signal(signal.SIGINT)
@@ -569,16 +569,16 @@ def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder,
     data = np.load(folder / "data.npz")["x"]
     expected = (data[:, 0] @ np.asarray(rnn.cell.kernel)).mean(axis=0)
     np.testing.assert_allclose(norm.moving_mean[0], expected, rtol=1e-4, atol=1e-6)
-    assert "exists and is never overwritten" in refused(run(*arguments))
+    assert "exists and is not overwritten" in refused(run(*arguments))
 
 
-def test_a_report_never_overwrites_what_was_read(run, folder):
+def test_a_report_never_overwrites_an_input_file(run, folder):
     err = refused(run(*CHECK, "--json", "{}/model.keras"))
     assert "would overwrite" in err
     assert zipfile.is_zipfile(folder / "model.keras")
 
 
-def test_a_report_is_not_written_into_a_saved_model_that_is_read(run, folder):
+def test_a_report_is_not_written_into_a_checked_saved_model(run, folder):
     before = (folder / "right/saved_model.pb").read_bytes()
     message = refused(run(*CHECK, "--json", "{}/right/saved_model.pb"))
     assert "A report would overwrite" in message
@@ -640,7 +640,7 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
     }
 
 
-def test_a_version_is_kept_and_so_is_the_tflite_file_beside_it(run, tmp_path):
+def test_an_existing_version_and_its_tflite_file_are_not_changed(run, tmp_path):
     (tmp_path / "saved_model" / "1").mkdir(parents=True)
     (tmp_path / "model-1.tflite").write_text("theirs")
     export = ("export", "{}/model.keras", "--to", tmp_path, "--version", 1, *BOTH, "--force")
@@ -648,7 +648,7 @@ def test_a_version_is_kept_and_so_is_the_tflite_file_beside_it(run, tmp_path):
     assert (tmp_path / "model-1.tflite").read_text() == "theirs"
 
 
-def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp_path, monkeypatch):
+def test_import_registers_the_layers_of_a_users_module(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     pathlib.Path("their_layers.py").write_text(
@@ -680,7 +680,7 @@ def test_the_layers_of_a_users_own_module_are_known_once_it_is_imported(run, tmp
     assert "--import ending_layers: SystemExit: 0" in message
 
 
-def test_warnings_reach_the_terminal_and_native_logs_do_not(capfd):
+def test_warnings_are_printed_and_native_logs_are_hidden(capfd):
     with keras_norm_cli.quiet_native_logs():
         logging.getLogger("keras_norm.export").warning("the layers\n\x1b[2K of samples={name: x}")
         os.write(2, b"native")
@@ -694,7 +694,7 @@ def test_the_version_is_shown(run, capfd):
     assert capfd.readouterr().out == f"keras-norm {keras_norm.__version__}\n"
 
 
-def test_data_that_no_memory_holds_are_refused(run, tmp_path):
+def test_data_larger_than_the_memory_are_refused(run, tmp_path):
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4000000000000), }"
     header += b" " * (117 - len(header)) + b"\n"
     npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header

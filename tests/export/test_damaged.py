@@ -76,7 +76,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("damage", REFUSED)
-def test_what_is_no_model_is_refused_in_one_line(damaged, capfd, damage):
+def test_a_file_that_is_not_a_model_is_refused_in_one_line(damaged, capfd, damage):
     name, apply, message = REFUSED[damage]
     apply(damaged / name)
     artifact = damaged / name.partition("/")[0]
@@ -101,7 +101,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("damage", UNREADABLE)
-def test_variables_that_cannot_be_read_are_an_error_of_the_runner(damaged, damage):
+def test_unreadable_variables_raise_runner_error(damaged, damage):
     def run():
         # TensorFlow loads a model without variables, and fails when it is run.
         with CApiRunner(damaged / "saved_model") as runner:
@@ -112,7 +112,7 @@ def test_variables_that_cannot_be_read_are_an_error_of_the_runner(damaged, damag
         run()
 
 
-def test_the_other_runner_says_so_too(damaged):
+def test_unreadable_variables_raise_runner_error_in_the_c_api(damaged):
     UNREADABLE["a flipped weight"](damaged)
     with pytest.raises(RunnerError, match=r"^SavedModel .*saved_model: .*[Cc]hecksum"):
         SavedModelRunner(damaged / "saved_model")

@@ -59,13 +59,13 @@ def forbidden():
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_a_full_disk_is_an_error_that_leaves_nothing(model, small_disk, name):
+def test_a_full_disk_raises_os_error_and_leaves_no_files(model, small_disk, name):
     with pytest.raises(OSError, match="No space left"):
         EXPORTS[name](model, small_disk / "new" / name)
     assert [path.read_text() for path in small_disk.iterdir()] == ["kept"]
 
 
-def test_a_full_disk_is_one_line_of_the_command(saved, small_disk, capfd):
+def test_the_command_reports_a_full_disk_in_one_line(saved, small_disk, capfd):
     assert main(["export", saved, "--to", str(small_disk / "new"), "--version", "1"]) == 2
     err = capfd.readouterr().err
     assert "No space left on device" in err
@@ -74,7 +74,7 @@ def test_a_full_disk_is_one_line_of_the_command(saved, small_disk, capfd):
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_a_forbidden_folder_is_an_error(model, forbidden, name):
+def test_a_folder_without_permission_raises_os_error(model, forbidden, name):
     with pytest.raises(PermissionError, match="forbidden"):
         EXPORTS[name](model, forbidden / name)
     assert list(forbidden.iterdir()) == []

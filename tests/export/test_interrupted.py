@@ -31,7 +31,7 @@ def model_file(tmp_path_factory):
     [(signal.SIGTERM, 130, ["keras-norm: interrupted"], 0), (signal.SIGKILL, -9, [], 1)],
     ids=["SIGTERM", "SIGKILL"],
 )
-def test_no_half_a_version_stands_and_the_old_one_is_as_it_was(
+def test_an_interrupted_export_leaves_no_version_and_keeps_the_old_one(
     model_file, tmp_path, number, status, said, abandoned
 ):
     versions = tmp_path / "saved_model"

@@ -110,7 +110,7 @@ def changed(path, folder, change):
 def test_the_functions_that_save_the_variables_are_no_fault(model, tmp_path):
     path = export_saved_model(model, tmp_path / "model")
     assert {"SaveV2", "RestoreV2"} <= set(SavedModelFile(path).ops)
-    assert SavedModelFile(path).reaching == {}
+    assert SavedModelFile(path).unsafe_ops == {}
 
 
 def test_a_signature_that_calls_the_function_that_saves_is_found(model, tmp_path):
@@ -123,7 +123,7 @@ def test_a_signature_that_calls_the_function_that_saves_is_found(model, tmp_path
 
     path = export_saved_model(model, tmp_path / "model")
     assert {"SaveV2", "MergeV2Checkpoints"} == set(
-        changed(path, tmp_path / "changed", call_it).reaching
+        changed(path, tmp_path / "changed", call_it).unsafe_ops
     )
 
 
@@ -148,8 +148,8 @@ def test_ops_are_known_by_their_names(model, op, found, tmp_path):
         graph.graph_def.library.function[0].node_def.add(name="it", op=op)
 
     path = export_saved_model(model, tmp_path / "model")
-    reaching = changed(path, tmp_path / "changed", add_it).reaching
-    assert reaching == ({op: ["it"]} if found else {})
+    unsafe = changed(path, tmp_path / "changed", add_it).unsafe_ops
+    assert unsafe == ({op: ["it"]} if found else {})
 
 
 class Looks(tf.Module):
@@ -172,7 +172,7 @@ def test_a_table_is_filled_from_an_asset_and_from_no_other_file(tmp_path):
     module = Looks(str(tmp_path / "words"))
     path = tmp_path / "model"
     tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})
-    assert SavedModelFile(path).reaching == {}
+    assert SavedModelFile(path).unsafe_ops == {}
 
     def read_another(graph):
         for function in graph.graph_def.library.function:
@@ -181,4 +181,4 @@ def test_a_table_is_filled_from_an_asset_and_from_no_other_file(tmp_path):
                     node.input[1] = "a_constant:output:0"
 
     op = "InitializeTableFromTextFileV2"
-    assert list(changed(path, tmp_path / "changed", read_another).reaching) == [op]
+    assert list(changed(path, tmp_path / "changed", read_another).unsafe_ops) == [op]

@@ -96,7 +96,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_no_class_or_function_is_called_but_those_of_layers(
+def test_only_classes_and_functions_of_layers_are_called(
     refused, entries, tmp_path, monkeypatch, call
 ):
     (tmp_path / "planted_module.py").write_text("import keras\nclass Planted(keras.Layer): pass\n")
@@ -110,7 +110,9 @@ def test_no_class_or_function_is_called_but_those_of_layers(
 
 @pytest.mark.parametrize("module", ["os", "builtins", "planted_module", "keras.utils"])
 @pytest.mark.parametrize("argument", ["activation", "kernel_initializer"])
-def test_no_function_of_another_module_is_an_argument(refused, entries, tmp_path, argument, module):
+def test_functions_of_other_modules_are_refused_as_arguments(
+    refused, entries, tmp_path, argument, module
+):
     name = {"os": "system", "builtins": "eval"}.get(module, "get_file")
     layer = json.loads(entries["config.json"])["config"]["layers"][1]
     layer["config"][argument] = function(module, name)
@@ -126,14 +128,16 @@ LOOKUPS = {
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 @pytest.mark.parametrize("lookup", LOOKUPS)
-def test_a_vocabulary_is_read_from_no_file_outside(refused, entries, tmp_path, lookup, scheme):
+def test_a_vocabulary_file_outside_the_archive_is_not_read(
+    refused, entries, tmp_path, lookup, scheme
+):
     (tmp_path / "secret").write_text("1\n2\n")
     layer = keras.saving.serialize_keras_object(LOOKUPS[lookup]())
     layer["config"]["vocabulary"] = f"{scheme}{tmp_path}/secret"
     assert "vocabulary" in refused(with_layer(entries, layer))
 
 
-def test_an_entry_is_written_nowhere_outside(entries, tmp_path, capfd):
+def test_an_entry_is_not_written_outside_the_folder(entries, tmp_path, capfd):
     inside = tmp_path / "inside"
     inside.mkdir()
     with zipfile.ZipFile(inside / "model.keras", "w") as file:
@@ -160,7 +164,7 @@ def weights_of_36_terabytes(file, other):
 @pytest.mark.parametrize(
     "plant", [weights_in_another_file, weights_in_raw_bytes, weights_of_36_terabytes]
 )
-def test_weights_stand_in_the_file_itself(refused, entries, tmp_path, plant):
+def test_weights_outside_the_file_are_not_read(refused, entries, tmp_path, plant):
     with h5py.File(tmp_path / "other", "w") as other:
         other["x"] = np.ones((3, 2), "float32")
     path = tmp_path / "weights.h5"
@@ -175,7 +179,7 @@ def test_weights_stand_in_the_file_itself(refused, entries, tmp_path, plant):
 
 
 @pytest.mark.parametrize("damage", ["no config", "no weights", "half a config", "a list", "text"])
-def test_a_broken_archive_is_one_line(refused, entries, damage):
+def test_a_damaged_archive_is_refused_in_one_line(refused, entries, damage):
     broken = {
         "no config": {k: v for k, v in entries.items() if k != "config.json"},
         "no weights": {k: v for k, v in entries.items() if k != "model.weights.h5"},
@@ -186,7 +190,7 @@ def test_a_broken_archive_is_one_line(refused, entries, damage):
     assert "cannot be loaded" in refused(broken[damage])
 
 
-def test_no_pickle_in_data_is_read(entries, tmp_path, capfd):
+def test_pickled_data_are_refused(entries, tmp_path, capfd):
     with zipfile.ZipFile(tmp_path / "model.keras", "w") as file:
         for name, content in entries.items():
             file.writestr(name, content)

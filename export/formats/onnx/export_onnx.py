@@ -4,31 +4,34 @@ import os
 import pathlib
 import shutil
 import tempfile
-from typing import Any
 
 import keras
 
 from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
-from keras_norm.export.formats.converter_process import layers_of, start_converter
-from keras_norm.export.formats.golden_cases import make_golden_cases, write_golden_cases
 from keras_norm.export.formats.onnx.onnx_runner import ONNXRunner
 from keras_norm.export.formats.refusals import (
+    name_layers,
     refuse_half_precision,
     refuse_text,
-    refuse_unfit,
-    warn_of_fixed_batch,
+    refuse_unsupported_model,
+    warn_of_static_batch,
 )
 from keras_norm.export.formats.saved_model.export_saved_model import write_saved_model
 from keras_norm.export.formats.staging import staged
-from keras_norm.export.formats.verify_file import verify_file
+from keras_norm.export.formats.verification import (
+    make_golden_cases,
+    verify_file,
+    write_golden_cases,
+)
 from keras_norm.export.golden_cases.artifact_files import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
-from keras_norm.export.optional_packages import require
+from keras_norm.export.packages import require
+from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.ops import tensorflow_scan
 from keras_norm.substitution import Substitutes
-from keras_norm.typing import ScanStep, Tensors
+from keras_norm.typing import ScanStep, TensorLike, Tensors
 
 
 def scan_for_onnx(
@@ -46,7 +49,7 @@ def export_onnx(
     model: keras.Model,
     path: str | os.PathLike[str],
     *,
-    samples: Any = None,
+    samples: TensorLike = None,
     golden_cases: bool = True,
     overwrite: bool = False,
 ) -> pathlib.Path:
@@ -93,11 +96,11 @@ def export_onnx(
     if not isinstance(golden_cases, bool):
         raise ValueError(f"golden_cases must be True or False; received {golden_cases!r}")
     if target.suffix != ".onnx":
-        raise ValueError(f'the file name must end in ".onnx"; received {target}')
+        raise ValueError(f'path must end in ".onnx"; received {target}')
     require("onnx", "tf2onnx")
     refuse_text(model, "ONNX Runtime")
-    refuse_unfit(model)
-    warn_of_fixed_batch(model)
+    refuse_unsupported_model(model)
+    warn_of_static_batch(model)
     # With bfloat16 the file has mixed types. With float16 it rounds at other operations than Keras.
     refuse_half_precision(model, "the ONNX converter")
     # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
@@ -106,24 +109,26 @@ def export_onnx(
         staged(target, overwrite, beside=target.name + SUFFIX) as file,
         tempfile.TemporaryDirectory() as folder,
     ):
-        with start_converter("onnx/convert_onnx.py", "ONNX") as converter:
+        with WorkerProcess(
+            "onnx/convert_onnx.py", subject="conversion to ONNX", timeout=CONVERSION_SECONDS
+        ) as converter:
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.onnx")
             with portable_layers(model, ONNX_FUNCTIONS):
                 write_saved_model(model, saved_model)
             try:
-                request = {"saved_model": str(saved_model), "path": str(converted)}
-                unknown = converter.load(request)["unsupported"]
+                options = {"saved_model": str(saved_model), "path": str(converted)}
+                unsupported = converter.load(options)["unsupported"]
             except RunnerError as error:
                 raise ConversionError(str(error)) from error
-        if unknown:
-            listed = "; ".join(f"{op} in {layers_of(model, n)}" for op, n in unknown.items())
+        if unsupported:
+            ops = "; ".join(f"{op} in {name_layers(model, n)}" for op, n in unsupported.items())
             raise UnsupportedOpError(
-                f"tf2onnx has no ONNX form of {listed}. Replace the layer", unknown
+                f"tf2onnx cannot convert {ops}. Replace the layer", unsupported
             )
         shutil.copyfile(converted, file)
-        answers = {SERVING_DEFAULT: verify_file(file, ONNXRunner, reference)}
+        outputs = {SERVING_DEFAULT: verify_file(file, ONNXRunner, reference)}
         if golden_cases:
-            write_golden_cases(file, make_golden_cases(reference, answers=answers))
+            write_golden_cases(file, make_golden_cases(reference, outputs=outputs))
     return target

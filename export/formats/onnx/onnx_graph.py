@@ -26,7 +26,7 @@ def read(path: pathlib.Path) -> onnx.ModelProto:
     except DecodeError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     if not model.graph.output:
-        raise ValueError(f"{path} is damaged: it holds no ONNX graph")
+        raise ValueError(f"{path} is damaged: it has no ONNX graph")
     return model
 
 

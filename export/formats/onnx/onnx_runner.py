@@ -1,7 +1,12 @@
 """Run ONNX files in ONNX Runtime."""
 
+import pathlib
+from collections.abc import Collection
+
+from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.optional_packages import require
+from keras_norm.export.formats.artifact_format import Ops, Source, sources_in_runtime
+from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import SERVING_DEFAULT
 
@@ -19,12 +24,39 @@ class ONNXRunner(WorkerRunner):
     def _load(self) -> None:
         require("onnx")
         if self.signature_name != SERVING_DEFAULT:
-            raise RunnerError(f"{self._subject}: an ONNX file has no signatures to choose from")
-        self._info = self._load_file({"path": str(self.path)})
+            raise RunnerError(
+                f"{self._subject}: an ONNX file has the signature {SERVING_DEFAULT} only; received "
+                f"{self.signature_name}"
+            )
+        self._report = self._load_file({"path": str(self.path)})
 
     def ops(self) -> dict[str, list[str]]:
         """Return the operations, also in loop bodies: operation -> its nodes.
 
         An operation of a domain other than ONNX's is named "domain.Op".
         """
-        return dict(self._info["ops"])
+        return dict(self._report["ops"])
+
+
+def onnx_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
+    """Return a `Source` for each runtime of an ONNX file.
+
+    Args:
+        path: the .onnx file.
+        name: the artifact's name in a report.
+    """
+    require("onnx")
+    from keras_norm.export.formats.onnx import onnx_graph
+
+    precisions = onnx_graph.precisions(onnx_graph.read(path))
+    return sources_in_runtime(ONNXRunner, path, name, coarsest(precisions))
+
+
+def foreign_onnx_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
+    """Return the operations of a domain other than ONNX's, which are named "domain.Op".
+
+    Args:
+        path: the .onnx file.
+        ops: its operations.
+    """
+    return {op for op in ops if "." in op}

@@ -3,10 +3,9 @@
 import pathlib
 import tempfile
 
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm.export.formats.saved_model.saved_model_runner import refuse_unsafe
-from keras_norm.export.formats.tflite.tflite_file import tflite_ends
-from keras_norm.export.optional_packages import require
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, refuse_unsafe
+from keras_norm.export.formats.tflite.tflite_file import read_signature
+from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 
 
@@ -35,8 +34,10 @@ class OpenVINORunner(WorkerRunner):
                 inputs, outputs = file.write_numbered(name, pathlib.Path(folder))
                 path = pathlib.Path(folder)
             else:
-                ends = tflite_ends(path, name)
-                inputs, outputs = ({n: tensor for n, (_, tensor) in end.items()} for end in ends)
+                inputs, outputs = (
+                    {known: tensor for known, (_, tensor) in tensors.items()}
+                    for tensors in read_signature(path, name)
+                )
             self._load_inputs({"path": str(path), "inputs": inputs, "outputs": outputs})
 
     def signatures(self) -> list[str]:

@@ -1,37 +1,42 @@
 """Write a Keras model as a SavedModel for TensorFlow Serving."""
 
-import dataclasses
 import logging
 import numbers
 import os
 import pathlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import keras
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.errors import UnsupportedOpError, one_line
-from keras_norm.export.formats.golden_cases import (
+from keras_norm.export.errors import UnsupportedOpError
+from keras_norm.export.formats.refusals import refuse_unsupported_model, warn_of_static_batch
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, require_literal
+from keras_norm.export.formats.saved_model.write_saved_model import (
+    SignatureFunction,
+    require_functions,
+    write_saved_model,
+)
+from keras_norm.export.formats.staging import staged
+from keras_norm.export.formats.verification import (
     find_reference,
     make_golden_cases,
+    verify_saved_model,
     write_golden_cases,
 )
-from keras_norm.export.formats.refusals import refuse_unfit, warn_of_fixed_batch
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, require_literal
-from keras_norm.export.formats.saved_model.warmup import write_warmup
-from keras_norm.export.formats.staging import staged
-from keras_norm.export.formats.verify_file import verify_saved_model
+from keras_norm.export.golden_cases.golden_cases import GoldenCase
 from keras_norm.export.model.layer_replacement import portable_layers
-from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.step_signature import find_step
-from keras_norm.export.optional_packages import require
-from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
+from keras_norm.export.packages import require
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.typing import TensorLike
 
 logger = logging.getLogger("keras_norm.export")
 
 LAST_VERSION = 2**63 - 1
+# Path in the SavedModel from which TensorFlow Serving reads the warmup requests.
+WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
 
 def export_saved_model(
@@ -40,8 +45,8 @@ def export_saved_model(
     *,
     version: int | None = None,
     step: bool | None = None,
-    signatures: Mapping[str, Callable[..., Any]] | None = None,
-    samples: Any = None,
+    signatures: Mapping[str, SignatureFunction] | None = None,
+    samples: TensorLike = None,
     golden_cases: bool = True,
     warmup: bool = False,
     overwrite: bool = False,
@@ -103,17 +108,19 @@ def export_saved_model(
     ```
     """
     signature.input_specs(model)
-    refuse_unfit(model)
-    warn_of_fixed_batch(model)
+    refuse_unsupported_model(model)
+    warn_of_static_batch(model)
     if not isinstance(golden_cases, bool):
         raise ValueError(f"golden_cases must be True or False; received {golden_cases!r}")
     if not isinstance(warmup, bool):
         raise ValueError(f"warmup must be True or False; received {warmup!r}")
     signatures = {} if signatures is None else signatures
-    _require_functions(signatures)
+    require_functions(signatures)
     taken = {SERVING_DEFAULT, STEP} & set(signatures)
     if taken:
-        raise ValueError(f"the signature {taken.pop()} is the exporter's own: choose another name")
+        raise ValueError(
+            f"the exporter writes the signature {taken.pop()} itself; choose another name"
+        )
     target = _target(path, version)
     if overwrite and target.exists():
         require_replaceable(target, version)
@@ -122,7 +129,10 @@ def export_saved_model(
     with staged(target, overwrite, is_folder=True) as folder:
         reference = find_reference(model, samples)
         if warmup and not reference:
-            raise ValueError("a warmup needs cases: give samples, of numbers, that the model takes")
+            raise ValueError(
+                "warmup=True needs test inputs, and the model does not run on random inputs; give "
+                "samples of numbers"
+            )
         with portable_layers(model):
             stepper = find_step(model, step, reference)
             write_saved_model(model, folder, stepper, signatures)
@@ -131,148 +141,55 @@ def export_saved_model(
             over_time = None if stepper is None else stepper.over_time
             if not verify_saved_model(folder, reference, over_time):
                 logger.warning(
-                    'model "%s" gives other outputs at a second call: it is random in inference, '
-                    "or changes a variable. These outputs were not compared, and the file has no "
-                    "cases for keras-norm verify",
+                    'model "%s" returns other outputs at a second call: it is random in inference, '
+                    "or changes a variable. These outputs were not compared, and no golden cases "
+                    "for keras-norm verify were written",
                     model.name,
                 )
                 golden_cases = False
-            found = make_golden_cases(reference, stepper)
+            cases = make_golden_cases(reference, stepper)
             if golden_cases:
-                write_golden_cases(folder, found)
+                write_golden_cases(folder, cases)
             if warmup:
-                write_warmup(folder, found.cases)
+                _write_warmup(folder, cases.cases)
     return target
 
 
-def write_saved_model(
-    model: keras.Model,
-    folder: pathlib.Path,
-    step: Step | None = None,
-    signatures: Mapping[str, Callable[..., Any]] | None = None,
-    alone: bool = False,
-) -> None:
-    """Trace `model` in inference mode with named inputs and outputs, and write it to `folder`.
-
-    Args:
-        model: a functional or a built sequential model.
-        folder: the folder to write.
-        step: the single-step model for the step signature; None writes no step signature.
-        signatures: more signatures, as for `export_saved_model`.
-        alone: whether to write the step signature without `serving_default`. A dynamic batch is
-            then fixed to 1, because microcontrollers support static dimensions only.
-    """
-    specs = signature.input_specs(model)
-    traced = {}
-    if not alone:
-        traced[SERVING_DEFAULT] = signature.named_function(
-            lambda inputs: signature.call(model, inputs), specs
-        )
-    if step is not None:
-        ends = step.inputs | step.states
-        traced[STEP] = signature.named_function(
-            step.joined, _with_one_batch(ends) if alone else ends
-        )
-    # TensorFlow saves these graphs: Keras' export archive would trace four times.
-    graphs = {name: function.get_concrete_function() for name, function in traced.items()}
-    for name, function in (signatures or {}).items():
-        graphs[name] = _graph_of(name, function, specs)
-    module = tf.Module()
-    module.read = [variable for graph in graphs.values() for variable in graph.variables]
-    module.tables = _tables(model)
-    try:
-        tf.saved_model.save(module, str(folder), signatures=graphs)
-    except tf.errors.OpError as error:
-        # For example a full disk. TensorFlow's message names the file and the reason.
-        raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
-    except AssertionError as error:
-        if "untracked" not in str(error):
-            raise
-        raise ValueError(
-            "the model or one of `signatures` reads a table, or another resource, that no layer of "
-            "the model holds, so it cannot be saved: make it an attribute of a layer"
-        ) from error
-
-
-def _require_functions(signatures: Any) -> None:
-    """Raise ValueError unless `signatures` is a dict from valid names to functions."""
-    if not isinstance(signatures, Mapping):
-        kind = type(signatures).__name__
-        raise ValueError(f"signatures takes a dict of functions by name; received {kind}")
-    for name, function in signatures.items():
-        # TensorFlow reserves names that begin with two underscores.
-        if not isinstance(name, str) or not name or name.startswith("__"):
-            raise ValueError(
-                f"signatures takes names that do not begin with two underscores; received {name!r}"
-            )
-        if not callable(function):
-            raise ValueError(f'the signature "{name}" takes a function; received {function!r}')
-
-
-def _graph_of(name: str, function: Any, specs: Mapping[str, TensorSpec]) -> Any:
-    """Trace the user's function for one signature.
-
-    Raises:
-        ValueError: the function fails, or does not return a dict of tensors.
-    """
-    try:
-        if getattr(function, "input_signature", None) is None:
-            tensors = {n: tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()}
-            function = tf.function(function, input_signature=[tensors], autograph=False)
-        graph = function.get_concrete_function()
-    # The user's function may raise any exception.
-    except Exception as error:
-        raise ValueError(
-            f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. It is '
-            f"called with one dict of tensors, of the inputs {', '.join(specs)}"
-        ) from error
-    found = graph.structured_outputs
-    if not (isinstance(found, Mapping) and all(map(tf.is_tensor, found.values()))):
-        raise ValueError(
-            f'the signature "{name}" must return a dict of tensors by name; received {found!r}'
-        )
-    return graph
-
-
-def _with_one_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
-    """Return the specs with the static batch size that a spec has, or with batch 1 if none has."""
-    batch = next(filter(None, (spec.shape[0] for spec in specs.values())), 1)
-    return {
-        name: dataclasses.replace(spec, shape=(batch, *spec.shape[1:]))
-        for name, spec in specs.items()
-    }
-
-
-def _tables(model: keras.Model) -> list[Any]:
-    """Return the lookup tables in a model's layers, also from nested lists, dicts and modules."""
-    resource = tf.saved_model.experimental.TrackableResource
-    found: dict[int, Any] = {}
-    todo: list[Any] = [model]
-    while todo:
-        part = todo.pop()
-        if id(part) in found:
-            continue
-        if isinstance(part, Mapping):
-            todo += part.values()
-        elif isinstance(part, list | tuple | set):
-            todo += part
-        elif isinstance(part, keras.layers.Layer | tf.Module):
-            todo += vars(part).values()
-        elif not isinstance(part, resource):
-            continue
-        found[id(part)] = part
-    return [part for part in found.values() if isinstance(part, resource)]
-
-
 def _refuse_unservable(folder: pathlib.Path) -> None:
-    ops = SavedModelFile(folder).unservable
+    ops = SavedModelFile(folder).unservable_ops
     if ops:
         listed = "; ".join(f"{op} in {', '.join(sorted(set(n)))}" for op, n in ops.items())
         raise UnsupportedOpError(
-            f"the model needs what a TensorFlow server may not have: {listed}. Replace the layer, "
-            "or build it without jit_compile",
+            f"a TensorFlow server may not support these operations of the model: {listed}. Replace "
+            "the layer, or build it without jit_compile",
             ops,
         )
+
+
+def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
+    """Write one warmup request for each golden case into a SavedModel.
+
+    TensorFlow Serving runs the requests when it loads the model, before the first client. The
+    request for a stream has the first timestep only. A request names its signature but no model:
+    the server runs the request on the model of its folder, under any model name.
+    """
+    from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+    file = folder / WARMUP_FILE
+    file.parent.mkdir(exist_ok=True)
+    saved_model = SavedModelFile(folder)
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for case in cases:
+            specs, _ = saved_model.read_signature(case.signature)
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = case.signature
+            for name, array in case.inputs.items():
+                first = array[:, 0] if name in case.sequences else array
+                tensor = tf.make_tensor_proto(first, specs[name].dtype, first.shape)
+                request.inputs[name].CopyFrom(tensor)
+            log = prediction_log_pb2.PredictLog(request=request)
+            record = prediction_log_pb2.PredictionLog(predict_log=log)
+            writer.write(record.SerializeToString())
 
 
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
@@ -285,11 +202,13 @@ def require_replaceable(target: pathlib.Path, version: int | None) -> None:
     """
     if version is not None or target.name.isdecimal():
         raise FileExistsError(
-            f"{target} exists, and a version that a server may hold is never overwritten: give a "
-            "higher version"
+            f"{target} exists, and a server may have loaded this version, so it is never "
+            "overwritten; give a higher version"
         )
     if not (target / "saved_model.pb").is_file():
-        raise FileExistsError(f"{target} is no SavedModel, and is not overwritten by one")
+        raise FileExistsError(
+            f"{target} is not a SavedModel, so it is not overwritten; choose another path"
+        )
 
 
 def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
@@ -302,11 +221,12 @@ def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
         raise ValueError(f"version must be an integer of at least 1; received {version!r}")
     if version > LAST_VERSION:
         raise ValueError(
-            f"version must be at most {LAST_VERSION}, as TensorFlow Serving reads 64 bits; "
+            f"version must be at most {LAST_VERSION}, because TensorFlow Serving reads 64 bits; "
             f"received {version}"
         )
     if (folder / "saved_model.pb").exists():
         raise FileExistsError(
-            f"{folder} is a SavedModel itself, so no version can stand in it: choose another folder"
+            f"{folder} is a SavedModel itself, so no version is written into it; choose another "
+            "folder"
         )
     return folder / str(version)

@@ -5,19 +5,20 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorflow.core.framework import function_pb2
+from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
+from keras_norm.export.errors import UnsafeOpError
 from keras_norm.export.golden_cases.artifact_files import resolve_version
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
 
 # Matches the names of operations that access files, the Python process or other machines.
-REACHING = re.compile(
+UNSAFE = re.compile(
     r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
     r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
     r"|LoadDataset|RecordInput|Record(Reader|Dataset)|ToTFRecord|CSVDataset|LMDB|Sql"
@@ -25,15 +26,15 @@ REACHING = re.compile(
     r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
 )
 # The operations that save and restore the variables of every SavedModel.
-OF_THE_SAVER = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
+SAVER_OPS = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
 # Operations that fill a lookup table from an asset of the SavedModel. The asset's path is an
 # argument of the function that runs the operation.
-FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
+TABLE_FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 
 # Characters in a path that TensorFlow's loader reads as a pattern.
 PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
-Specs = dict[str, tf.TensorSpec]
+Specs: TypeAlias = dict[str, tf.TensorSpec]
 
 
 class SavedModelFile:
@@ -58,14 +59,14 @@ class SavedModelFile:
         graphs = [graph for graph in saved.meta_graphs if "serve" in graph.meta_info_def.tags]
         if not graphs:
             raise ValueError(f"{file} has no graph for serving (tag serve)")
-        self._graph: Any = graphs[0]
+        self._graph = graphs[0]
 
     @property
     def signatures(self) -> list[str]:
         """Names of the signatures."""
         return sorted(name for name in self._graph.signature_def if not name.startswith("__"))
 
-    def ends(self, name: str = SERVING_DEFAULT) -> tuple[Specs, Specs]:
+    def read_signature(self, name: str = SERVING_DEFAULT) -> tuple[Specs, Specs]:
         """Read the inputs and outputs of a signature.
 
         Args:
@@ -80,7 +81,7 @@ class SavedModelFile:
         """
         if name not in self._graph.signature_def:
             known = ", ".join(self.signatures) or "none"
-            raise ValueError(f"{self.path} has no signature {name}; it has: {known}")
+            raise ValueError(f"{self.path} has no signature {name}; its signatures are: {known}")
         found = self._graph.signature_def[name]
         inputs, outputs = (
             {
@@ -106,11 +107,10 @@ class SavedModelFile:
         return ops
 
     @property
-    def unservable(self) -> dict[str, list[str]]:
+    def unservable_ops(self) -> dict[str, list[str]]:
         """Operations that a TensorFlow server may lack or reject.
 
-        These operations need XLA, a compiled call, a custom op or a GPU. The operations of
-        `reaching` are included.
+        These operations need XLA, a compiled call, a custom op or a GPU. `unsafe_ops` are included.
 
         Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
         run the model.
@@ -121,14 +121,14 @@ class SavedModelFile:
             for op, nodes in self.ops.items()
             if op.startswith("Xla") or not has_cpu_kernel(op)
         }
-        found |= self.reaching
+        found |= self.unsafe_ops
         compiled = [n.name for n in self._nodes() if _must_compile(n)]
         functions = self._graph.graph_def.library.function
         compiled += [f.signature.name for f in functions if _must_compile(f)]
         return found | ({"jit_compile": compiled} if compiled else {})
 
     @functools.cached_property
-    def reaching(self) -> dict[str, list[str]]:
+    def unsafe_ops(self) -> dict[str, list[str]]:
         """The operations that access files, the Python process or other machines.
 
         Two kinds of operations are excluded: operations that save and restore variables, if only
@@ -137,14 +137,14 @@ class SavedModelFile:
         Operation -> names of its nodes.
         """
         found: dict[str, list[str]] = {}
-        saver = self._called_by_the_saver_alone
+        saver = self._saver_only
         for function, node in self._nodes_with_functions():
-            if not _reaches(node):
+            if not _is_unsafe(node):
                 continue
-            if node.op in OF_THE_SAVER and (function.signature.name or node.name) in saver:
+            if node.op in SAVER_OPS and (function.signature.name or node.name) in saver:
                 continue
             arguments = {argument.name for argument in function.signature.input_arg}
-            if node.op in FROM_ASSET and node.input[1] in arguments:
+            if node.op in TABLE_FROM_ASSET and node.input[1] in arguments:
                 continue
             found.setdefault(node.op, []).append(node.name)
         return found
@@ -174,9 +174,9 @@ class SavedModelFile:
         Raises:
             ValueError: there is no such signature.
         """
-        specs, answers = self.ends(name)
-        inputs = {known: f"input_{i}" for i, known in enumerate(specs)}
-        outputs = {known: f"output_{i}" for i, known in enumerate(answers)}
+        input_specs, output_specs = self.read_signature(name)
+        inputs = {known: f"input_{i}" for i, known in enumerate(input_specs)}
+        outputs = {known: f"output_{i}" for i, known in enumerate(output_specs)}
         old, numbered = self._graph.signature_def[name], meta_graph_pb2.SignatureDef()
         for known, new in inputs.items():
             numbered.inputs[new].CopyFrom(old.inputs[known])
@@ -190,10 +190,12 @@ class SavedModelFile:
         (folder / "variables").symlink_to((self.path / "variables").resolve())
         return inputs, outputs
 
-    def _nodes(self) -> Iterator[Any]:
+    def _nodes(self) -> Iterator[node_def_pb2.NodeDef]:
         return (node for _, node in self._nodes_with_functions())
 
-    def _nodes_with_functions(self) -> Iterator[tuple[Any, Any]]:
+    def _nodes_with_functions(
+        self,
+    ) -> Iterator[tuple[function_pb2.FunctionDef, node_def_pb2.NodeDef]]:
         """Yield (function, node) for every node; an empty function for a node of the graph."""
         outside = function_pb2.FunctionDef()
         yield from ((outside, node) for node in self._graph.graph_def.node)
@@ -201,27 +203,27 @@ class SavedModelFile:
             yield from ((function, node) for node in function.node_def)
 
     @property
-    def _called_by_the_saver_alone(self) -> set[str]:
+    def _saver_only(self) -> set[str]:
         """Functions and graph nodes that run only to save and restore variables."""
         saver = self._graph.saver_def
-        own = self._run_by([saver.save_tensor_name, saver.restore_op_name])
-        ends = [end for s in self._graph.signature_def.values() for end in s.outputs.values()]
-        others = [end.name for end in ends]
+        own = self._required_by([saver.save_tensor_name, saver.restore_op_name])
+        signatures = self._graph.signature_def.values()
+        others = [tensor.name for s in signatures for tensor in s.outputs.values()]
         others += self._graph.object_graph_def.concrete_functions
-        return own - self._run_by([*others, *(self._edges.keys() - own)])
+        return own - self._required_by([*others, *(self._requirements.keys() - own)])
 
-    def _run_by(self, names: Iterable[str]) -> set[str]:
-        """Return the nodes and functions that run when the named ones run, and the named ones."""
+    def _required_by(self, names: Iterable[str]) -> set[str]:
+        """Return some nodes and functions, and all nodes and functions that run with them."""
         found: set[str] = set()
         pending = [name.lstrip("^").partition(":")[0] for name in names]
         while pending:
             if (name := pending.pop()) not in found:
                 found.add(name)
-                pending += self._edges.get(name, ())
+                pending += self._requirements.get(name, ())
         return found
 
     @functools.cached_property
-    def _edges(self) -> dict[str, set[str]]:
+    def _requirements(self) -> dict[str, set[str]]:
         """Function or graph node -> the functions and graph nodes that it needs."""
         functions = {f.signature.name for f in self._graph.graph_def.library.function}
         found: dict[str, set[str]] = {}
@@ -231,6 +233,21 @@ class SavedModelFile:
             if not function.signature.name:
                 needs |= {name.lstrip("^").partition(":")[0] for name in node.input}
         return found
+
+
+def refuse_unsafe(file: SavedModelFile) -> None:
+    """Raise UnsafeOpError for a SavedModel that accesses anything outside its folder when it runs.
+
+    Args:
+        file: the SavedModel.
+    """
+    if ops := file.unsafe_ops:
+        listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+        raise UnsafeOpError(
+            f"{file.path} accesses files, the Python process or other machines, so it is not run: "
+            f"{listed}. Run it only if you trust its origin: tf.saved_model.load(path)",
+            ops,
+        )
 
 
 def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
@@ -245,10 +262,8 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
     folder = require_literal(resolve_version(path))
     if not (folder / "saved_model.pb").is_file():
         raise ValueError(
-            f"{folder} is no SavedModel (it holds neither saved_model.pb nor numbered versions) "
-            "and no TFLite file"
-            + ". Load it: keras.saving.load_model(path)"
-            * (folder.suffix == ".keras")
+            f"{folder} is not a SavedModel: it has neither saved_model.pb nor numbered versions. "
+            "Give the folder that export_saved_model wrote"
         )
     return folder
 
@@ -262,24 +277,24 @@ def require_literal(path: pathlib.Path) -> pathlib.Path:
     if found := sorted(PATTERN & set(str(path))):
         raise ValueError(
             f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, and may "
-            f"not find its weights. Received: {path}. Choose another path"
+            f"not find its weights; received {path}. Choose another path"
         )
     return path
 
 
-def _reaches(node: Any) -> bool:
+def _is_unsafe(node: node_def_pb2.NodeDef) -> bool:
     """Return whether a node accesses files, the Python process or other machines."""
     if node.op == "PrintV2" and "output_stream" in node.attr:
         return node.attr["output_stream"].s.startswith(b"file:")
-    return REACHING.search(node.op) is not None
+    return UNSAFE.search(node.op) is not None
 
 
-def _function_names(node: Any) -> Iterator[str]:
+def _function_names(node: node_def_pb2.NodeDef) -> Iterator[str]:
     """Yield the names of the functions that a node calls, such as the body of a loop."""
     for attribute in node.attr.values():
         yield attribute.func.name
         yield from (function.name for function in attribute.list.func)
 
 
-def _must_compile(item: Any) -> bool:
+def _must_compile(item: function_pb2.FunctionDef | node_def_pb2.NodeDef) -> bool:
     return "_XlaMustCompile" in item.attr and item.attr["_XlaMustCompile"].b

@@ -1,28 +1,22 @@
 """Run SavedModels in Python's TensorFlow and through TensorFlow's C API."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
 
-from keras_norm.export.errors import RunnerError, UnsafeOpError
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm.export.runtimes.runner import Arrays, convert_inputs
+import tensorflow as tf
+
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.formats.artifact_format import Ops, Source, sources_in_runtime
+from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
+from keras_norm.export.formats.saved_model.saved_model_file import (
+    SavedModelFile,
+    refuse_unsafe,
+    saved_model_folder,
+)
+from keras_norm.export.runtimes.runner import convert_inputs
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
-
-
-def refuse_unsafe(file: SavedModelFile) -> None:
-    """Raise UnsafeOpError for a SavedModel that accesses anything outside its folder when it runs.
-
-    Args:
-        file: the SavedModel.
-    """
-    if ops := file.reaching:
-        listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
-        raise UnsafeOpError(
-            f"{file.path} reaches files, the Python process or other machines, so it is not run: "
-            f"{listed}",
-            ops,
-        )
+from keras_norm.typing import Array, Arrays, TensorLike
 
 
 class SavedModelRunner(WorkerRunner):
@@ -34,17 +28,13 @@ class SavedModelRunner(WorkerRunner):
     def _load(self) -> None:
         file = SavedModelFile(self.path)
         refuse_unsafe(file)
-        inputs, outputs = file.ends(self.signature_name)
+        inputs, outputs = file.read_signature(self.signature_name)
         for name, tensor in inputs.items():
             if tensor.shape.rank is None:
-                raise RunnerError(f'{self._subject}: input "{name}" has no fixed number of axes')
+                raise RunnerError(f'{self._subject}: input "{name}" has an unknown rank')
         self.inputs = {n: TensorSpec(n, tuple(t.shape), t.dtype.name) for n, t in inputs.items()}
-        ends = (
-            {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in end.items()}
-            for end in (inputs, outputs)
-        )
-        request = {"path": str(self.path), "signature": self.signature_name}
-        self.worker.load(request | dict(zip(("inputs", "outputs"), ends, strict=True)))
+        options = {"path": str(self.path), "signature": self.signature_name}
+        self.worker.load(options | {"inputs": _tensors(inputs), "outputs": _tensors(outputs)})
 
     def ops(self) -> dict[str, list[str]]:
         """Map each operation to the names of its nodes, those in functions included."""
@@ -65,7 +55,7 @@ class CApiRunner(SavedModelRunner):
     script = "saved_model/run_c_api.py"
 
     def run_at_once(
-        self, cases: Sequence[Mapping[str, Any]], threads: int = 8, seconds: float = 1.0
+        self, cases: Sequence[Mapping[str, TensorLike]], threads: int = 8, seconds: float = 1.0
     ) -> tuple[int, list[Arrays], list[Arrays]]:
         """Run the loaded model from many threads at once, as a server does.
 
@@ -81,6 +71,70 @@ class CApiRunner(SavedModelRunner):
         Raises:
             ValueError, RunnerError: as `__call__`.
         """
-        given = [convert_inputs(case, self.inputs, self.name) for case in cases]
-        calls, spans = self.worker.request("threads", given, threads=threads, seconds=seconds)
+        arrays = [convert_inputs(case, self.inputs, self.name) for case in cases]
+        calls, spans = self.worker.request("threads", arrays, threads=threads, seconds=seconds)
         return calls, spans[: len(cases)], spans[len(cases) :]
+
+
+def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, int]]:
+    """Return each tensor's name in the graph, its type, and the type's number in TF_DataType."""
+    return {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in specs.items()}
+
+
+def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunner:
+    """Open a SavedModel, or the highest version in a folder of versions.
+
+    Args:
+        path: a SavedModel's folder, or a folder of numbered versions.
+        signature_name: name of the signature to run.
+
+    Raises:
+        RunnerError: the folder is not a SavedModel.
+    """
+    try:
+        return SavedModelRunner(saved_model_folder(path), signature_name)
+    except ValueError as error:
+        raise RunnerError(str(error)) from error
+
+
+def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
+    """Return a `Source` for each runtime of a SavedModel.
+
+    Args:
+        path: a SavedModel's folder, or a folder of numbered versions.
+        name: the artifact's name in a report.
+    """
+    folder = saved_model_folder(path)
+    file = SavedModelFile(folder)
+    file.read_signature()
+    if folder != path:
+        name = f"{name}/{folder.name}"
+    in_tensorflow = sources_in_runtime(SavedModelRunner, folder, name, "float64")
+    if file.unsafe_ops:  # runners refuse such a file: one runner's error is enough
+        return in_tensorflow
+    in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
+    if file.multiplies_integers:  # OpenVINO had an error of 0.35 on such a file
+        return (*in_tensorflow, *in_c_api)
+    in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
+    return (*in_tensorflow, *in_c_api, *in_openvino)
+
+
+def unservable_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
+    """Return the XLA operations, functions that XLA compiles, custom and unsafe operations.
+
+    Args:
+        path: the SavedModel's folder.
+        ops: its operations.
+    """
+    return set(SavedModelFile(path).unservable_ops)
+
+
+def stored_weights(path: pathlib.Path) -> list[Array]:
+    """Return the variables of a SavedModel.
+
+    Args:
+        path: the SavedModel's folder.
+    """
+    reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
+    names = reader.get_variable_to_shape_map()
+    return [reader.get_tensor(name) for name in names if not name.startswith("_CHECKPOINTABLE")]

@@ -2,49 +2,46 @@
 
 import os
 import pathlib
-import re
 import shutil
 import tempfile
-from typing import Any
 
 import keras
 
-from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
-from keras_norm.export.formats.converter_process import layers_of, start_converter
-from keras_norm.export.formats.golden_cases import make_golden_cases, write_golden_cases
 from keras_norm.export.formats.refusals import (
     refuse_half_precision,
     refuse_text,
-    refuse_unfit,
-    warn_of_fixed_batch,
+    refuse_unsupported_model,
+    warn_of_static_batch,
 )
-from keras_norm.export.formats.saved_model.export_saved_model import write_saved_model
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.formats.staging import staged
+from keras_norm.export.formats.tflite.conversion import convert, refuse_loops
 from keras_norm.export.formats.tflite.integer_ops import rewrite_for_integers
 from keras_norm.export.formats.tflite.quantization import (
     INTEGERS,
     QUANTIZE,
     calibration_data,
-    log_float32,
     read_representative,
     verify_useful,
 )
 from keras_norm.export.formats.tflite.tflite_loop import TFLITE_FUNCTIONS
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
-from keras_norm.export.formats.verify_file import verify_file
+from keras_norm.export.formats.verification import (
+    make_golden_cases,
+    verify_file,
+    write_golden_cases,
+)
 from keras_norm.export.golden_cases.artifact_files import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.model.step_signature import find_step
-from keras_norm.export.optional_packages import require
+from keras_norm.export.packages import require
 from keras_norm.export.runtimes import worker_protocol as protocol
-from keras_norm.export.runtimes.worker_process import WorkerProcess
+from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.named_layers import named_layers
-
-LOOP_OPS = "TensorList"
+from keras_norm.typing import Json, TensorLike
 
 
 def export_tflite(
@@ -53,7 +50,7 @@ def export_tflite(
     *,
     signature: str | None = None,
     quantize: str | None = None,
-    samples: Any = None,
+    samples: TensorLike = None,
     step: bool | None = None,
     golden_cases: bool | str = True,
     overwrite: bool = False,
@@ -138,41 +135,43 @@ def export_tflite(
         raise ValueError(f'golden_cases must be True, False or "inside"; received {golden_cases!r}')
     target = pathlib.Path(path)
     if target.suffix != ".tflite":
-        raise ValueError(f'the file name must end in ".tflite"; received {target}')
+        raise ValueError(f'path must end in ".tflite"; received {target}')
     require("tflite")
     refuse_text(model, "TFLite")
-    refuse_unfit(model)
-    warn_of_fixed_batch(model)
+    refuse_unsupported_model(model)
+    warn_of_static_batch(model)
     # TFLite's kernels compute in float32: most do not support float16, and none supports bfloat16.
-    refuse_half_precision(model, "TFLite", '; quantize="float16" stores them in half the size')
+    advice = '; quantize="float16" stores the weights in half the size'
+    refuse_half_precision(model, "TFLite", advice)
     _refuse_combination(signature, quantize, step)
     representative = read_representative(model, quantize, samples)
     if quantize == "dynamic" and representative is None:
         _refuse_untested_statistics(model)
-    alone = signature == STEP
-    wanted = step
+    step_only = signature == STEP
     if step is None and quantize in INTEGERS:
-        wanted = False
+        step = False
     # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
     # characters.
     with (
         staged(target, overwrite, beside=target.name + SUFFIX) as file,
         tempfile.TemporaryDirectory() as folder,
     ):
-        with start_converter("tflite/convert_tflite.py", "TFLite") as converter:
+        with WorkerProcess(
+            "tflite/convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_SECONDS
+        ) as converter:
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.tflite")
-            with portable_layers(model, TFLITE_FUNCTIONS, one_lookup=alone):
+            with portable_layers(model, TFLITE_FUNCTIONS, one_lookup=step_only):
                 # A TFLite file stores the centered kernels once, for both of its signatures.
-                stepper = find_step(model, alone or wanted, reference, center_kernels=True)
-                write_saved_model(model, saved_model, stepper, alone=alone)
+                stepper = find_step(model, step_only or step, reference, center_kernels=True)
+                write_saved_model(model, saved_model, stepper, step_only=step_only)
             if quantize in INTEGERS:
-                _refuse_loops(model, saved_model, quantize)
+                refuse_loops(model, saved_model, quantize)
                 rewrite_for_integers(saved_model, INTEGERS[quantize])
-            signatures = [SERVING_DEFAULT] * (not alone) + [STEP] * (stepper is not None)
-            streamed = stepper if alone else None
-            request: dict[str, Any] = {
+            signatures = [SERVING_DEFAULT] * (not step_only) + [STEP] * (stepper is not None)
+            streamed = stepper if step_only else None
+            options: dict[str, Json] = {
                 "saved_model": str(saved_model),
                 "path": str(converted),
                 "quantize": quantize,
@@ -183,39 +182,40 @@ def export_tflite(
                 arrays, batch = calibration_data(representative, streamed, quantize)
                 calibration = pathlib.Path(folder, "calibration")
                 calibration.write_bytes(protocol.pack_arrays(arrays))
-                request["calibration"] = {"path": str(calibration), "batch": batch}
+                options["calibration"] = {"path": str(calibration), "batch": batch}
                 products = file.with_name("products.tflite")
-                request["products"] = str(products)
-            _convert(model, converter, request)
+                options["products"] = str(products)
+            convert(model, converter, options)
         shutil.copyfile(converted, file)
         if quantize is not None and representative is not None:
             verify_useful(model, file, quantize, representative, streamed, products)
-        answers = {}
-        if not alone:
-            answers[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, reference, quantize)
+        outputs = {}
+        if not step_only:
+            outputs[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, reference, quantize)
         if stepper is not None:
             over_time = stepper.over_time
-            answers[STEP] = verify_file(
+            outputs[STEP] = verify_file(
                 file, TFLiteRunner, reference, quantize, over_time=over_time
             )
         if golden_cases:
-            known = make_golden_cases(
-                reference, stepper, alone=alone, quantize=quantize, answers=answers
+            cases = make_golden_cases(
+                reference, stepper, step_only=step_only, quantize=quantize, outputs=outputs
             )
-            write_golden_cases(file, known, inside=golden_cases == "inside")
+            write_golden_cases(file, cases, inside=golden_cases == "inside")
     return target
 
 
 def _refuse_combination(signature: str | None, quantize: str | None, step: bool | None) -> None:
     if signature == STEP and step is not None:
         raise ValueError(
-            f'signature="step" writes a file of the step alone: received step={step} with it, '
-            "which says whether files of whole sequences have one. Leave step out"
+            f'signature="step" excludes step=; received step={step}. Leave step out: such a file '
+            "has the step signature only"
         )
     if step and quantize in INTEGERS:
         raise ValueError(
-            f'quantize="{quantize}" measures scales on samples, and samples of whole sequences '
-            'have no states. Received: step=True. Write a file of the step alone: signature="step"'
+            f'quantize="{quantize}" excludes step=True: the scales come from samples of whole '
+            "sequences, which have no states. Write a second file with the step signature only: "
+            'signature="step"'
         )
 
 
@@ -227,85 +227,7 @@ def _refuse_untested_statistics(model: keras.Model) -> None:
     for path, layer in named_layers(model):
         if isinstance(layer, TimestepBatchNormalization):
             raise ValueError(
-                f'layer "{path}" keeps statistics of every timestep, which quantize="dynamic" '
-                "often leaves of no use: give samples={input name: array}, on which the "
-                'file is tested, or take quantize="float16"'
+                f'layer "{path}" has statistics of every timestep, and quantize="dynamic" often '
+                "makes such a model unusable. Give samples={input name: array}, on which the "
+                'exporter measures the error, or choose quantize="float16"'
             )
-
-
-def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
-    """Raise ValueError for a graph with a loop: TensorFlow's quantizer would end its process."""
-    ops = SavedModelFile(saved_model).ops
-    loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
-    if loops:
-        raise ValueError(
-            f'quantize="{quantize}" cannot convert the loop of {layers_of(model, loops)}: export '
-            'the step alone, signature="step"; or build it with unroll=True and a fixed number of '
-            'timesteps, keras.Input((timesteps, features)); or take quantize="dynamic"'
-        )
-
-
-def _convert(model: keras.Model, converter: WorkerProcess, request: dict[str, Any]) -> None:
-    try:
-        log_float32(model, converter.load(request)["float32"])
-    except RunnerError as error:
-        saved_model = SavedModelFile(pathlib.Path(request["saved_model"]))
-        places = _unsupported(error.detail, saved_model.ops)
-        if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
-            raise ConversionError(
-                "TensorFlow's quantizer takes integers for real numbers in "
-                f"{layers_of(model, unmeasured)}, at {unmeasured[0]}: it does so where an argmax, "
-                'or a comparison of booleans, reads them. Take quantize="int8", or compute without'
-            ) from error
-        if not places:
-            _refuse_quantized(model)
-            raise ConversionError(str(error)) from error
-        listed = "; ".join(
-            f"{_origin(op, nodes, saved_model.ops)} in {layers_of(model, nodes)}"
-            for op, nodes in places.items()
-        )
-        advice = "Replace the layer, or the operation of keras.ops, that computes it"
-        if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
-            advice = (
-                "The model computes in float64: build it under the float32 policy and copy the "
-                "weights (set_weights)"
-            )
-        if any(op.startswith(LOOP_OPS) for op in places):
-            advice = (
-                "It runs a loop of its own, which converts with a fixed batch, "
-                "keras.Input(batch_shape=(1, None, ...)). With any batch and length convert a cell "
-                "in keras.layers.RNN(cell), and the layers of Keras and of keras_norm"
-            )
-        raise UnsupportedOpError(
-            f"TFLite has no builtin operation for {listed}. {advice}", places
-        ) from error
-
-
-def _refuse_quantized(model: keras.Model) -> None:
-    """Raise ConversionError if Keras quantized a layer: TFLite lacks this layer's operations."""
-    for path, layer in named_layers(model):
-        if mode := getattr(layer, "quantization_mode", None):
-            raise ConversionError(
-                f'layer "{path}" computes in {mode} since model.quantize, which the converter does '
-                'not take. Export the model as it was before, with quantize="dynamic" or "int8"'
-            )
-
-
-def _origin(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
-    """Name an operation, and the model's operations from which the converter made it."""
-    sources = [source for source, own in ops.items() if {*own} & {*nodes}]
-    return op if op in ops or not sources else f"{op} (made of {' and '.join(sorted(sources))})"
-
-
-def _unsupported(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the unsupported operations of the converter's report: operation -> nodes."""
-    found: dict[str, list[str]] = {}
-    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
-        # The converter makes some operations from others. Only the report names these nodes.
-        made = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
-        nodes = ops.get(op, made)
-        # The report names a node "name@function", because a single node of an operation can be
-        # unsupported. At the first operation of a loop the converter stops its search.
-        blamed = [node for node in nodes if f'"{node}@' in report]
-        found[op] = nodes if op.startswith(LOOP_OPS) else blamed or nodes
-    return found

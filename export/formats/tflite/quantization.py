@@ -3,8 +3,7 @@
 import logging
 import math
 import pathlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import keras
 import numpy as np
@@ -20,13 +19,15 @@ from keras_norm.export.compare.quantization_tolerance import (
     useful,
 )
 from keras_norm.export.errors import VerificationError, one_line
-from keras_norm.export.formats.converter_process import layers_of
+from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.step_signature import traced
 from keras_norm.export.results.output_comparison import OutputComparison
+from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, input_specs
+from keras_norm.typing import Arrays, Tensor, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -36,7 +37,9 @@ INTEGERS = {"int8": 8, "int16x8": 16}
 BATCH = 32
 
 
-def read_representative(model: keras.Model, quantize: str | None, data: Any) -> Samples | None:
+def read_representative(
+    model: keras.Model, quantize: str | None, data: TensorLike
+) -> Samples | None:
     """Read the representative samples for a file in eight bits; None for other files.
 
     Args:
@@ -50,23 +53,23 @@ def read_representative(model: keras.Model, quantize: str | None, data: Any) -> 
     """
     if data is None and quantize in INTEGERS:
         raise ValueError(
-            f'quantize="{quantize}" takes the scale of every activation from data: give '
-            "samples={input name: array}, a few hundred as they will come"
+            f'quantize="{quantize}" needs samples for the scales of the activations. Give '
+            "samples={input name: array}, a few hundred samples like the model's later inputs"
         )
     if data is None or quantize not in EIGHT_BITS:
         return None
     samples = read_samples(input_specs(model), data)
     if samples.count < 2:
         raise ValueError(
-            "The file is compared with the model over samples that differ: give a "
-            "few hundred. Received 1."
+            f'quantize="{quantize}" needs at least two different samples; received 1. Give a few '
+            "hundred samples"
         )
     return samples
 
 
 def calibration_data(
     samples: Samples, step: Step | None = None, quantize: str | None = None
-) -> tuple[dict[str, np.ndarray], int]:
+) -> tuple[Arrays, int]:
     """Return the arrays for calibration by input name, and the batch size of one call.
 
     Args:
@@ -80,21 +83,21 @@ def calibration_data(
         size = samples.batch or 1
         return whole_batches(samples, size), size
     batch, run = samples.batch or 1, traced(step)
-    met: list[dict[str, np.ndarray]] = []
+    recorded: list[Arrays] = []
 
-    def recorded(inputs: dict[str, np.ndarray]) -> Any:
-        met.append({name: np.asarray(array) for name, array in inputs.items()})
+    def record_and_run(inputs: Arrays) -> Mapping[str, Tensor]:
+        recorded.append({name: np.asarray(array) for name, array in inputs.items()})
         return run(inputs)
 
     try:
-        step.every_timestep(recorded, whole_batches(samples, batch))
+        step.every_timestep(record_and_run, whole_batches(samples, batch))
     except tf.errors.OpError as error:  # for example an id outside an Embedding
-        raise ValueError(f"the model does not take the samples: {one_line(error)}") from error
-    joined = {name: np.concatenate([inputs[name] for inputs in met]) for name in met[0]}
+        raise ValueError(f"the model does not run on the samples: {one_line(error)}") from error
+    joined = {name: np.concatenate([inputs[name] for inputs in recorded]) for name in recorded[0]}
     return (_without_zeros(joined, batch) if quantize == "int8" else joined), batch
 
 
-def _without_zeros(arrays: dict[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+def _without_zeros(arrays: Arrays, batch: int) -> Arrays:
     """Return the rows in which no array is all zeros; all rows if there is no full batch of those.
 
     A per-sample norm divides zeros by sqrt(epsilon), so it multiplies them by 316. The products are
@@ -103,9 +106,9 @@ def _without_zeros(arrays: dict[str, np.ndarray], batch: int) -> dict[str, np.nd
     LN-SimpleRNN is 0.009 instead of 0.137, and the error of an LN-GRU is 0.004 instead of 0.017.
     """
     numbers = [a.reshape(len(a), -1) for a in arrays.values() if a.dtype.kind == "f"]
-    kept = np.flatnonzero(np.all([a.any(axis=1) for a in numbers], axis=0))
-    kept = kept[: len(kept) // batch * batch]
-    return {name: array[kept] for name, array in arrays.items()} if len(kept) else arrays
+    rows = np.flatnonzero(np.all([a.any(axis=1) for a in numbers], axis=0))
+    rows = rows[: len(rows) // batch * batch]
+    return {name: array[rows] for name, array in arrays.items()} if len(rows) else arrays
 
 
 def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> None:
@@ -117,12 +120,12 @@ def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> No
     """
     kinds: dict[str, set[str]] = {}
     for kind, tensor in operations:
-        kinds.setdefault(layers_of(model, [tensor]), set()).add(kind)
+        kinds.setdefault(name_layers(model, [tensor]), set()).add(kind)
     for layer, found in kinds.items():
         logger.info(
-            "%s computes %s in float32, as LiteRT does not in integers. Where all has to be "
-            "integers, write it with sums, products, means, maxima, rsqrt, exp, log, tanh, "
-            "sigmoid, relu, gelu and softmax, or take a layer of keras_norm",
+            "%s computes %s in float32, because LiteRT cannot compute it in integers. If the file "
+            "must compute in integers only, write the layer with sums, products, means, maxima, "
+            "rsqrt, exp, log, tanh, sigmoid, relu, gelu and softmax, or use a layer of keras_norm",
             layer,
             ", ".join(sorted(found)),
         )
@@ -154,19 +157,19 @@ def verify_useful(
         ValueError: every output is equal for all samples.
         RunnerError: the file does not run.
     """
-    wanted = _run_all(KerasRunner(model), samples)
-    if all(np.all(y == y[:1]) for y in wanted.values()):
+    expected = _run_all(KerasRunner(model), samples)
+    if all(np.all(y == y[:1]) for y in expected.values()):
         raise ValueError(
-            "The model gives the same for all samples, by which nothing can be compared: give "
-            "samples as they will come"
+            "the model returns equal outputs for all samples, so the error of the quantized file "
+            "cannot be measured. Give samples like the model's later inputs"
         )
-    rule = useful(spreads(wanted))
+    rule = useful(spreads(expected))
 
     def compare(path: pathlib.Path) -> OutputComparison:
         """Compare a file with the model, and return the output with the largest error."""
         with TFLiteRunner(path, SERVING_DEFAULT if step is None else STEP) as run:
-            received = _run_all(run, samples, step)
-        return max((rule.judge(found) for found in measure(wanted, received, 0.0)), key=_error)
+            actual = _run_all(run, samples, step)
+        return max((rule.judge(found) for found in measure(expected, actual, 0.0)), key=_error)
 
     worst = compare(file)
     if products is not None and _error(worst) > COSTLY:
@@ -174,27 +177,27 @@ def verify_useful(
         if _error(better) < _error(worst):
             products.replace(file)
             logger.warning(
-                "in integers throughout, %s. So products of matrices, convolutions and lookups "
-                "alone are computed in integers, and all else in float32",
-                _described(worst),
+                "with all operations in integers, %s. In the written file only matrix products, "
+                "convolutions and lookups compute in integers, and all other operations in float32",
+                _describe(worst),
             )
             worst = better
     finer = f'quantize="{"int16x8" if quantize == "int8" else "float16"}"'
     if not worst:
         raise VerificationError(
-            f"{_described(worst)}: a file so far off is of no use. Scale the inputs alike, give "
-            f"data as they will come, or take {finer}"
+            f"{_describe(worst)}, more than the limit of a quarter. Scale all inputs to similar "
+            f"ranges, give samples like the model's later inputs, or choose {finer}"
         )
     if _error(worst) > COSTLY:
         logger.warning(
-            "%s, so by %.0f%% of that. Measure what it costs on labels, or take %s",
-            _described(worst),
+            "%s: %.0f%% of the deviation. Measure the accuracy on labels, or choose %s",
+            _describe(worst),
             100 * _error(worst),
             finer,
         )
 
 
-def _run_all(run: Any, samples: Samples, step: Step | None = None) -> dict[str, np.ndarray]:
+def _run_all(run: Runner, samples: Samples, step: Step | None = None) -> Arrays:
     """Run all samples, and return the outputs by name; with a `step`, stream the samples."""
     parts = []
     for _, case in samples.batches(BATCH):
@@ -212,18 +215,18 @@ def _error(result: OutputComparison) -> float:
     return USEFUL * (result.used or 0.0)
 
 
-def _described(result: OutputComparison) -> str:
+def _describe(result: OutputComparison) -> str:
     """Describe the measured error of an output, for a message."""
     if result.rms is None:
-        problem = result.problem or "more than a quarter of its integers are others"
+        problem = result.problem or "more than a quarter of its integers differ"
         return f'output "{result.output}" of the quantized file: {problem}'
     return (
-        f'output "{result.output}" of the quantized file is off by {result.rms:.3g} (root mean '
-        f"square) on the samples, over which it varies by {result.atol / USEFUL:.3g}"
+        f'output "{result.output}" of the quantized file has the error {result.rms:.3g} (root mean '
+        f"square) on the samples, and its deviation over the samples is {result.atol / USEFUL:.3g}"
     )
 
 
-def whole_batches(samples: Samples, size: int) -> dict[str, np.ndarray]:
+def whole_batches(samples: Samples, size: int) -> Arrays:
     """Return the samples by input name; the first samples are repeated to fill the last batch."""
     rows = -(-samples.count // size) * size
     return samples.take(range(rows))

@@ -9,9 +9,16 @@ import importlib.util
 import os
 import pathlib
 import struct
-from typing import Any
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TypeAlias
 
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.typing import Json
+
+# Name of an input or output -> its index among the inputs or outputs of the graph, and the name of
+# its tensor.
+Tensors: TypeAlias = dict[str, tuple[int, str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +65,7 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
     Args:
         path: a .tflite file.
     """
-    schema, model = _parsed(path)
+    schema, model = _parse(path)
     ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
     # Old files store the code in a byte, new files in an int: the larger number is the code.
     codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
@@ -67,8 +74,8 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
         scale = None if tensor.quantization is None else tensor.quantization.scale
         if scale is not None and len(scale):
             numbers.add("int8")
-        elif "FLOAT" in (kept := types.get(tensor.type, "")):
-            numbers.add(kept.lower())
+        elif "FLOAT" in (dtype := types.get(tensor.type, "")):
+            numbers.add(dtype.lower())
     return TFLiteFile(
         sorted(s.signatureKey.decode() for s in model.signatureDefs or ()),
         frozenset(ops.get(code, f"operation {code}") for code in codes),
@@ -76,9 +83,9 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
     )
 
 
-def tflite_ends(
+def read_signature(
     path: str | os.PathLike[str], name: str = SERVING_DEFAULT
-) -> tuple[dict[str, tuple[int, str]], dict[str, tuple[int, str]]]:
+) -> tuple[Tensors, Tensors]:
     """Read the inputs and outputs of a signature of a TFLite file's main graph.
 
     Args:
@@ -86,38 +93,44 @@ def tflite_ends(
         name: name of the signature.
 
     Returns:
-        (inputs, outputs), each name -> (index among the graph's inputs or outputs, tensor's name).
+        (inputs, outputs).
 
     Raises:
         ValueError: there is no such signature in the main graph.
     """
-    _, model = _parsed(path)
+    _, model = _parse(path)
     found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
-        raise ValueError(f"{path} has no signature {name} in its main graph; there: {known}")
+        raise ValueError(
+            f"{path} has no signature {name} in its main graph; the signatures there are: {known}"
+        )
     graph, signature = model.subgraphs[0], found[name]
 
-    def ends(entries: Any, places: Any) -> dict[str, tuple[int, str]]:
+    def tensors(entries: Json, indices: Iterable[int]) -> Tensors:
         return {
             e.name.decode(): (
-                list(places).index(e.tensorIndex),
+                list(indices).index(e.tensorIndex),
                 graph.tensors[e.tensorIndex].name.decode(),
             )
             for e in entries or ()
         }
 
-    return ends(signature.inputs, graph.inputs), ends(signature.outputs, graph.outputs)
+    return tensors(signature.inputs, graph.inputs), tensors(signature.outputs, graph.outputs)
 
 
-def _parsed(path: str | os.PathLike[str]) -> tuple[Any, Any]:
+def _parse(path: str | os.PathLike[str]) -> tuple[ModuleType, Json]:
     """Parse a file, and return LiteRT's schema of the format and the file as a `ModelT`."""
     # Load the schema by its path: an import of the package would load native libraries.
     package = importlib.util.find_spec("ai_edge_litert")
-    folder = pathlib.Path(package.submodule_search_locations[0])  # type: ignore[union-attr, index]
-    spec = importlib.util.spec_from_file_location("schema", folder / "schema_py_generated.py")
-    schema = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(schema)  # type: ignore[union-attr]
+    if package is None or not package.submodule_search_locations:
+        raise ImportError("TFLite files need ai_edge_litert: pip install ai-edge-litert")
+    file = pathlib.Path(package.submodule_search_locations[0], "schema_py_generated.py")
+    spec = importlib.util.spec_from_file_location("schema", file)
+    assert spec is not None
+    assert spec.loader is not None
+    schema = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(schema)
     try:
         return schema, schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
     except (struct.error, IndexError, TypeError, ValueError) as error:

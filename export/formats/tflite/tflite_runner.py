@@ -1,9 +1,20 @@
 """Run TFLite files in LiteRT, and in TensorFlow Lite Micro for microcontrollers."""
 
+import dataclasses
+import pathlib
+from collections.abc import Collection
+
+from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.tflite.tflite_file import tflite_ends
-from keras_norm.export.optional_packages import require
+from keras_norm.export.formats.artifact_format import Ops, Source, sources_in_runtime
+from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
+from keras_norm.export.formats.tflite.tflite_file import read_signature, read_tflite
+from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
+from keras_norm.typing import Json
+
+# Precision of the stored numbers -> the option `quantize` that writes it.
+QUANTIZE_OPTIONS = {"float16": "float16", "int8": "dynamic"}
 
 # Bytes of the smallest and largest arena that are tried; every next arena is twice as large.
 SMALLEST, LARGEST = 2**12, 2**24
@@ -23,15 +34,15 @@ class TFLiteRunner(WorkerRunner):
 
     def _load(self) -> None:
         require("tflite")
-        self._info = self._load_file({"path": str(self.path), "signature": self.signature_name})
+        self._report = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
         """Return the operations of the file, also in loop bodies: operation -> output tensors."""
-        return dict(self._info["ops"])
+        return dict(self._report["ops"])
 
     def signatures(self) -> list[str]:
         """Return the names of the signatures in the file."""
-        return list(self._info["signatures"])
+        return list(self._report["signatures"])
 
 
 class MicroRunner(WorkerRunner):
@@ -53,22 +64,69 @@ class MicroRunner(WorkerRunner):
 
     def _load(self) -> None:
         require("micro")
-        ends = tflite_ends(self.path, self.signature_name)
-        inputs, outputs = ({n: place for n, (place, _) in end.items()} for end in ends)
-        request = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
+        inputs, outputs = (
+            {name: index for name, (index, _) in tensors.items()}
+            for tensors in read_signature(self.path, self.signature_name)
+        )
+        options = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
         self.arena = SMALLEST
         while True:
             # The runtime may write beyond the end of a small arena, so each try has a new process.
             try:
-                self._load_file(request | {"arena": self.arena})
+                self._load_file(options | {"arena": self.arena})
                 return
             except RunnerError as error:
                 if not any(reason in str(error) for reason in TOO_SMALL):
                     raise
                 if self.arena >= LARGEST:
-                    said = str(error).removeprefix(f"{self._subject}: ")
+                    cause = str(error).removeprefix(f"{self._subject}: ")
                     raise RunnerError(
-                        f"{self._subject}: it runs in no arena of up to {LARGEST} bytes: {said}"
+                        f"{self._subject}: no arena of up to {LARGEST} bytes is enough: {cause}"
                     ) from error
                 self.arena *= 2
                 self.worker = self.start(self.path, timeout=self.worker.timeout)
+
+
+def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
+    """Return a `Source` for each runtime of a TFLite file.
+
+    Args:
+        path: the TFLite file.
+        name: the artifact's name in a report.
+    """
+    require("tflite")
+    file = read_tflite(path)
+    precision = coarsest(file.numbers)
+    sources = list(sources_in_runtime(TFLiteRunner, path, name, precision))
+    if not file.computes_in_integers:  # OpenVINO had an error of 0.23 on such a file
+        sources += sources_in_runtime(OpenVINORunner, path, name, precision, "openvino")
+    if file.is_single_step:
+        sources += sources_in_runtime(MicroRunner, path, name, precision, "micro")
+    return tuple(
+        dataclasses.replace(source, is_single_step=file.is_single_step) for source in sources
+    )
+
+
+def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
+    """Return the Flex and custom operations: only names of builtin operations are in capitals.
+
+    Args:
+        path: the TFLite file.
+        ops: its operations.
+    """
+    return {op for op in ops if not op.isupper()}
+
+
+def tflite_options(path: pathlib.Path) -> dict[str, Json]:
+    """Return the options with which `export_tflite` writes a similar file.
+
+    Args:
+        path: the TFLite file.
+
+    Raises:
+        ValueError: the file computes in integers, so its scales depend on unknown samples.
+    """
+    file = read_tflite(path)
+    if file.computes_in_integers:
+        raise ValueError("it computes in 8 bits, and the samples for its scales are not known")
+    return {"step": False, "quantize": QUANTIZE_OPTIONS.get(coarsest(file.numbers))}

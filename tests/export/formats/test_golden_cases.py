@@ -17,7 +17,7 @@ from keras_norm.export import (
 )
 from keras_norm.export.formats.saved_model import export_saved_model as saved_model
 from keras_norm.export.formats.tflite import export_tflite as tflite
-from keras_norm.export.formats.verify_file import verify_saved_model
+from keras_norm.export.formats.verification import verify_saved_model
 from keras_norm.export.model.reference import make_reference
 from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
 from tests.export import models
@@ -35,7 +35,7 @@ def tagged(tmp_path_factory):
 
 
 @pytest.mark.parametrize("k", [0, 1], ids=["SavedModel", "TFLite"])
-def test_a_file_has_its_cases_with_it_and_passes(tagged, k):
+def test_an_exported_file_has_golden_cases_and_passes(tagged, k):
     stored = read_golden_cases(tagged[k])
     assert stored.reference.startswith("the outputs of the Keras model")
     assert {"keras", "tensorflow", "numpy"} <= set(stored.versions)
@@ -44,7 +44,7 @@ def test_a_file_has_its_cases_with_it_and_passes(tagged, k):
     assert verify(tagged[k]) == []
 
 
-def test_the_cases_are_of_real_samples_where_there_are_some(tmp_path):
+def test_golden_cases_use_the_given_samples(tmp_path):
     x = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
     path = export_saved_model(models.recurrent(), tmp_path / "saved", samples=x)
     first, second, stream = read_golden_cases(path).cases
@@ -54,7 +54,7 @@ def test_the_cases_are_of_real_samples_where_there_are_some(tmp_path):
     assert verify(path) == []
 
 
-def test_a_saved_model_that_was_touched_is_known_file_by_file(tmp_path):
+def test_the_changed_files_of_a_saved_model_are_named(tmp_path):
     path = export_saved_model(models.dense(), tmp_path / "saved")
     weights = path / "variables" / "variables.data-00000-of-00001"
     content = bytearray(weights.read_bytes())
@@ -66,7 +66,7 @@ def test_a_saved_model_that_was_touched_is_known_file_by_file(tmp_path):
 
 
 @pytest.mark.parametrize("quantize", ["dynamic", "float16"])
-def test_in_eight_bits_a_file_has_to_stay_what_it_was(quantize, tmp_path):
+def test_a_file_in_eight_bits_is_compared_with_its_own_outputs(quantize, tmp_path):
     path = export_tflite(models.recurrent(), tmp_path / "m.tflite", quantize=quantize)
     its_own = read_golden_cases(path).reference == "its outputs at export"
     assert its_own == (quantize == "dynamic")
@@ -91,7 +91,7 @@ def test_an_overwritten_file_loses_its_golden_cases(tmp_path):
             verify(file)
 
 
-def test_another_word_is_refused(tmp_path):
+def test_an_unknown_value_of_golden_cases_is_refused(tmp_path):
     with pytest.raises(ValueError, match="True, False or \"inside\"; received 'beside'"):
         export_tflite(models.dense(), tmp_path / "m.tflite", golden_cases="beside")
 
@@ -105,7 +105,7 @@ def test_golden_cases_pass_in_every_precision(policy, tmp_path):
     assert verify(path) == []
 
 
-def test_a_saved_model_that_computes_something_else_is_not_written(tmp_path, monkeypatch):
+def test_a_wrong_saved_model_is_not_written(tmp_path, monkeypatch):
     """As a converter might, the writer here gets another model than was asked for."""
     write, other = saved_model.write_saved_model, models.recurrent()
     monkeypatch.setattr(saved_model, "write_saved_model", lambda _, *rest: write(other, *rest))
@@ -122,7 +122,7 @@ class Sampled(keras.layers.Layer):
         return x + keras.random.normal(keras.ops.shape(x))
 
 
-def test_beside_a_random_output_the_others_are_compared(tmp_path):
+def test_deterministic_outputs_beside_a_random_output_are_compared(tmp_path):
     def build():
         inputs = keras.Input((3,), name="x")
         hidden = keras.layers.Dense(4)(inputs)
@@ -143,7 +143,7 @@ def test_a_model_that_is_random_in_inference_has_no_golden_cases(tmp_path, caplo
         verify(path)
 
 
-def test_a_model_of_texts_has_none(tmp_path, caplog):
+def test_a_model_with_text_inputs_has_no_golden_cases(tmp_path, caplog):
     inputs = keras.Input((), dtype="string", name="text")
     model = keras.Model(inputs, keras.layers.TextVectorization(vocabulary=["a"])(inputs))
     with caplog.at_level(logging.INFO, "keras_norm.export"):
@@ -153,7 +153,7 @@ def test_a_model_of_texts_has_none(tmp_path, caplog):
         verify(path)
 
 
-def test_the_cases_of_a_model_of_logarithms_have_numbers(tmp_path):
+def test_golden_cases_of_a_model_with_logarithms_are_finite(tmp_path):
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, keras.layers.LSTM(4, name="y")(keras.ops.log(inputs)))
     path = export_tflite(model, tmp_path / "m.tflite")
@@ -164,7 +164,7 @@ def test_the_cases_of_a_model_of_logarithms_have_numbers(tmp_path):
         assert verify(path, run=lambda *_, nothing=nothing: nothing) != []
 
 
-def test_a_model_that_gives_no_numbers_has_no_cases_and_a_warning_says_so(tmp_path, caplog):
+def test_a_model_without_finite_outputs_has_no_golden_cases_and_logs_a_warning(tmp_path, caplog):
     inputs = keras.Input((3,), name="x")
     model = keras.Model(inputs, keras.ops.log(-keras.ops.square(inputs) - 1.0))
     path = export_saved_model(model, tmp_path / "saved")
@@ -186,7 +186,7 @@ def test_an_interrupt_leaves_neither_file_nor_golden_cases(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("quantize", ["float16", "dynamic"])
-def test_of_classes_alone_three_quarters_have_to_be_the_models(quantize, tmp_path):
+def test_three_quarters_of_integer_outputs_must_equal_the_models(quantize, tmp_path):
     def build(seed):
         keras.utils.set_random_seed(seed)
         inputs = keras.Input((64,), name="x")
@@ -200,7 +200,7 @@ def test_of_classes_alone_three_quarters_have_to_be_the_models(quantize, tmp_pat
     assert not check(build(1), path, x)
 
 
-def test_an_argmax_that_float16_turns_is_the_files_own(tmp_path):
+def test_an_argmax_changed_by_float16_is_expected(tmp_path):
     """Units that differ by less than float16 holds: the exporter accepts, and so does verify."""
     inputs = keras.Input((3,), name="x")
     scores = keras.layers.Dense(40, name="scores")(inputs)

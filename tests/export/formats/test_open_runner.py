@@ -10,20 +10,20 @@ from tests.export import models
 TFLITE_HEADER = b"\x1c\x00\x00\x00TFL3"
 
 
-def test_open_runner_picks_by_path(model, exported):
+def test_the_format_of_the_path_selects_the_runner(model, exported):
     with open_runner(exported["saved_model"], model) as run:
         assert isinstance(run, SavedModelRunner)
     with open_runner(exported["tflite"], model) as run:
         assert isinstance(run, TFLiteRunner)
 
 
-def test_a_tflite_file_is_known_by_its_content(model, exported, tmp_path):
+def test_a_tflite_file_is_recognized_by_its_content(model, exported, tmp_path):
     renamed = shutil.copy(exported["tflite"], tmp_path / "version-3")
     with open_runner(renamed, model) as run:
         assert isinstance(run, TFLiteRunner)
 
 
-def test_open_runner_takes_the_highest_version(exported, tmp_path):
+def test_the_highest_version_of_a_folder_is_opened(exported, tmp_path):
     for version in ("2", "10"):
         shutil.copytree(exported["saved_model"], tmp_path / version)
     (tmp_path / "notes").mkdir()
@@ -32,20 +32,18 @@ def test_open_runner_takes_the_highest_version(exported, tmp_path):
 
 
 @pytest.mark.parametrize("artifact", [None, 3, b"folder"])
-def test_open_runner_takes_a_path(artifact):
-    with pytest.raises(ValueError, match="artifact is the path of an exported file; received"):
+def test_an_artifact_that_is_not_a_path_is_refused(artifact):
+    with pytest.raises(ValueError, match="artifact must be the path of an exported file; received"):
         open_runner(artifact)
 
 
-def test_open_runner_takes_the_name_of_a_signature(exported):
-    with pytest.raises(
-        ValueError, match="signature_name is the name of a signature; received None"
-    ):
+def test_a_signature_name_that_is_not_a_string_is_refused(exported):
+    with pytest.raises(ValueError, match="signature_name must be a string; received None"):
         open_runner(exported["tflite"], signature_name=None)
 
 
-def test_open_runner_refuses_an_export_of_another_model(exported):
-    with pytest.raises(RunnerError, match=r"is no export of this model: .* x; received features"):
+def test_an_export_of_another_model_is_refused(exported):
+    with pytest.raises(RunnerError, match=r"not an export of this model: .* x; received features"):
         open_runner(exported["saved_model"], models.dense())
 
 
@@ -55,14 +53,14 @@ def test_open_runner_refuses_an_export_of_another_model(exported):
         ("missing", "no such file or folder"),
         ("missing.tflite", "no such file"),
         ("model.txt", "is not a SavedModel folder, a TFLite file or an ONNX file"),
-        ("folder", "is no SavedModel .* and no TFLite file"),
+        ("folder", "is not a SavedModel: .* nor numbered versions"),
         ("model.keras", r"an ONNX file\. Load it: keras.saving.load_model\(path\)"),
         ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
         ("damaged.tflite", "damaged.tflite is not a SavedModel folder, a TFLite file"),
         ("cut.tflite", "TFLite .*cut.tflite: "),
     ],
 )
-def test_foreign_and_damaged_files_give_one_clear_line(tmp_path, name, message):
+def test_foreign_and_damaged_files_raise_one_line(tmp_path, name, message):
     (tmp_path / "model.txt").write_text("no model")
     (tmp_path / "model.keras").write_text("an archive")
     (tmp_path / "folder").mkdir()

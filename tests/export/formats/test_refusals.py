@@ -1,11 +1,11 @@
-"""What is told of a model before it is exported."""
+"""Models that the exporters refuse or warn about before the conversion."""
 
 import keras
 import numpy as np
 import pytest
 
 from keras_norm.export import export_saved_model
-from keras_norm.export.formats.refusals import refuse_unfit, warn_of_fixed_batch
+from keras_norm.export.formats.refusals import refuse_unsupported_model, warn_of_static_batch
 
 X = np.random.default_rng(0).normal(size=(5, 7, 3)).astype("float32")
 
@@ -16,18 +16,18 @@ def first_called():
     return model
 
 
-def test_the_sizes_of_a_first_call_are_told(caplog):
-    warn_of_fixed_batch(first_called())
-    assert 'model "called" has a fixed batch of 5' in caplog.text
-    assert "let it begin with keras.Input(shape)" in caplog.text
+def test_a_static_batch_from_the_first_call_is_warned_of(caplog):
+    warn_of_static_batch(first_called())
+    assert 'model "called" has the static batch size 5' in caplog.text
+    assert "begin the model with keras.Input(shape)" in caplog.text
 
 
 @pytest.mark.parametrize("batch", [None, 5])
-def test_of_sizes_that_were_meant_nothing_is_told(batch, caplog):
+def test_a_declared_batch_size_is_not_warned_of(batch, caplog):
     inputs = keras.Input((None, 3), batch_size=batch)
     functional = keras.Model(inputs, keras.layers.SimpleRNN(2)(inputs))
-    warn_of_fixed_batch(functional)
-    warn_of_fixed_batch(keras.Sequential([keras.Input((None, 3)), keras.layers.SimpleRNN(2)]))
+    warn_of_static_batch(functional)
+    warn_of_static_batch(keras.Sequential([keras.Input((None, 3)), keras.layers.SimpleRNN(2)]))
     assert not caplog.records
 
 
@@ -65,6 +65,6 @@ def test_names_that_tensorflow_cannot_save_are_refused(model, received, tmp_path
 
 
 def test_names_that_tensorflow_saves_are_not_refused():
-    refuse_unfit(dense("Dense-2.b"))
+    refuse_unsupported_model(dense("Dense-2.b"))
     activation = keras.layers.Activation("relu", name="_no_weights")
-    refuse_unfit(keras.Sequential([keras.Input((3,)), activation]))
+    refuse_unsupported_model(keras.Sequential([keras.Input((3,)), activation]))

@@ -107,13 +107,13 @@ def test_a_registered_format_is_opened_and_asserted(linear, model, tmp_path):
         assert_consistent(model, X, formats={"linear": {"scale": 1.1}})
 
 
-def test_a_name_is_registered_once(linear):
+def test_a_second_format_of_one_name_is_refused(linear):
     with pytest.raises(ValueError, match="'linear' is registered already"):
         registry.register(linear)
 
 
-def test_an_unknown_format_is_named_with_those_that_exist(model, tmp_path):
-    with pytest.raises(ValueError, match="The formats are saved_model, tflite, onnx"):
+def test_an_unknown_format_is_refused_with_the_list_of_formats(model, tmp_path):
+    with pytest.raises(ValueError, match="the formats are saved_model, tflite, onnx"):
         registry.format_named("npz")
     (tmp_path / "m.npz").touch()
     with pytest.raises(

@@ -21,7 +21,7 @@ def test_every_runner_equals_keras_at_any_batch_and_length(in_keras, runners, ki
 @pytest.mark.parametrize(
     ("kind", "imported"), [("saved_model", {"tensorflow"}), ("c_api", set()), ("tflite", set())]
 )
-def test_workers_import_only_what_they_are_there_to_test(runners, kind, imported):
+def test_workers_import_their_runtime_only(runners, kind, imported):
     runners[kind](models.tagger_data(1, 2))
     named = {"tensorflow", "keras", "tf_keras", "keras_norm"}
     assert runners[kind].modules() & named == imported
@@ -33,13 +33,13 @@ def test_runners_list_their_operations(runners, kind):
     assert runners[kind].ops()[op]
 
 
-def test_reports_can_tell_runners_apart(in_keras, runners):
+def test_runners_have_different_names(in_keras, runners):
     names = [r.name for r in (in_keras, *runners.values())]
     assert names == ["Keras", "SavedModel", "SavedModel (C API)", "TFLite"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
+def test_dtypes_are_converted_without_loss(in_keras, runners, kind):
     data = models.tagger_data(2, 3)
     wide = {"features_of_it": data["features_of_it"].astype("float64"), "file": data["file"] + 0}
     wide["file"] = wide["file"].astype("int64")
@@ -69,13 +69,13 @@ def test_types_that_lose_nothing_are_converted(in_keras, runners, kind):
     ],
     ids=["float", "too large", "ragged", "text", "features", "rank", "name"],
 )
-def test_wrong_data_is_refused(in_keras, runners, kind, change, message):
+def test_wrong_inputs_are_refused(in_keras, runners, kind, change, message):
     run = in_keras if kind == "keras" else runners[kind]
     with pytest.raises(ValueError, match=message):
         run(models.tagger_data(2, 3) | change)
 
 
-def test_data_that_the_keras_model_does_not_take_are_a_value_error():
+def test_inputs_on_which_keras_fails_raise_value_error():
     inputs = keras.Input((None,), dtype="int32", name="ids")
     model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
     with pytest.raises(ValueError, match=r"does not take the data: indices\[1,0\] = 7 is not in"):
@@ -90,7 +90,7 @@ def test_text_is_refused():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_failed_run_is_one_line_and_the_next_one_works(in_keras, runners, kind):
+def test_a_runner_works_after_a_failed_run(in_keras, runners, kind):
     good = models.tagger_data(2, 3)
     bad = good | {"file": np.ones((2, 4), "int32")}  # the two inputs differ in length
     with pytest.raises(RunnerError, match=r"^[^\n]+$"):

@@ -9,7 +9,7 @@ from keras_norm.export.formats.staging import replace_text, staged
 from tests.export import models
 
 
-def test_the_target_appears_only_at_the_end(tmp_path):
+def test_the_target_appears_after_the_block(tmp_path):
     target = tmp_path / "made" / "here" / "file"
     with staged(target) as path:
         path.write_text("whole")
@@ -19,7 +19,7 @@ def test_the_target_appears_only_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", ["no", 1, None])
-def test_only_true_overwrites(tmp_path, overwrite):
+def test_overwrite_must_be_a_bool(tmp_path, overwrite):
     def build():
         with staged(tmp_path / "file", overwrite):
             pytest.fail("it was built")
@@ -31,7 +31,7 @@ def test_only_true_overwrites(tmp_path, overwrite):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_failure_leaves_nothing(tmp_path, error):
+def test_a_failure_leaves_no_files(tmp_path, error):
     def build():
         with staged(tmp_path / "made" / "here" / "folder") as path:
             path.mkdir()
@@ -43,7 +43,7 @@ def test_a_failure_leaves_nothing(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_where_what_belongs_to_it_is_to_be_is_refused_before_anything_is_built(tmp_path):
+def test_a_folder_at_the_path_of_the_second_file_is_refused_before_the_block(tmp_path):
     (tmp_path / "file.proof").mkdir()
 
     def build():
@@ -54,7 +54,7 @@ def test_a_folder_where_what_belongs_to_it_is_to_be_is_refused_before_anything_i
         build()
 
 
-def test_a_failure_keeps_folders_that_others_use(tmp_path):
+def test_a_failure_keeps_folders_that_other_processes_use(tmp_path):
     def build():
         with staged(tmp_path / "made" / "file"):
             (tmp_path / "made" / "theirs").touch()
@@ -65,7 +65,7 @@ def test_a_failure_keeps_folders_that_others_use(tmp_path):
     assert [p.name for p in (tmp_path / "made").iterdir()] == ["theirs"]
 
 
-def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
+def test_a_target_written_during_the_block_is_kept(tmp_path):
     target = tmp_path / "file"
 
     def build():
@@ -80,7 +80,7 @@ def test_a_target_that_appears_meanwhile_is_kept(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_target_that_appears_at_the_last_moment_is_kept(tmp_path, monkeypatch, kind):
+def test_a_target_written_just_before_the_rename_is_kept(tmp_path, monkeypatch, kind):
     target = tmp_path / "target"
     free = staging._require_free
 
@@ -101,7 +101,7 @@ def test_a_target_that_appears_at_the_last_moment_is_kept(tmp_path, monkeypatch,
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_file_is_moved_where_there_are_no_links(tmp_path, monkeypatch):
+def test_a_file_is_renamed_on_a_file_system_without_links(tmp_path, monkeypatch):
     def unsupported(*_):
         raise OSError(errno.EPERM, "Operation not permitted")
 
@@ -112,7 +112,7 @@ def test_a_file_is_moved_where_there_are_no_links(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_exists_gives_way_where_it_is_to_be_overwritten(tmp_path, kind):
+def test_overwrite_replaces_an_existing_target(tmp_path, kind):
     target = tmp_path / "target"
     write(target, kind, "old")
     with staged(target, overwrite=True, is_folder=kind == "folder") as path:
@@ -123,7 +123,7 @@ def test_what_exists_gives_way_where_it_is_to_be_overwritten(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_was_to_be_overwritten_stays_when_the_new_one_fails(tmp_path, kind):
+def test_the_old_target_stays_if_the_block_fails(tmp_path, kind):
     target = tmp_path / "target"
     write(target, kind, "old")
 
@@ -138,7 +138,7 @@ def test_what_was_to_be_overwritten_stays_when_the_new_one_fails(tmp_path, kind)
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_an_interrupt_between_the_two_renames_brings_the_old_one_back(tmp_path, monkeypatch):
+def test_an_interrupt_between_the_two_renames_restores_the_old_folder(tmp_path, monkeypatch):
     target, rename = tmp_path / "target", pathlib.Path.rename
     write(target, "folder", "old")
 
@@ -156,7 +156,7 @@ def test_an_interrupt_between_the_two_renames_brings_the_old_one_back(tmp_path, 
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_of_a_text_that_has_no_place_the_name_is_the_one_that_was_asked_for(tmp_path):
+def test_an_error_of_replace_text_names_the_given_path(tmp_path):
     for path, kind in ((tmp_path, IsADirectoryError), (tmp_path / "no" / "a", FileNotFoundError)):
         with pytest.raises(kind) as raised:
             replace_text(path, "new")
@@ -174,7 +174,7 @@ def read(path):
     return (path / "text" if path.is_dir() else path).read_text()
 
 
-def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
+def test_a_failed_replace_text_keeps_the_old_file(tmp_path):
     file = tmp_path / "file"
     replace_text(file, "old")
     with pytest.raises(TypeError):
@@ -185,7 +185,7 @@ def test_a_text_that_cannot_be_written_leaves_the_old_one(tmp_path):
 
 @pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_neither_a_file_nor_a_folder_takes_the_others_place(tmp_path, kind, overwrite):
+def test_a_file_does_not_replace_a_folder_or_the_reverse(tmp_path, kind, overwrite):
     target = tmp_path / "theirs.tflite"
     write(target, kind, "old")
     refused = pytest.raises(FileExistsError, match=f"is a {kind}, and is not overwritten")
@@ -207,7 +207,7 @@ def test_a_link_is_not_overwritten(tmp_path, kind):
     assert target.is_symlink()
 
 
-def test_what_belongs_to_it_is_moved_with_it_and_an_old_one_goes(tmp_path):
+def test_the_second_file_is_moved_and_an_old_one_is_deleted(tmp_path):
     target, beside = tmp_path / "model", tmp_path / "model.proof"
     with staged(target, beside=beside.name) as path:
         path.write_text("1")
@@ -240,7 +240,7 @@ def interrupt_move_of(name, monkeypatch):
 @pytest.mark.parametrize(
     ("moved", "left", "beside_left"), [("model", "1", "of 1"), ("model.proof", "2", None)]
 )
-def test_a_file_never_stands_beside_what_belongs_to_another(
+def test_a_target_is_never_beside_the_second_file_of_another(
     tmp_path, monkeypatch, moved, left, beside_left
 ):
     target, beside = tmp_path / "model", tmp_path / "model.proof"
@@ -259,7 +259,7 @@ def test_a_file_never_stands_beside_what_belongs_to_another(
     ("export", "name"),
     [(export_saved_model, "model"), (export_tflite, "model.tflite"), (export_onnx, "model.onnx")],
 )
-def test_what_stands_there_is_refused_before_the_model_runs(tmp_path, export, name):
+def test_an_existing_target_is_refused_before_the_model_runs(tmp_path, export, name):
     if name.endswith("onnx"):
         pytest.importorskip("tf2onnx")
     calls = []

@@ -16,8 +16,8 @@ from keras_norm.export import (
     export_tflite,
     open_runner,
 )
-from keras_norm.export.formats.saved_model.export_saved_model import write_saved_model
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
+from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.model.step_signature import find_step

@@ -44,7 +44,7 @@ def padded(batch, time):
     return data
 
 
-def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
+def test_a_file_equals_keras_at_any_batch_and_length(model, path):
     keras_run = KerasRunner(model)
     with ONNXRunner(path) as run:
         assert {spec.shape for spec in run.inputs.values()} == {(None, None), (None, None, 3)}
@@ -54,7 +54,7 @@ def test_a_file_gives_what_keras_gives_at_any_batch_and_length(model, path):
 
 
 @pytest.mark.parametrize("shape", [(None, 257), (257,)], ids=["sequences", "rows"])
-def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
+def test_a_users_norm_is_exact_for_equal_values(shape, tmp_path):
     """Logarithms of digital silence: all values are equal, so a norm gives exactly 0."""
     x = keras.Input(shape, name="x")
     centered = x - keras.ops.mean(x, axis=-1, keepdims=True)
@@ -69,7 +69,7 @@ def test_a_norm_that_a_user_writes_is_exact_for_equal_values(shape, tmp_path):
             np.testing.assert_allclose(value, 0.0, rtol=0, atol=1e-6, err_msg=name)
 
 
-def test_golden_cases_stand_beside_the_file_and_verify(path):
+def test_golden_cases_are_written_beside_the_file_and_pass(path):
     assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.golden.npz"}
     assert keras_norm_verify.verify(path) == []
     golden = keras_norm_verify.read_golden_cases(path)
@@ -81,13 +81,13 @@ def wrong(golden, inputs):
     return {name: np.zeros_like(y) for name, y in golden.cases[0].expected.items()}
 
 
-def test_no_golden_cases_are_written_where_none_are_wanted(tmp_path):
+def test_golden_cases_false_writes_none(tmp_path):
     model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2)])
     path = export_onnx(model, tmp_path / "model.onnx", golden_cases=False)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(tmp_path):
+def test_check_names_the_layer_of_a_wrong_weight(tmp_path):
     layers = (keras_norm.LayerNormalization(), keras.layers.Dense(4, name="hidden"))
     model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2)])
     data = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
@@ -103,7 +103,7 @@ def test_the_check_takes_the_file_and_names_the_layer_of_a_wrong_weight(tmp_path
     assert report.artifacts[0].first_difference.layer == "hidden"
 
 
-def test_the_file_is_checked_in_one_runner_at_the_precision_that_it_stores(path, tmp_path):
+def test_check_uses_one_runner_and_the_stored_precision(path, tmp_path):
     (source,) = sources(path)
     assert (source.name, source.precision) == ("model.onnx", "float32")
     graph = onnx.load(path)
@@ -118,7 +118,7 @@ def test_a_damaged_file_is_refused_before_the_check(path, tmp_path):
         sources(tmp_path / "damaged.onnx")
 
 
-def test_an_operation_that_onnx_lacks_is_refused_with_its_layer(tmp_path):
+def test_an_operation_missing_in_onnx_is_refused_with_its_layer(tmp_path):
     model = models.with_function(lambda x: keras.ops.cast(keras.ops.view(x, "int32") > 0, "int32"))
     with pytest.raises(UnsupportedOpError, match=r'Bitcast in layer "odd" \(Lambda\)'):
         export_onnx(model, tmp_path / "model.onnx")
@@ -137,7 +137,7 @@ def text_lookup():
         (text_lookup, "takes text"),
     ],
 )
-def test_what_the_converter_gets_wrong_is_refused(tmp_path, build, reason):
+def test_a_wrong_conversion_is_refused(tmp_path, build, reason):
     with pytest.raises(ValueError, match=reason):
         export_onnx(build(), tmp_path / "model.onnx")
 
@@ -147,7 +147,7 @@ def test_an_existing_file_is_never_overwritten(path):
         export_onnx(models.dense(), path)
 
 
-def test_without_the_converter_the_extra_is_named(model, tmp_path, monkeypatch):
+def test_a_missing_converter_is_reported_with_the_extra(model, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'tf2onnx: pip install "\.\[onnx\]"'):
         export_onnx(model, tmp_path / "model.onnx")
@@ -163,7 +163,7 @@ class Scaled(keras.layers.Layer):
         return x * self.scale
 
 
-def test_a_constant_of_a_layer_is_no_input(tmp_path):
+def test_a_constant_of_a_layer_is_not_an_input(tmp_path):
     model = keras.Sequential([keras.Input((None, 3), name="x"), Scaled(), keras.layers.Dense(2)])
     with ONNXRunner(export_onnx(model, tmp_path / "m.onnx")) as run:
         assert list(run.inputs) == ["x"]
@@ -171,7 +171,7 @@ def test_a_constant_of_a_layer_is_no_input(tmp_path):
         models.assert_same(run(data), KerasRunner(model)(data))
 
 
-def test_samples_give_the_lengths_that_the_file_is_run_at(tmp_path):
+def test_the_file_runs_on_the_lengths_of_the_samples(tmp_path):
     audio = keras.Input((None, 1), name="audio")
     frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
     model = keras.Model(audio, keras.layers.LSTM(3)(frames))

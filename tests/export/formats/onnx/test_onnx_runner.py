@@ -57,7 +57,7 @@ def run(echo):
         yield runner
 
 
-def test_every_type_passes_at_any_batch(run):
+def test_every_dtype_is_accepted_at_any_batch(run):
     for batch in (1, 7, 2):
         data = {f"{t}_in": np.ones((batch, 3), t) for t in TYPES}
         answer = run(data)
@@ -65,7 +65,7 @@ def test_every_type_passes_at_any_batch(run):
         assert all(answer[t].shape == (batch, 3) for t in TYPES)
 
 
-def test_open_sizes_are_open_and_others_are_not(run):
+def test_dynamic_and_static_dimensions_are_reported(run):
     assert {spec.shape for spec in run.inputs.values()} == {(None, 3)}
 
 
@@ -75,11 +75,11 @@ def test_neither_tensorflow_nor_keras_is_imported(run):
 
 def test_an_onnx_file_has_one_signature(echo, run):
     assert run.signatures() == ["serving_default"]
-    with pytest.raises(RunnerError, match=r"echo.onnx: an ONNX file has no signatures"):
+    with pytest.raises(RunnerError, match=r"an ONNX file has the signature serving_default only"):
         ONNXRunner(echo, "step")
 
 
-def test_operations_of_loop_bodies_are_listed_and_others_than_onnx_own_fail(tmp_path):
+def test_operations_of_loop_bodies_are_listed_and_foreign_ones_fail(tmp_path):
     branch = onnx.helper.make_graph(
         [onnx.helper.make_node("Gelu", ["x"], ["z"], "odd", domain="com.microsoft")],
         "branch",
@@ -104,12 +104,12 @@ def test_operations_of_loop_bodies_are_listed_and_others_than_onnx_own_fail(tmp_
         assert BuiltInOps().measure(Subject(None, None, run)).foreign == ["com.microsoft.Gelu"]
 
 
-def test_a_file_of_plain_operations_passes(run):
+def test_a_file_of_standard_operations_passes(run):
     assert BuiltInOps().measure(Subject(None, None, run)).foreign == []
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 30, b"half"])
-def test_a_damaged_file_gives_one_clear_line(echo, tmp_path, content):
+def test_a_damaged_file_raises_one_line(echo, tmp_path, content):
     whole = echo.read_bytes()
     path = tmp_path / "damaged.onnx"
     path.write_bytes(whole[: len(whole) // 2] if content == b"half" else content)
@@ -117,12 +117,12 @@ def test_a_damaged_file_gives_one_clear_line(echo, tmp_path, content):
         ONNXRunner(path)
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(RunnerError, match="no such file"):
         open_runner(tmp_path / "none.onnx")
 
 
-def test_without_onnx_runtime_the_extra_is_named(echo, monkeypatch):
+def test_a_missing_onnx_runtime_is_reported_with_the_extra(echo, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'onnx, onnxruntime: pip install "\.\[onnx\]"'):
         ONNXRunner(echo)

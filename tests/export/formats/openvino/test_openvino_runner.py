@@ -45,7 +45,7 @@ def test_neither_tensorflow_nor_keras_is_imported(exported):
         assert run.modules() & {"tensorflow", "keras", "keras_norm", "ai_edge_litert"} == set()
 
 
-def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
+def test_a_tflite_file_without_nested_loops_runs(model, exported, tmp_path):
     with OpenVINORunner(exported["tflite"]) as run:
         assert_equals_keras(run, model, models.tagger_data(3, 5))
     x = keras.Input((None, 3), name="x")
@@ -55,7 +55,7 @@ def test_a_tflite_file_without_a_loop_in_a_loop(model, exported, tmp_path):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_a_cell_whose_last_output_no_step_reads(tmp_path, masked):
+def test_a_cell_whose_last_output_is_not_read_again_runs(tmp_path, masked):
     """OpenVINO loses what a loop carries and does not read, in lengths that are whole turns."""
     x = keras.Input((None, 3), name="x")
     cell = keras.layers.SimpleRNNCell(4)
@@ -111,7 +111,7 @@ def test_a_reduction_in_a_branch_of_a_loop(tmp_path):
         models.assert_same(run(data), served(data["x"]), atol=1e-4)
 
 
-def test_the_states_of_a_step_are_inputs_and_outputs_of_one_name(tmp_path):
+def test_a_step_has_states_as_inputs_and_outputs_of_equal_names(tmp_path):
     model = models.recurrent()
     path = export_saved_model(model, tmp_path / "model", step=True)
     data = {"x": np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")}
@@ -119,7 +119,7 @@ def test_the_states_of_a_step_are_inputs_and_outputs_of_one_name(tmp_path):
         models.assert_same(Step(model).over_time(run, data), KerasRunner(model)(data))
 
 
-def test_every_type_passes_and_bfloat16_comes_as_float32(echo):
+def test_every_dtype_is_accepted_and_bfloat16_becomes_float32(echo):
     model, path = echo
     data = {f"{name}_in": np.array([[0.5, 2.0, -3.0]], "f4") for name in model.output}
     for dtype in ("int32", "int64", "bool"):
@@ -131,7 +131,7 @@ def test_every_type_passes_and_bfloat16_comes_as_float32(echo):
             run(data)
 
 
-def test_a_damaged_file_gives_one_clear_line(tmp_path):
+def test_a_damaged_file_raises_one_line(tmp_path):
     (tmp_path / "damaged.tflite").write_bytes(b"\xff" * 30)
     with pytest.raises(RunnerError, match=r"^OpenVINO [^\n]*damaged.tflite is damaged"):
         OpenVINORunner(tmp_path / "damaged.tflite")

@@ -87,7 +87,7 @@ def test_the_requests_are_the_golden_cases(logged, exported):
             np.testing.assert_array_equal(array, first)
 
 
-def test_the_samples_are_the_users_and_the_states_are_zeros(logged):
+def test_requests_have_the_given_samples_and_states_of_zeros(logged):
     (_, one), (_, three), (_, first) = map(signature_and_inputs, logged)
     np.testing.assert_array_equal(one["x"], data(40)[:1, :3])
     np.testing.assert_array_equal(three["x"], data(40)[:3])
@@ -95,18 +95,18 @@ def test_the_samples_are_the_users_and_the_states_are_zeros(logged):
     np.testing.assert_array_equal(first["hidden_h"], np.zeros((3, 4), "float32"))
 
 
-def test_no_request_names_a_model(logged):
+def test_requests_do_not_name_a_model(logged):
     assert {request.model_spec.name for request in logged} == {""}
 
 
-def test_the_loaded_model_answers_every_request_as_keras_does(loaded, in_keras, logged):
+def test_the_outputs_for_every_request_equal_keras(loaded, in_keras, logged):
     for request in logged:
         name, inputs = signature_and_inputs(request)
         models.assert_same(loaded[name](inputs), in_keras[name](inputs))
 
 
 @pytest.mark.parametrize("name", ["serving_default", "step", "sum"])
-def test_every_signature_answers_eight_threads_at_once_as_keras_does(name, loaded, in_keras):
+def test_eight_threads_get_the_outputs_of_keras_from_every_signature(name, loaded, in_keras):
     rng, specs = np.random.default_rng(2), loaded[name].inputs.values()
 
     def draw(batch):
@@ -122,7 +122,7 @@ def test_every_signature_answers_eight_threads_at_once_as_keras_does(name, loade
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_types_and_shapes_are_those_of_the_signature(dtype, tmp_path):
+def test_requests_have_the_dtypes_and_shapes_of_the_signature(dtype, tmp_path):
     inputs = keras.Input((3,), name="x", dtype=dtype), keras.Input((None,), 4, "int64", name="ids")
     model = keras.Model(inputs, keras.layers.Lambda(lambda x: x[0], output_shape=(3,))(inputs))
     for request in requests(export_saved_model(model, tmp_path / "model", warmup=True)):
@@ -131,10 +131,10 @@ def test_types_and_shapes_are_those_of_the_signature(dtype, tmp_path):
         assert tf.make_ndarray(request.inputs["x"]).shape == (4, 3)
 
 
-def test_a_model_without_cases_has_no_warmup(tmp_path):
+def test_warmup_is_refused_without_test_inputs(tmp_path):
     inputs = keras.Input((), dtype="string", name="text")
     model = keras.Model(inputs, keras.layers.TextVectorization(vocabulary=["a"])(inputs))
-    with pytest.raises(ValueError, match="give samples, of numbers"):
+    with pytest.raises(ValueError, match="give samples of numbers"):
         export_saved_model(model, tmp_path / "new" / "model", warmup=True)
     assert list(tmp_path.iterdir()) == []
 

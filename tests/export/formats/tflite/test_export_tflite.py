@@ -16,7 +16,7 @@ from keras_norm.export import (
     VerificationError,
     export_tflite,
 )
-from keras_norm.export.formats import verify_file as verify
+from keras_norm.export.formats import verification as verify
 from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -64,7 +64,7 @@ def layered(tmp_path_factory):
     return model, export_tflite(model, path, step=False)
 
 
-def test_every_layer_runs_at_any_batch_and_length_and_heeds_the_mask(layered):
+def test_every_layer_runs_at_any_batch_and_length_with_masks(layered):
     model, path = layered
     keras_runner, rng = KerasRunner(model), np.random.default_rng(0)
     with TFLiteRunner(path) as run:
@@ -73,7 +73,7 @@ def test_every_layer_runs_at_any_batch_and_length_and_heeds_the_mask(layered):
             models.assert_same(run(data), keras_runner(data))
 
 
-def test_layers_need_builtins_only_and_have_loops(layered):
+def test_recurrent_layers_convert_to_loops_of_builtin_operations(layered):
     with TFLiteRunner(layered[1]) as run:
         ops = run.ops()
     assert "WHILE" in ops
@@ -81,7 +81,7 @@ def test_layers_need_builtins_only_and_have_loops(layered):
     assert not any(op.startswith("Flex") for op in ops)
 
 
-def test_a_step_is_one_product_with_a_constant_kernel_and_one_written_row(tmp_path):
+def test_a_timestep_computes_one_product_and_writes_one_row(tmp_path):
     inputs = keras.Input((None, 3))
     model = keras.Model(inputs, keras_norm.LayerNormLSTM(4, return_sequences=True)(inputs))
     path = export_tflite(model, tmp_path / "m.tflite", step=False)
@@ -94,7 +94,7 @@ def test_a_step_is_one_product_with_a_constant_kernel_and_one_written_row(tmp_pa
     assert not {"SHAPE", "TRANSPOSE", "BATCH_MATMUL", "SCATTER_ND", "BROADCAST_TO"} & set(body)
 
 
-def test_a_loop_for_the_last_output_writes_no_sequence(tmp_path):
+def test_a_layer_without_return_sequences_writes_no_sequence(tmp_path):
     inputs = keras.Input((None, 3))
     model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
     graphs = subgraphs(export_tflite(model, tmp_path / "m.tflite", step=False))
@@ -123,7 +123,7 @@ def plain(wide, tmp_path_factory):
 
 
 @pytest.mark.parametrize(("quantize", "share"), [("float16", 0.65), ("dynamic", 0.5)])
-def test_quantized_files_are_smaller_and_near(tmp_path, wide, plain, quantize, share):
+def test_quantized_files_are_smaller_and_have_small_errors(tmp_path, wide, plain, quantize, share):
     path = export_tflite(wide, tmp_path / "small.tflite", quantize=quantize)
     assert path.stat().st_size < share * plain.stat().st_size
     data = {"x": np.random.default_rng(0).normal(size=(2, 3, 40))}
@@ -145,14 +145,14 @@ def own_loops(time):
     return keras.Model(inputs, OwnLoop(2, name="frames_1")(keras.Sequential(nested)(inputs)))
 
 
-def test_a_loop_of_the_users_own_is_refused_with_op_and_layers_and_leaves_nothing(tmp_path):
-    message = r'TensorListReserve in layer "frames" .*, layer "frames_1" .* a fixed batch'
+def test_a_users_loop_is_refused_with_the_operation_and_layers(tmp_path):
+    message = r'TensorListReserve in layer "frames" .*, layer "frames_1" .* a static batch size'
     with pytest.raises(UnsupportedOpError, match=message):
         export_tflite(own_loops(None), tmp_path / "new" / "model.tflite")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static(tmp_path):
+def test_a_users_loop_of_static_length_is_unrolled(tmp_path):
     model = own_loops(4)
     with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
         for batch in (1, 5):
@@ -170,33 +170,33 @@ def test_a_convolutional_lstm_runs_at_any_batch_and_length(tmp_path):
             models.assert_same(run(data), KerasRunner(model)(data))
 
 
-def test_the_folder_may_have_a_name_that_tensorflow_reads_as_a_pattern(tmp_path):
+def test_a_path_that_tensorflow_reads_as_a_pattern_is_written(tmp_path):
     assert export_tflite(models.dense(), tmp_path / "run[1]" / "m.tflite").is_file()
 
 
-def test_an_op_that_tflite_lacks_is_refused_with_its_layer(tmp_path):
+def test_an_unsupported_operation_is_refused_with_its_layer(tmp_path):
     model = models.with_function(lambda x: tf.linalg.det(x[:, :1, :, None] * tf.eye(3)))
     with pytest.raises(UnsupportedOpError, match=r'MatrixDeterminant in layer "odd" \(Lambda\)'):
         export_tflite(model, tmp_path / "model.tflite")
 
 
-def test_an_op_that_the_converter_makes_of_others_is_refused_with_its_origin_and_layer(tmp_path):
+def test_an_unsupported_operation_of_the_converter_is_refused_with_its_source(tmp_path):
     """It makes Relu6 of integers clipped to 0 and 6, which TFLite computes for real numbers."""
     model = models.with_function(
         lambda x: tf.cast(tf.clip_by_value(tf.cast(x, "int32"), 0, 6), "float32") - x
     )
-    message = r'Relu6 \(made of Maximum and Minimum\) in layer "odd" \(Lambda\)'
+    message = r'Relu6 \(converted from Maximum and Minimum\) in layer "odd" \(Lambda\)'
     with pytest.raises(UnsupportedOpError, match=message):
         export_tflite(model, tmp_path / "model.tflite")
 
 
-def test_a_layer_that_needs_more_steps_than_the_shortest_trial_is_exported(tmp_path):
+def test_a_layer_that_needs_more_timesteps_than_the_shortest_test_input_is_exported(tmp_path):
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, keras.layers.Conv1D(2, 20)(inputs))
     assert export_tflite(model, tmp_path / "model.tflite").is_file()
 
 
-def test_a_file_that_runs_at_no_other_shape_is_not_written(tmp_path):
+def test_a_file_that_fails_at_a_second_shape_is_not_written(tmp_path):
     # TFLite's RFFT takes powers of two only: it converts, and fails when it runs.
     model = models.with_function(lambda x: tf.abs(tf.signal.rfft(x)))
     with pytest.raises(RunnerError, match=r"IsPowerOfTwo|RFFT"):
@@ -220,7 +220,7 @@ def test_a_file_with_an_output_missing_is_refused(wide, plain):
         verify.verify_file(plain, TFLiteRunner, make_reference(other))
 
 
-def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatch):
+def test_a_crash_of_the_converter_raises_conversion_error(tmp_path, monkeypatch):
     script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     (tmp_path / "tflite").mkdir()
     (tmp_path / "tflite" / "convert_tflite.py").write_text(script)
@@ -231,17 +231,17 @@ def test_a_converter_that_crashes_is_an_error_of_the_export(tmp_path, monkeypatc
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(model, converter, request):
-        pathlib.Path(request["path"]).touch()
+    def interrupted(model, converter, options):
+        pathlib.Path(options["path"]).touch()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tflite, "_convert", interrupted)
+    monkeypatch.setattr(tflite, "convert", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_tflite(models.dense(), tmp_path / "new" / "model.tflite")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_is_refused_and_kept(tmp_path):
+def test_an_existing_file_is_refused_and_not_changed(tmp_path):
     (tmp_path / "model.tflite").write_text("theirs")
     with pytest.raises(FileExistsError, match="choose another name"):
         export_tflite(models.dense(), tmp_path / "model.tflite")
@@ -256,18 +256,18 @@ def test_an_unknown_quantization_is_refused(tmp_path, quantize):
         export_tflite(models.dense(), tmp_path / "model.tflite", quantize=quantize)
 
 
-def test_another_file_ending_is_refused(tmp_path):
+def test_another_suffix_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r'must end in ".tflite"; received .*model.tf$'):
         export_tflite(models.dense(), tmp_path / "model.tf")
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"])
-def test_half_precision_is_refused_with_the_layer_and_the_remedy(tmp_path, policy):
+def test_half_precision_is_refused_with_the_layer_and_advice(tmp_path, policy):
     with pytest.raises(ValueError, match=r'layer "y" \(Dense\) computes in .*float16.* float32'):
         export_tflite(models.dense(dtype=policy), tmp_path / "model.tflite")
 
 
-def test_a_model_in_float64_is_refused_with_the_remedy(tmp_path):
+def test_a_float64_model_is_refused_with_advice(tmp_path):
     inputs = keras.Input((None, 3), dtype="float64")
     model = keras.Model(inputs, keras_norm.LayerNormLSTM(2, dtype="float64")(inputs))
     with pytest.raises(UnsupportedOpError, match=r"float64: build it under the float32 policy"):
@@ -275,10 +275,10 @@ def test_a_model_in_float64_is_refused_with_the_remedy(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
-def test_a_model_that_keras_quantized_is_refused_with_the_remedy(tmp_path):
+def test_a_model_that_keras_quantized_is_refused_with_advice(tmp_path):
     model = models.dense()
     model.quantize("int8")
-    with pytest.raises(ConversionError, match=r'layer "y" computes in int8 since model.quantize'):
+    with pytest.raises(ConversionError, match=r'"y" computes in int8 because of model.quantize'):
         export_tflite(model, tmp_path / "model.tflite")
 
 
@@ -296,12 +296,12 @@ def test_a_stateful_layer_is_refused(tmp_path):
         export_tflite(model, tmp_path / "model.tflite")
 
 
-def test_without_litert_the_extra_is_named(tmp_path, monkeypatch):
+def test_a_missing_litert_is_reported_with_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'pip install "\.\[tflite\]"'):
         export_tflite(models.dense(), tmp_path / "model.tflite")
 
 
-def test_the_file_can_be_read_as_the_umask_says(plain, tmp_path):
+def test_the_file_has_the_permissions_of_the_umask(plain, tmp_path):
     (tmp_path / "written").touch()
     assert os.stat(plain).st_mode == (tmp_path / "written").stat().st_mode

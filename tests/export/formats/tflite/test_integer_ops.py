@@ -57,7 +57,7 @@ def run(folder):
 
 
 @pytest.mark.parametrize("bits", [8, 16])
-def test_a_rewritten_graph_computes_the_same(folder, bits):
+def test_a_rewritten_graph_computes_equal_outputs(folder, bits):
     expected = run(folder)
     rewrite_for_integers(folder, bits)
     actual = run(folder)
@@ -69,7 +69,7 @@ def test_a_rewritten_graph_computes_the_same(folder, bits):
             np.testing.assert_array_equal(actual[name], wanted, err_msg=name)
 
 
-def test_16_bits_keep_no_operation_that_is_wrong_or_missing_in_them(folder):
+def test_16_bits_replace_all_wrong_or_missing_operations(folder):
     rewrite_for_integers(folder, 16)
     ops = SavedModelFile(folder).ops
     compared = {"Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"}
@@ -79,7 +79,7 @@ def test_16_bits_keep_no_operation_that_is_wrong_or_missing_in_them(folder):
     assert all("clip_by_value" in node for node in ops["Maximum"])
 
 
-def test_8_bits_change_bounds_alone_that_one_scale_does_not_hold(folder):
+def test_8_bits_replace_only_bounds_outside_the_scale(folder):
     before = SavedModelFile(folder).ops
     rewrite_for_integers(folder, 8)
     after = SavedModelFile(folder).ops

@@ -21,7 +21,7 @@ def micro(step_alone):
         yield run
 
 
-def test_a_timestep_is_that_of_keras(step_alone, micro):
+def test_a_timestep_equals_keras(step_alone, micro):
     step = Step(step_alone[0])
     x = np.random.default_rng(0).normal(size=(1, 3)).astype("float32")
     arguments = {"x": x} | step.initial_states(1)
@@ -36,17 +36,17 @@ def test_streams_run_one_after_another_in_the_worker(step_alone, micro):
     assert micro.seconds() > 0
 
 
-def test_the_arena_is_a_power_of_two_that_suffices(micro):
+def test_the_arena_is_the_smallest_sufficient_power_of_two(micro):
     assert micro.arena in (2**12, 2**13, 2**14)
 
 
-def test_the_time_limit_holds_in_every_arena_that_is_tried(step_alone):
+def test_the_time_limit_holds_for_every_tried_arena(step_alone):
     with MicroRunner(step_alone[1], "step", timeout=70.0) as run:
         assert run.arena > tflite_runner.SMALLEST, "no second worker was started"
         assert run.worker.timeout == 70.0
 
 
-def test_what_no_arena_cures_is_tried_once(step_alone, monkeypatch):
+def test_an_error_that_no_arena_fixes_is_raised_at_once(step_alone, monkeypatch):
     tried = []
 
     def fail(self, request):
@@ -84,25 +84,25 @@ def file_of(operation):
     return bytes(builder.Output())
 
 
-def test_an_operation_that_it_lacks_is_named(tmp_path):
+def test_a_missing_operation_is_named(tmp_path):
     (tmp_path / "m.tflite").write_bytes(file_of("TOPK_V2"))
     with pytest.raises(RunnerError, match=r"m\.tflite: .* has no operation TOPK_V2"):
         MicroRunner(tmp_path / "m.tflite", "step")
 
 
-def test_a_model_too_large_for_any_arena_says_so(step_alone, monkeypatch):
+def test_a_model_too_large_for_every_arena_is_refused(step_alone, monkeypatch):
     monkeypatch.setattr(tflite_runner, "SMALLEST", 256)
     monkeypatch.setattr(tflite_runner, "LARGEST", 256)
-    with pytest.raises(RunnerError, match=r"runs in no arena of up to 256 bytes: "):
+    with pytest.raises(RunnerError, match=r"no arena of up to 256 bytes is enough: "):
         MicroRunner(step_alone[1], "step")
 
 
-def test_another_signature_than_the_main_graph_s_is_refused(step_alone):
+def test_a_signature_outside_the_main_graph_is_refused(step_alone):
     with pytest.raises(RunnerError, match="no signature serving_default in its main graph"):
         MicroRunner(step_alone[1])
 
 
-def test_without_the_package_it_says_how_to_install_it(step_alone, monkeypatch):
+def test_a_missing_package_is_reported_with_the_install_command(step_alone, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"\[micro\]"):
         MicroRunner(step_alone[1], "step")

@@ -1,16 +1,38 @@
-"""Check for optional packages, and say how to install a missing package."""
+"""List the installed packages, and name the command that installs a missing optional package."""
 
+import contextlib
+import importlib.metadata
 import importlib.util
+
+# Packages that write, run and compare exported files.
+PACKAGES = (
+    "keras",
+    "tensorflow",
+    "ai-edge-litert",
+    "tflite-micro",
+    "openvino",
+    "onnxruntime",
+    "numpy",
+)
 
 # Installation extra -> the beginning of the error message, and the modules that the extra installs.
 EXTRAS = {
     "micro": ("TensorFlow Lite Micro needs", ("tflite_micro",)),
     "onnx": ("ONNX files need", ("onnx", "onnxruntime")),
-    "openvino": ("OpenVINO's opinion needs", ("openvino",)),
+    "openvino": ("the OpenVINO runtime needs", ("openvino",)),
     "report": ("HTML reports need", ("jinja2", "PIL")),
     "serving": ("warmup requests need", ("tensorflow_serving",)),
     "tflite": ("TFLite files need", ("ai_edge_litert",)),
 }
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the version of every installed package in `PACKAGES`, by name."""
+    versions = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def is_installed(extra: str) -> bool:

@@ -28,7 +28,7 @@ def reference(*outputs):
         ([1.0, np.inf, NAN], "int8", "infinity on one side only"),
     ],
 )
-def test_what_differs_is_said(got, quantize, message):
+def test_a_difference_is_described(got, quantize, message):
     actual = {} if got is None else {"y": np.array(got)}
     with pytest.raises(VerificationError, match=message):
         reference(1.0, 2.0, NAN).verify(lambda _: actual, "TFLite", quantize)
@@ -43,10 +43,10 @@ def test_what_differs_is_said(got, quantize, message):
     ],
     ids=["NaN on both sides", "any number in 8 bits", "an argmax of rounded weights"],
 )
-def test_what_is_taken(wanted, got, quantize):
+def test_accepted_differences(wanted, got, quantize):
     reference(*wanted).verify(lambda _: {"y": np.array(got)}, "TFLite", quantize)
 
 
-def test_outputs_that_the_model_does_not_have_do_not_count():
+def test_outputs_that_the_model_does_not_have_are_ignored():
     actual = {"y": np.array([1.0]), "more": np.array([2.0])}
     reference(1.0).verify(lambda _: actual, "TFLite")

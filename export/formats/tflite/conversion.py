@@ -1,0 +1,118 @@
+"""Convert a SavedModel to a TFLite file in a worker process, and explain the converter's errors."""
+
+import pathlib
+import re
+from collections.abc import Mapping
+
+import keras
+
+from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.formats.refusals import name_layers
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.formats.tflite.quantization import log_float32
+from keras_norm.export.runtimes.worker_process import WorkerProcess
+from keras_norm.named_layers import named_layers
+from keras_norm.typing import Json
+
+# The beginning of the names of TensorFlow's operations on the lists of a loop.
+LOOP_OPS = "TensorList"
+
+
+def refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
+    """Raise ValueError for a graph with a loop: TensorFlow's quantizer would end its process.
+
+    Args:
+        model: the Keras model.
+        saved_model: the model's SavedModel.
+        quantize: as for `export_tflite`, for the message.
+    """
+    ops = SavedModelFile(saved_model).ops
+    loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
+    if loops:
+        raise ValueError(
+            f'quantize="{quantize}" cannot convert the loop of {name_layers(model, loops)}. Export '
+            'the step signature only, signature="step"; or build the layer with unroll=True and a '
+            "static number of timesteps, keras.Input((timesteps, features)); or choose "
+            'quantize="dynamic"'
+        )
+
+
+def convert(model: keras.Model, converter: WorkerProcess, options: Mapping[str, Json]) -> None:
+    """Convert a SavedModel in a worker process, and log the layers that compute in float32.
+
+    Args:
+        model: the Keras model.
+        converter: the worker process of convert_tflite.py.
+        options: options of convert_tflite.py.
+
+    Raises:
+        UnsupportedOpError: TFLite lacks an operation. The message names its layers.
+        ConversionError: the converter failed or died.
+    """
+    try:
+        log_float32(model, converter.load(options)["float32"])
+    except RunnerError as error:
+        saved_model = SavedModelFile(pathlib.Path(options["saved_model"]))
+        unsupported = _unsupported_ops(error.detail, saved_model.ops)
+        if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
+            raise ConversionError(
+                "TensorFlow's quantizer treats integers as real numbers in "
+                f"{name_layers(model, unmeasured)}, at {unmeasured[0]}, because an argmax or a "
+                'comparison of booleans reads them. Choose quantize="int8", or replace the '
+                "operation"
+            ) from error
+        if not unsupported:
+            _refuse_quantized(model)
+            raise ConversionError(str(error)) from error
+        listed = "; ".join(
+            f"{_source_ops(op, nodes, saved_model.ops)} in {name_layers(model, nodes)}"
+            for op, nodes in unsupported.items()
+        )
+        advice = "Replace the layer, or the operation of keras.ops, that computes it"
+        if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
+            advice = (
+                "The model computes in float64: build it under the float32 policy and copy the "
+                "weights (set_weights)"
+            )
+        if any(op.startswith(LOOP_OPS) for op in unsupported):
+            advice = (
+                "The layer runs its own loop, which converts with a static batch size only: "
+                "keras.Input(batch_shape=(1, None, ...)). For dynamic sizes use a cell in "
+                "keras.layers.RNN(cell), or a recurrent layer of Keras or keras_norm"
+            )
+        raise UnsupportedOpError(
+            f"TFLite has no builtin operation for {listed}. {advice}", unsupported
+        ) from error
+
+
+def _refuse_quantized(model: keras.Model) -> None:
+    """Raise ConversionError if Keras quantized a layer: TFLite lacks this layer's operations."""
+    for path, layer in named_layers(model):
+        if mode := getattr(layer, "quantization_mode", None):
+            raise ConversionError(
+                f'layer "{path}" computes in {mode} because of model.quantize, which the converter '
+                "does not support. Export the model before model.quantize, with "
+                'quantize="dynamic" or "int8"'
+            )
+
+
+def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
+    """Name an operation, and the model's operations from which the converter made it."""
+    sources = [source for source, own in ops.items() if {*own} & {*nodes}]
+    if op in ops or not sources:
+        return op
+    return f"{op} (converted from {' and '.join(sorted(sources))})"
+
+
+def _unsupported_ops(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the unsupported operations of the converter's report: operation -> nodes."""
+    found: dict[str, list[str]] = {}
+    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
+        # The converter makes some operations from others. Only the report names these nodes.
+        named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
+        nodes = ops.get(op, named)
+        # The report names a node "name@function", because a single node of an operation can be
+        # unsupported. At the first operation of a loop the converter stops its search.
+        reported = [node for node in nodes if f'"{node}@' in report]
+        found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
+    return found

@@ -1,0 +1,220 @@
+"""Verify an exported file on test inputs, and store the test inputs as golden cases."""
+
+import dataclasses
+import functools
+import logging
+import pathlib
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+
+from keras_norm.export.compare.element_differences import largest
+from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
+from keras_norm.export.compare.tolerance import TOLERANCES
+from keras_norm.export.errors import TextError, VerificationError, one_line
+from keras_norm.export.golden_cases.artifact_files import FILE_NAME, golden_cases_path, hash_files
+from keras_norm.export.golden_cases.device_runtimes import open_artifact
+from keras_norm.export.golden_cases.golden_cases import GoldenCase, GoldenCases
+from keras_norm.export.model.reference import Reference, make_reference
+from keras_norm.export.model.single_step import Step
+from keras_norm.export.packages import installed_versions
+from keras_norm.export.runtimes.runner import Run, Runner
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.typing import Arrays, TensorLike
+
+logger = logging.getLogger("keras_norm.export")
+
+# `Step.over_time`: a function from a single-step model and whole sequences to outputs.
+OverTime = Callable[[Run, Arrays], Arrays]
+
+
+def verify_file(
+    file: pathlib.Path,
+    open_file: Callable[[pathlib.Path, str], Runner],
+    reference: Reference,
+    quantize: str | None = None,
+    over_time: OverTime | None = None,
+) -> list[Arrays]:
+    """Compare a file's outputs with the Keras model's on all test inputs, in a worker process.
+
+    The first test input is run once more at the end, to find a file that keeps state between calls.
+    A file that converts and loads can still fail or return wrong outputs when it runs. Some files
+    fail only at a second input shape.
+
+    Args:
+        file: the exported file.
+        open_file: takes the file and the name of a signature; returns a runner.
+        reference: the test inputs, with the Keras model's outputs.
+        quantize: quantization of the file, as for `export_tflite`.
+        over_time: `Step.over_time` of the model, which runs the step signature; None runs
+            `serving_default`.
+
+    Returns:
+        The file's outputs for each test input.
+
+    Raises:
+        VerificationError: an output is missing, has another shape, or differs.
+        RunnerError: the file does not run.
+    """
+    with open_file(file, SERVING_DEFAULT if over_time is None else STEP) as runner:
+        who = runner.name if over_time is None else f"{runner.name}'s step"
+        run = runner if over_time is None else functools.partial(over_time, runner)
+        numbers = [*range(len(reference.cases)), 0]
+        return reference.verify(run, who, quantize, numbers=numbers)[:-1]
+
+
+def verify_saved_model(
+    folder: pathlib.Path, reference: Reference, over_time: OverTime | None = None
+) -> bool:
+    """Compare a SavedModel's outputs with the Keras model's on all test inputs, in this process.
+
+    If the SavedModel has a step signature, one test input also runs timestep by timestep.
+
+    Args:
+        folder: a SavedModel.
+        reference: the test inputs, with the Keras model's outputs.
+        over_time: `Step.over_time` of the model, or None for a SavedModel without a step signature.
+
+    Returns:
+        True if all outputs were compared. False if an output of the model is random in inference,
+        and was not compared.
+
+    Raises:
+        VerificationError: as `verify_file`.
+    """
+    saved_model = open_artifact(folder)
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        # TensorFlow may raise any exception for a file that does not run.
+        try:
+            return dict(saved_model(signature, inputs))
+        except Exception as error:
+            raise VerificationError(f"the SavedModel does not run: {one_line(error)}") from error
+
+    def verify(reference: Reference) -> None:
+        reference.verify(functools.partial(run, SERVING_DEFAULT), "the SavedModel")
+        if over_time is not None:
+            run_step = functools.partial(over_time, functools.partial(run, STEP))
+            reference.verify(run_step, "the SavedModel's step", numbers=[1])
+
+    try:
+        verify(reference)
+    except VerificationError:
+        deterministic = reference.without_random_outputs()
+        if deterministic is reference:
+            raise
+        if deterministic is not None:
+            verify(deterministic)
+        return False
+    return True
+
+
+def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | None:
+    """Run a model on test inputs and return its outputs; None if the model cannot be run.
+
+    If the model cannot be run, a warning gives the reason. For a model with text inputs the reason
+    is logged at the level INFO instead.
+
+    Args:
+        model: a functional or a built sequential model.
+        data: real samples, as for `verification_cases`, or None.
+
+    Raises:
+        ValueError: `data` does not match the model's inputs, or the model fails on `data`.
+    """
+    try:
+        return make_reference(model, data)
+    except ValueError as error:
+        if data is not None and not isinstance(error, TextError):
+            raise
+        level = logging.INFO if isinstance(error, TextError) else logging.WARNING
+        message = (
+            'the exporter did not run the file of model "%s" and wrote no golden cases for it: %s'
+        )
+        logger.log(level, message, model.name, error)
+        return None
+
+
+def make_golden_cases(
+    reference: Reference,
+    step: Step | None = None,
+    *,
+    step_only: bool = False,
+    quantize: str | None = None,
+    outputs: Mapping[str, Sequence[Arrays]] | None = None,
+) -> GoldenCases:
+    """Make the golden cases of an artifact from the test inputs on which it was verified.
+
+    The expected outputs are the Keras model's, with two exceptions:
+
+    - For a file in eight bits the expected outputs are the file's own. The exporter has already
+      compared them with the Keras model's, so a verification checks that they do not change.
+    - For a file in float16 the expected integer outputs are the file's own: a rounded weight can
+      change an argmax.
+
+    Args:
+        reference: the test inputs, with the Keras model's outputs.
+        step: the single-step model, or None for a file without a step signature. One golden case
+            then runs timestep by timestep.
+        step_only: whether the file has the step signature only. Then all golden cases run timestep
+            by timestep, with the batch size of the file.
+        quantize: quantization of the file, as for `export_tflite`.
+        outputs: signature -> the file's outputs for each test input.
+    """
+    cases, in_eight_bits = reference.cases, quantize in EIGHT_BITS
+
+    def whole_case(k: int, signature: str) -> GoldenCase:
+        case, expected = cases[k]
+        atol = reference.tolerance(k, quantize).at_most(expected)
+        if quantize and outputs:
+            own = outputs[signature][k]
+            expected = {
+                name: own[name] if in_eight_bits or y.dtype.kind != "f" else y
+                for name, y in expected.items()
+            }
+            if in_eight_bits:
+                atol = {name: TOLERANCES["int8"] * largest([y]) for name, y in expected.items()}
+        return GoldenCase(case.name, signature, case.inputs, expected, atol)
+
+    def stream_case(k: int, step: Step) -> GoldenCase:
+        whole, count = whole_case(k, STEP), len(cases[k][0].rows)
+        size = len(cases[0][0].rows) if step_only else count
+        return dataclasses.replace(
+            whole,
+            name=f"{whole.name}, timestep by timestep" + f", row 0 of {count}" * (size < count),
+            inputs={n: a[:size] for n, a in whole.inputs.items()} | step.initial_states(size),
+            expected={n: a[:size] for n, a in whole.expected.items()},
+            sequences=tuple(step.sequences),
+            states=tuple(step.states),
+            sequence_outputs=tuple(step.sequence_outputs),
+        )
+
+    every = range(len(cases))
+    golden_cases = [] if step_only else [whole_case(k, SERVING_DEFAULT) for k in every]
+    if step is not None:
+        golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
+    name = reference.model.name
+    source = f'the outputs of the Keras model "{name}"'
+    if in_eight_bits:
+        source = "its outputs at export"
+    return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))
+
+
+def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
+    """Write golden cases to the file that `read_golden_cases` reads.
+
+    Args:
+        path: the SavedModel's folder, or the exported file.
+        golden_cases: from `make_golden_cases`. This function adds the hashes of the artifact.
+        inside: whether to append the golden cases to the TFLite file, as for TFLite metadata.
+            TFLite readers ignore them there.
+    """
+    content = dataclasses.replace(golden_cases, hashes=hash_files(path)).to_bytes()
+    if inside:
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr(FILE_NAME, content)
+        return
+    file = golden_cases_path(path)
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)

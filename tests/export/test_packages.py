@@ -1,0 +1,37 @@
+import pathlib
+import tomllib
+
+import pytest
+
+from keras_norm.export import packages
+
+PYPROJECT = pathlib.Path(__file__).parents[2] / "pyproject.toml"
+
+
+@pytest.fixture
+def table(monkeypatch):
+    """Two extras: a module of "half" is missing, and all modules of "whole" are installed."""
+    monkeypatch.setitem(packages.EXTRAS, "half", ("Halves need", ("json", "no_such_module")))
+    monkeypatch.setitem(packages.EXTRAS, "whole", ("Wholes need", ("json", "ast")))
+
+
+def test_extras_are_those_of_the_installation():
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    assert set(packages.EXTRAS) <= set(project["optional-dependencies"])
+
+
+def test_an_extra_is_installed_if_all_its_modules_are(table):
+    assert packages.is_installed("whole")
+    assert not packages.is_installed("half")
+
+
+def test_installed_modules_raise_nothing(table):
+    packages.require("whole")
+    packages.require("whole", "tomllib")
+
+
+def test_missing_modules_are_named_with_the_install_command(table):
+    with pytest.raises(ImportError) as refusal:
+        packages.require("half", "nor_this")
+    message = 'Halves need no_such_module, nor_this: pip install ".[half]" in a clone of keras_norm'
+    assert str(refusal.value) == message
