@@ -54,7 +54,7 @@ def failed(report):
     return first
 
 
-def test_a_true_export_passes_in_every_runner(model, tmp_path):
+def test_a_correct_export_passes_in_every_runner(model, tmp_path):
     paths = [
         export_saved_model(model, tmp_path / "saved_model"),
         export_tflite(model, tmp_path / "model.tflite"),
@@ -69,7 +69,7 @@ def test_a_true_export_passes_in_every_runner(model, tmp_path):
     assert {r.property("ops").status for r in report.artifacts} == {"pass"}
 
 
-def test_a_wrong_weight_changes_values_only(model, tmp_path):
+def test_a_wrong_weight_fails_the_values_only(model, tmp_path):
     wrong = keras.models.clone_model(model)
     weights = model.get_weights()
     weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
@@ -84,7 +84,7 @@ def test_a_wrong_weight_changes_values_only(model, tmp_path):
 
 
 @pytest.mark.usefixtures("unexplained")
-def test_a_row_that_leaks_into_another_is_no_longer_independent(model, tmp_path):
+def test_a_saved_model_that_mixes_rows_fails_row_independence(model, tmp_path):
     def answer(inputs):
         (y,) = signature.call(model, inputs).values()
         return {"y": y - tf.reduce_mean(y, axis=0)}
@@ -93,7 +93,7 @@ def test_a_row_that_leaks_into_another_is_no_longer_independent(model, tmp_path)
     assert failed(report) == {"values", "row independence"}
 
 
-def test_a_batch_norm_in_training_mode_leaks_and_drifts(model, tmp_path):
+def test_a_batch_norm_in_training_mode_fails_row_independence_and_weights(model, tmp_path):
     def answer(inputs):
         return signature.call(model, inputs, training=True)
 
@@ -123,7 +123,7 @@ def test_the_tolerance_follows_the_size_of_the_outputs(tmp_path, size):
     assert "values" in {failure.check for failure in check(other, file, DATA).failures}
 
 
-def test_a_layer_that_cannot_be_copied_leaves_the_gap_unmeasured(tmp_path):
+def test_the_gap_of_a_layer_that_cannot_be_cloned_is_not_measured(tmp_path):
     scale = 2.0
     inputs = keras.Input((None, 3), name="x")
     outputs = keras.layers.Lambda(lambda z: np_free(z) * scale, output_shape=(None, 3))(inputs)

@@ -28,7 +28,7 @@ def optional_runtimes(monkeypatch):
     monkeypatch.setattr(CHECK, "sources", second_only)
 
 
-def test_models_quantized_by_keras_are_not_asked_of_it(tmp_path):
+def test_openvino_does_not_run_models_quantized_by_keras(tmp_path):
     """It multiplies their integers wrongly."""
     model = models.recurrent()
     model.get_layer("y").quantize("int8")
@@ -64,7 +64,7 @@ def test_an_equal_model_passes_with_its_step(model, saved_model):
 
 
 @pytest.mark.usefixtures("unexplained")
-def test_a_wrong_weight_is_found(model, saved_model):
+def test_a_wrong_weight_fails(model, saved_model):
     wrong = keras.models.clone_model(model)
     weights = model.get_weights()
     weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
@@ -76,7 +76,7 @@ def test_a_wrong_weight_is_found(model, saved_model):
     ]
 
 
-def test_a_loop_in_a_loop_is_a_note_and_no_failure(model, tmp_path):
+def test_an_unsupported_nested_loop_is_a_note(model, tmp_path):
     report = check_quickly(model, export_tflite(model, tmp_path / "model.tflite", step=False))
     assert report
     assert report.artifacts == ()

@@ -59,7 +59,7 @@ def exported(model, effect, folder):
     ("effect", "op"),
     [(write, "WriteFile"), (save, "SaveV2"), (to_stream, "PrintV2"), (in_a_branch, "WriteFile")],
 )
-def test_a_file_that_writes_files_fails_by_its_ops_and_is_not_run(model, effect, op, tmp_path):
+def test_a_file_with_an_op_that_writes_files_fails_and_is_not_run(model, effect, op, tmp_path):
     path = exported(model, effect, tmp_path)
     report = check(model, path, X)
     (failure,) = report.failures
@@ -68,11 +68,11 @@ def test_a_file_that_writes_files_fails_by_its_ops_and_is_not_run(model, effect,
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
-def test_what_is_printed_to_stderr_reaches_no_file(model, tmp_path):
+def test_printing_to_stderr_is_not_unsafe(model, tmp_path):
     assert check(model, exported(model, to_stderr, tmp_path), X)
 
 
-def test_nothing_else_runs_it_either(model, tmp_path):
+def test_open_runner_and_compare_versions_do_not_run_an_unsafe_file(model, tmp_path):
     path = exported(model, write, tmp_path)
     for run in (open_runner, lambda path: compare_versions(model, path, X)):
         with pytest.raises(UnsafeOpError, match="WriteFile in") as caught:
@@ -107,13 +107,13 @@ def changed(path, folder, change):
     return SavedModelFile(folder)
 
 
-def test_the_functions_that_save_the_variables_are_no_fault(model, tmp_path):
+def test_the_functions_that_save_the_variables_are_not_unsafe(model, tmp_path):
     path = export_saved_model(model, tmp_path / "model")
     assert {"SaveV2", "RestoreV2"} <= set(SavedModelFile(path).ops)
     assert SavedModelFile(path).unsafe_ops == {}
 
 
-def test_a_signature_that_calls_the_function_that_saves_is_found(model, tmp_path):
+def test_a_signature_that_calls_the_saving_function_is_unsafe(model, tmp_path):
     def call_it(graph):
         functions = {f.signature.name: f for f in graph.graph_def.library.function}
         saves = next(name for name in functions if "traced_save" in name)
@@ -143,7 +143,7 @@ def test_a_signature_that_calls_the_function_that_saves_is_found(model, tmp_path
         ("StatefulUniform", False),
     ],
 )
-def test_ops_are_known_by_their_names(model, op, found, tmp_path):
+def test_unsafe_ops_are_recognized_by_their_names(model, op, found, tmp_path):
     def add_it(graph):
         graph.graph_def.library.function[0].node_def.add(name="it", op=op)
 
@@ -167,7 +167,7 @@ class Looks(tf.Module):
         return {"y": self.table.lookup(word)}
 
 
-def test_a_table_is_filled_from_an_asset_and_from_no_other_file(tmp_path):
+def test_a_table_may_be_filled_from_an_asset_only(tmp_path):
     (tmp_path / "words").write_text("a\nb\n")
     module = Looks(str(tmp_path / "words"))
     path = tmp_path / "model"

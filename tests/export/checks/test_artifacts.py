@@ -21,7 +21,7 @@ def test_a_saved_model_runs_in_two_runners(saved_model):
     assert [s.name for s in sources([saved_model])] == ["saved_model", "saved_model (C API)"]
 
 
-def test_one_artifact_needs_no_list(saved_model):
+def test_a_single_artifact_may_be_given_without_a_list(saved_model):
     assert [s.path for s in sources(str(saved_model))] == [str(saved_model)] * 2
 
 
@@ -33,13 +33,13 @@ def test_the_highest_version_is_run(saved_model, tmp_path):
         assert runner.path == tmp_path / "served" / "10"
 
 
-def test_namesakes_are_told_apart_by_their_paths(saved_model, tmp_path):
+def test_files_with_equal_names_are_named_by_their_paths(saved_model, tmp_path):
     other = tmp_path / "saved_model"
     shutil.copytree(saved_model, other)
     assert len({source.name for source in sources([saved_model, other])}) == 4
 
 
-def test_a_function_is_called_by_its_name():
+def test_a_function_has_its_own_name_in_the_report():
     def my_server(inputs):
         return inputs
 
@@ -47,7 +47,7 @@ def test_a_function_is_called_by_its_name():
     assert (source.name, source.path) == ("my_server", "")
 
 
-def test_functions_of_one_name_and_a_file_given_twice_are_numbered(saved_model):
+def test_equal_names_get_a_number(saved_model):
     def run(inputs):
         return inputs
 
@@ -56,7 +56,7 @@ def test_functions_of_one_name_and_a_file_given_twice_are_numbered(saved_model):
     assert len(set(names)) == 6
 
 
-def test_a_damaged_saved_model_is_refused(tmp_path):
+def test_a_damaged_saved_model_raises(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
     with pytest.raises(ValueError, match="damaged"):
         sources([tmp_path])

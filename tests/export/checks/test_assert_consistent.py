@@ -15,7 +15,7 @@ def model():
     )
 
 
-def test_a_model_whose_exports_are_right_gives_its_report(model):
+def test_assert_consistent_returns_the_report_of_correct_exports(model):
     report = assert_consistent(model, DATA, labels=np.zeros(8, int))
     assert report
     assert [r.name for r in report.artifacts] == [
@@ -25,7 +25,7 @@ def test_a_model_whose_exports_are_right_gives_its_report(model):
     ]
 
 
-def test_what_fails_is_an_assertion_with_the_report(model):
+def test_the_assertion_error_of_a_failed_check_contains_the_report(model):
     with pytest.raises(AssertionError) as error:
         assert_consistent(model, DATA, formats=["saved_model"], lengths=[5], max_gap=0.0)
     text = str(error.value)
@@ -35,7 +35,7 @@ def test_what_fails_is_an_assertion_with_the_report(model):
 
 
 @pytest.mark.parametrize("formats", [["openvino"], [], None, 3])
-def test_formats_that_are_unknown_are_refused(model, formats):
+def test_unknown_formats_raise(model, formats):
     with pytest.raises(ValueError, match="formats takes saved_model, tflite"):
         assert_consistent(model, DATA, formats=formats)
 
@@ -52,11 +52,11 @@ def test_formats_that_are_unknown_are_refused(model, formats):
         ({"saved_model": {"version": 0}}, "version must be an integer"),
     ],
 )
-def test_the_options_of_a_format_are_its_exporter_s(model, formats, message):
+def test_the_options_of_a_format_are_passed_to_its_exporter(model, formats, message):
     with pytest.raises(ValueError, match=message):
         assert_consistent(model, DATA, formats=formats)
 
 
-def test_an_option_that_no_exporter_has_is_refused(model):
+def test_an_option_that_no_exporter_has_raises(model):
     with pytest.raises(TypeError, match="bits"):
         assert_consistent(model, DATA, formats={"tflite": {"bits": 8}})

@@ -67,7 +67,7 @@ def test_all_samples_are_compared(model):
     assert {"batch 7, length 6", "batch 2, length 9", "all 9 samples"} <= set(output.cases)
 
 
-def test_a_wrong_value_is_found_at_its_sample(model):
+def test_the_report_names_the_sample_of_a_wrong_value(model):
     def fault(inputs, outputs):
         outputs["y"] = outputs["y"] + 0.5 * (inputs["x"][..., :1] == DATA[8, 5, 0])
         return outputs
@@ -80,7 +80,7 @@ def test_a_wrong_value_is_found_at_its_sample(model):
     assert worst.atol_needed == pytest.approx(0.5, rel=1e-3)
 
 
-def test_a_row_that_leaks_into_another_is_found(model):
+def test_an_artifact_that_mixes_rows_fails(model):
     def fault(inputs, outputs):
         outputs["y"] = outputs["y"] - outputs["y"].mean(axis=0)
         return outputs
@@ -89,14 +89,14 @@ def test_a_row_that_leaks_into_another_is_found(model):
     assert ("faulty_run", "row independence") in failed(report)
 
 
-def test_a_keras_model_whose_rows_leak_is_found():
+def test_a_keras_model_that_mixes_rows_fails():
     leaky = sequence_model(keras.layers.BatchNormalization())
     leaky.layers[0].call = lambda x, **_: x - ops.mean(x, axis=0)
     report = check(leaky, [KerasRunner(leaky)], DATA)
     assert ("Keras model", "row independence") in failed(report)
 
 
-def test_a_keras_model_without_a_batch_axis_is_found():
+def test_a_keras_model_without_a_batch_axis_fails():
     pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
     report = check(pooled, [KerasRunner(pooled)], DATA)
     assert ("Keras model", "row independence") in failed(report)
@@ -105,7 +105,7 @@ def test_a_keras_model_without_a_batch_axis_is_found():
 
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("labels", [None, np.zeros((9, 6), int)], ids=["", "labels"])
-def test_an_artifact_with_a_fixed_number_of_rows_is_found(model, rows, labels):
+def test_an_artifact_with_a_fixed_number_of_rows_fails(model, rows, labels):
     def fault(_, outputs):
         return {"y": np.resize(outputs["y"], (rows, *outputs["y"].shape[1:]))}
 
@@ -115,7 +115,7 @@ def test_an_artifact_with_a_fixed_number_of_rows_is_found(model, rows, labels):
     assert report.artifacts[0].metrics == ()
 
 
-def test_an_artifact_with_memory_between_calls_is_found(model):
+def test_an_artifact_that_keeps_state_between_calls_fails(model):
     calls = []
 
     def fault(inputs, outputs):
@@ -127,7 +127,7 @@ def test_an_artifact_with_memory_between_calls_is_found(model):
     assert ("faulty_run", "repeat") in failed(report)
 
 
-def test_an_answer_that_drifts_in_other_calls_is_found(model):
+def test_an_artifact_whose_first_call_later_differs_fails(model):
     def fault(inputs, outputs):
         fault.largest = max(fault.largest, len(inputs["x"]))
         outputs["y"] = outputs["y"] + (fault.largest > 1)
@@ -138,7 +138,7 @@ def test_an_answer_that_drifts_in_other_calls_is_found(model):
     assert ("faulty_run", "weights") in failed(report)
 
 
-def test_nan_is_found(model):
+def test_nan_in_an_artifact_fails(model):
     report = check(
         model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
     )
@@ -147,7 +147,7 @@ def test_nan_is_found(model):
     assert "NaN" in failure.detail
 
 
-def test_nan_in_the_model_and_in_the_file_is_no_comparison():
+def test_nan_in_the_model_and_in_the_artifact_fails():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, {"y": ops.log(x), "z": ops.log(ops.square(x) + 1.0)})
     report = check(model, [KerasRunner(model)], -np.abs(DATA))
@@ -158,7 +158,7 @@ def test_nan_in_the_model_and_in_the_file_is_no_comparison():
     assert report.artifacts[0].first_difference is None
 
 
-def test_nan_for_one_sample_fails_too():
+def test_nan_in_the_model_for_one_sample_fails():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, {"y": ops.log(x)})
     data = np.abs(DATA)
@@ -169,7 +169,7 @@ def test_nan_for_one_sample_fails_too():
 
 
 @pytest.mark.parametrize("kind", ["float32", "int32"])
-def test_an_output_that_is_the_same_for_all_samples_is_noted(kind):
+def test_an_output_that_is_equal_for_all_samples_gives_a_note(kind):
     x = keras.Input((None, 3), name="x")
     first = ops.cast(ops.relu(x[:, 0] - 9.0), kind)
     model = keras.Model(x, {"y": first, "z": x[:, 1]})
@@ -185,40 +185,40 @@ def test_an_output_that_is_the_same_for_all_samples_is_noted(kind):
     assert note not in check(model, [KerasRunner(model)], one_differs).notes
 
 
-def test_a_missing_output_is_found(model):
+def test_a_missing_output_fails(model):
     report = check(model, [faulty(model, lambda _, out: {"other": out["y"]})], DATA)
     details = " ".join(failure.detail for failure in report.failures)
     assert "missing output; the outputs are: other" in details
     assert "extra output" in details
 
 
-def test_a_keras_model_that_changes_a_weight_is_found():
+def test_a_keras_model_that_changes_a_weight_at_inference_fails():
     counting = sequence_model(Counts(name="counts"))
     report = check(counting, [KerasRunner(sequence_model())], DATA)
     assert failed(report) == {("Keras model", "weights")}
     assert "calls" in report.failures[0].detail
 
 
-def test_the_model_is_left_as_it_was():
+def test_check_restores_the_variables_of_the_model():
     counting = sequence_model(Counts())
     check(counting, [KerasRunner(sequence_model())], DATA)
     assert counting.weights[0].numpy() == 0.0
 
 
-def test_padding_that_does_not_matter_passes(masked):
+def test_padding_that_changes_no_output_passes(masked):
     own = check(masked, [KerasRunner(masked)], DATA).keras
     assert own.property("right padding").status == "pass"
     assert own.property("left padding").status == "pass"
 
 
-def test_a_mask_inside_a_nested_model_is_found(masked):
+def test_a_mask_inside_a_nested_model_is_padded(masked):
     inputs = keras.Input((None, 3), name="x")
     outer = keras.Model(inputs, masked(inputs))
     assert check(outer, [KerasRunner(outer)], DATA).keras.property("right padding").status == "pass"
 
 
 @pytest.mark.parametrize("where", ["padded right", "padded left", "with gaps", "row 0 masked"])
-def test_an_artifact_that_is_wrong_where_steps_are_masked_is_found(masked, where):
+def test_an_artifact_that_is_wrong_for_masked_timesteps_fails(masked, where):
     cases = masked_cases(read_samples(input_specs(masked), DATA), {"x": -1.0})
     (wrong,) = (case.inputs["x"] for case in cases if case.name.endswith(where))
 
@@ -241,7 +241,7 @@ def off_at_zeros(by):
     return fault
 
 
-def test_an_artifact_that_is_wrong_for_zeros_is_found(model):
+def test_an_artifact_that_is_wrong_for_a_row_of_zeros_fails(model):
     report = check(model, [faulty(model, off_at_zeros(0.01))], DATA)
     (failure,) = report.failures
     assert failure.detail.startswith("batch 2, length 6, row 0 zeros: output 'y' differs by up to")
@@ -253,7 +253,7 @@ def test_an_artifact_that_is_wrong_for_zeros_is_found(model):
     [(0.01, {}, True), (1.0, {}, False), (0.01, {"atol": 1e-4}, False)],
     ids=["rounding", "far more", "a tolerance of the user's"],
 )
-def test_rounding_that_the_model_magnifies_at_zeros_is_noted(
+def test_rounding_that_the_model_magnifies_for_zeros_gives_a_note(
     model, monkeypatch, by, options, passes
 ):
     monkeypatch.setattr(explain_differences, "rounding", lambda *_: {"y": 0.5 * by})
@@ -262,7 +262,7 @@ def test_rounding_that_the_model_magnifies_at_zeros_is_noted(
     assert passes == any("Rounding alone changes this output" in n for n in report.notes)
 
 
-def test_an_argmax_of_equal_scores_may_be_any():
+def test_an_argmax_of_equal_scores_may_differ():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, {"y": ops.argmax(x, axis=-1)})
 
@@ -273,7 +273,7 @@ def test_an_argmax_of_equal_scores_may_be_any():
     assert check(model, [faulty(model, other)], DATA)
 
 
-def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
+def test_right_padding_that_changes_the_keras_model_fails():
     backward = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, go_backwards=True)
     model = sequence_model(keras.layers.Masking(-1.0), backward)
     model(DATA, training=True)
@@ -282,7 +282,7 @@ def test_padding_that_changes_the_model_itself_is_the_model_s_failure():
     assert any(f.advice.startswith("Pad on the left") for f in report.findings)
 
 
-def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing():
+def test_left_padding_that_changes_the_keras_model_is_reported_without_a_failure():
     recurrence = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8)
     model = sequence_model(keras.layers.Masking(-1.0), recurrence)
     model(DATA, training=True)
@@ -292,7 +292,7 @@ def test_statistics_that_count_from_the_padded_start_are_told_and_fail_nothing()
     assert any(f.advice.startswith("Pad on the right") for f in report.findings)
 
 
-def test_sequences_are_compared_on_the_steps_that_are_no_padding():
+def test_output_sequences_are_compared_at_unpadded_timesteps():
     inputs = keras.Input((None,), dtype="int32", name="x")
     h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
     model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
@@ -311,7 +311,7 @@ def test_a_mask_that_is_an_input_is_padded():
     assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
 
 
-def test_a_masked_row_that_makes_keras_divide_by_zero_is_noted():
+def test_a_masked_row_with_nan_in_the_keras_model_gives_a_note():
     layers = keras.layers.Masking(-1.0), keras.layers.GlobalAveragePooling1D()
     model = sequence_model(*layers)
     report = check(model, [KerasRunner(model)], DATA)
@@ -326,7 +326,7 @@ def test_padding_does_not_apply_without_a_mask(model):
     assert "Masking" in tested.detail
 
 
-def test_a_runner_that_raises_fails_alone(model):
+def test_an_error_of_a_runner_fails_only_its_artifact(model):
     def broken(inputs):
         raise RuntimeError("the device went away\nmore")
 
@@ -335,20 +335,20 @@ def test_a_runner_that_raises_fails_alone(model):
     assert [result.passed for result in report.artifacts] == [False, True]
 
 
-def test_lengths_that_the_model_refuses_are_left_out_and_noted():
+def test_lengths_that_the_model_cannot_run_are_left_out_with_a_note():
     model = sequence_model(keras.layers.Conv1D(4, 3))
     report = check(model, [KerasRunner(model)], DATA)
     assert report
     assert any(note.startswith("batch 1, length 1 was left out") for note in report.notes)
 
 
-def test_a_length_that_was_asked_for_must_run():
+def test_a_length_that_the_user_gave_must_run():
     model = sequence_model(keras.layers.Conv1D(4, 3))
     with pytest.raises(ValueError, match="cannot run batch 1, length 1"):
         check(model, [KerasRunner(model)], DATA, lengths=[1])
 
 
-def test_a_tolerance_of_the_user_is_used(model):
+def test_the_user_s_tolerance_replaces_the_default(model):
     def fault(_, outputs):
         return {"y": outputs["y"] + 0.01}
 
@@ -371,7 +371,7 @@ def test_the_tolerance_follows_the_timesteps_that_a_recurrence_runs():
     assert failed(report) == {("faulty_run", "values")}
 
 
-def test_one_number_for_each_artifact_is_the_smallest_tolerance_that_passes(model):
+def test_atol_needed_is_the_smallest_atol_that_passes(model):
     def fault(inputs, outputs):
         return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
 
@@ -380,14 +380,14 @@ def test_one_number_for_each_artifact_is_the_smallest_tolerance_that_passes(mode
     assert not check(model, [faulty(model, fault)], DATA, atol=needed * 0.999)
 
 
-def test_no_tolerance_passes_what_is_not_finite(model):
+def test_atol_needed_is_none_for_nan(model):
     report = check(
         model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
     )
     assert report.artifacts[0].atol_needed is None
 
 
-def test_a_difference_in_rounding_is_told_from_a_wrong_file():
+def test_a_difference_by_rounding_is_reported_as_rounding():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras.layers.Dense(2, name="y")(keras.layers.Rescaling(1e4)(x)))
 
@@ -412,7 +412,7 @@ def test_labels_give_the_metric_of_every_artifact_and_of_both_modes():
     assert (gap.name, gap.inference) == ("accuracy", 1.0)
 
 
-def test_a_model_that_gives_classes_has_an_accuracy_in_both_modes():
+def test_a_model_that_outputs_classes_has_an_accuracy_in_both_modes():
     x = keras.Input((None, 3), name="x")
     scores = keras.layers.Dense(4)(keras.layers.GlobalAveragePooling1D()(x))
     model = keras.Model(x, ops.argmax(scores, axis=-1))
@@ -423,7 +423,7 @@ def test_a_model_that_gives_classes_has_an_accuracy_in_both_modes():
     assert (gap.name, gap.inference, gap.training) == ("accuracy", 1.0, 1.0)
 
 
-def test_labels_that_do_not_fit_are_refused(model):
+def test_labels_that_do_not_fit_raise(model):
     with pytest.raises(ValueError, match="one row for each of the 9 samples"):
         check(model, [KerasRunner(model)], DATA, labels=np.zeros(3, int))
 
@@ -444,7 +444,7 @@ def test_a_model_with_a_static_batch_is_checked():
     assert report.gap.verdict == "ok"
 
 
-def test_rows_that_fill_a_static_batch_count_in_no_metric():
+def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():
     x = np.random.default_rng(1).normal(size=(5, 3)).astype("float32")
     layers = [keras.layers.BatchNormalization(), keras.layers.Dense(1, name="y")]
     model = keras.Sequential([keras.Input((3,), batch_size=4), *layers])
@@ -454,7 +454,7 @@ def test_rows_that_fill_a_static_batch_count_in_no_metric():
     assert metric.inference == own.value == pytest.approx(np.mean(squared), rel=1e-5)
 
 
-def test_a_unit_that_a_far_larger_one_hides_is_noted():
+def test_a_unit_smaller_than_the_tolerance_gives_a_note():
     model = sequence_model()
     kernel, bias = model.get_layer("y").get_weights()
     model.get_layer("y").set_weights([kernel * [1e6, 1.0], bias])
@@ -489,7 +489,7 @@ def test_a_unit_that_a_far_larger_one_hides_is_noted():
         ({"labels": {"z": np.zeros(9)}}, "must be outputs: 'y'"),
     ],
 )
-def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, message):
+def test_wrong_arguments_raise_before_an_artifact_runs(model, arguments, message):
     def never(inputs):
         pytest.fail("it ran")
 
@@ -497,24 +497,24 @@ def test_wrong_arguments_are_refused_before_anything_runs(model, arguments, mess
         check(model, **{"artifacts": [never], "data": DATA, **arguments})
 
 
-def test_a_tolerance_with_which_zeros_pass_is_refused(model):
+def test_an_atol_that_accepts_zeros_raises(model):
     with pytest.raises(
         ValueError, match=r"With atol=1e\+09 an output of zeros passes, because the largest"
     ):
         check(model, [faulty(model, lambda _, outputs: {"y": 0 * outputs["y"]})], DATA, atol=1e9)
 
 
-def test_a_path_that_does_not_exist_is_refused(model, tmp_path):
+def test_a_path_that_does_not_exist_raises(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         check(model, tmp_path / "nowhere", DATA)
 
 
-def test_a_folder_that_is_no_saved_model_is_refused(model, tmp_path):
+def test_a_folder_without_a_saved_model_raises(model, tmp_path):
     with pytest.raises(ValueError, match="is no SavedModel"):
         check(model, [tmp_path], DATA)
 
 
-def test_a_file_that_is_no_model_is_refused(model, tmp_path):
+def test_a_file_without_a_model_raises(model, tmp_path):
     file = tmp_path / "model.tflite"
     file.write_text("not a model at all")
     with pytest.raises(ValueError, match="not a SavedModel folder, a TFLite file or an ONNX file"):
@@ -528,7 +528,7 @@ def test_an_output_that_is_as_wide_as_the_sequence_is_long_passes_at_every_lengt
     assert check(model, [KerasRunner(model)], DATA, lengths=[4, 6])
 
 
-def test_of_integers_no_tolerance_is_said_to_pass():
+def test_atol_needed_is_none_for_integers():
     x = keras.Input((3,), dtype="int32", name="x")
     model = keras.Model(x, keras.layers.Identity(name="y")(x))
     wrong = faulty(model, lambda _, outputs: {"y": outputs["y"] + 3})

@@ -50,7 +50,7 @@ def test_the_memory_that_a_microcontroller_needs_is_reported(report):
     assert 2**12 <= arenas["step.tflite (TFLite Micro)"] <= 2**14
 
 
-def test_no_signature_is_missed(report):
+def test_a_single_step_file_gives_no_note_about_signatures(report):
     assert not report.notes
 
 
@@ -64,7 +64,7 @@ def test_a_file_of_other_weights_fails(step_alone, monkeypatch):
     assert reasons == {"a single-step model has no tensors of whole sequences"}
 
 
-def test_of_a_model_without_a_step_the_reason_is_said(step_alone):
+def test_a_single_step_file_of_a_model_without_a_step_fails_with_the_reason(step_alone):
     model = models.dense()
     report = check(model, step_alone[1], DATA[:, 0])
     assert {failure.check for failure in report.failures} == {"run"}

@@ -49,7 +49,7 @@ def of_one(report):
     return output
 
 
-def test_the_samples_whose_class_changed_are_named(old):
+def test_the_report_names_the_samples_with_another_class(old):
     found = of_one(compare_versions(old, gives(changed(7, 31)), X))
     assert (found.predictions, found.changed) == (50, 2)
     assert {change.where for change in found.listed} == {(("sample", 7),), (("sample", 31),)}
@@ -60,7 +60,7 @@ def test_the_samples_whose_class_changed_are_named(old):
     assert sum(flip.count for flip in found.flips) == 2
 
 
-def test_what_changed_most_comes_first_and_what_kept_its_class_is_not_listed(old):
+def test_only_predictions_with_another_class_are_listed_the_largest_change_first(old):
     table = changed(7, 31)
     table[12] += 9.0
     found = of_one(compare_versions(old, gives(table), X))
@@ -70,7 +70,7 @@ def test_what_changed_most_comes_first_and_what_kept_its_class_is_not_listed(old
     assert found.largest == pytest.approx(9.0)
 
 
-def test_labels_say_what_became_right_and_what_wrong(old):
+def test_with_labels_the_report_counts_predictions_that_became_right_or_wrong(old):
     labels = LABELS.copy()
     labels[31] = (labels[31] + 1) % 3
     report = compare_versions(old, gives(changed(7, 31, 40)), X, labels=labels)
@@ -80,7 +80,7 @@ def test_labels_say_what_became_right_and_what_wrong(old):
     assert "1 become right and 2 wrong, accuracy 0.98 -> 0.96" in report.verdict
 
 
-def test_batches_give_what_the_whole_gives(old):
+def test_the_batch_size_does_not_change_the_report(old):
     dataset = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7)
     table = changed(*range(0, 50, 3))
     parts = of_one(compare_versions(old, gives(table), dataset, batch_size=3))
@@ -92,12 +92,12 @@ def test_batches_give_what_the_whole_gives(old):
     assert len(parts.listed) == 17
 
 
-def test_flips_are_counted_by_class(old):
+def test_changed_predictions_are_counted_for_each_pair_of_classes(old):
     rows = np.flatnonzero(LABELS == 0)[:4]
     assert of_one(compare_versions(old, gives(changed(*rows)), X)).flips == (Flip(0.0, 1.0, 4),)
 
 
-def test_float_labels_are_those_of_numbers(old):
+def test_float_labels_give_a_mean_squared_error(old):
     table = OLD.copy()
     table[3, 1] += 2.0
     found = of_one(compare_versions(old, gives(table), X, labels=OLD))
@@ -106,7 +106,7 @@ def test_float_labels_are_those_of_numbers(old):
     assert [metric.value for metric in found.metrics] == pytest.approx([0.0, 4.0 / 150])
 
 
-def test_a_report_is_shown_written_and_read(old, tmp_path):
+def test_a_report_is_printed_written_and_read(old, tmp_path):
     report = compare_versions(old, gives(changed(7)), X, labels=LABELS)
     text = io.StringIO()
     report.print(rich.console.Console(file=text, width=80))
@@ -134,18 +134,18 @@ def test_a_report_is_shown_written_and_read(old, tmp_path):
         (lambda inputs: {"y": OLD[:32].astype(str)}, "of <lambda> has the dtype <U32"),
     ],
 )
-def test_versions_that_cannot_be_compared_are_refused(old, new, message):
+def test_versions_that_cannot_be_compared_raise(old, new, message):
     with pytest.raises(ValueError, match=message):
         compare_versions(old, new, X)
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, "a", True])
-def test_a_batch_size_of_no_rows_is_refused(old, batch_size):
+def test_a_batch_size_below_one_raises(old, batch_size):
     with pytest.raises(ValueError, match="batch_size must be an integer, 1 or larger"):
         compare_versions(old, gives(OLD), X, batch_size=batch_size)
 
 
-def test_a_function_is_no_old_version():
+def test_a_function_as_the_old_version_raises():
     with pytest.raises(ValueError, match="The old version must be a Keras model or an exported"):
         compare_versions(gives(OLD), gives(OLD), X)
 
@@ -169,7 +169,7 @@ def test_files_and_models_are_versions(tmp_path):
     assert (same.changed, same.largest) == (0, pytest.approx(0.0, abs=1e-6))
 
 
-def test_a_new_version_of_nan_is_said(old):
+def test_nan_in_a_new_version_is_reported(old):
     table = OLD.copy()
     table[:4] = np.nan
     report = compare_versions(old, gives(table), X)
@@ -188,7 +188,7 @@ def test_a_new_version_of_nan_is_said(old):
         ),
     ],
 )
-def test_of_a_file_nothing_is_taken_by_its_order(data, labels, message):
+def test_data_of_a_file_must_be_given_by_name(data, labels, message):
     def file(inputs):
         return {"y": inputs["a"]}
 
@@ -197,7 +197,7 @@ def test_of_a_file_nothing_is_taken_by_its_order(data, labels, message):
         compare_versions(file, file, data, labels=labels)
 
 
-def test_numbers_that_begin_between_0_and_1_are_no_shares():
+def test_the_threshold_of_classes_follows_all_data():
     """The first rows do not decide: what is a share has to be one in all data."""
     scores = np.linspace(0.0, 3.0, len(X))[:, None].astype("float32")
     labels = (scores[:, 0] > 0).astype(int)

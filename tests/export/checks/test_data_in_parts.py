@@ -68,7 +68,7 @@ def figures(report):
     return [whole.max_abs, whole.atol_needed, *metrics, layer.distance, layer.log_ratio]
 
 
-def test_whatever_brings_the_data_the_figures_are_the_same(model, folder):
+def test_arrays_files_and_datasets_give_equal_reports(model, folder):
     artifact = [off_at(model, 77)]
     dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(30)
     reports = [
@@ -89,7 +89,7 @@ def test_whatever_brings_the_data_the_figures_are_the_same(model, folder):
         assert other == pytest.approx(arrays, rel=1e-3)
 
 
-def test_a_wrong_sample_is_named_by_its_number_or_in_its_file(model, folder):
+def test_a_wrong_sample_is_named_by_its_index_in_the_data_or_in_its_file(model, folder):
     artifact = off_at(model, 77)
     dataset = tf.data.Dataset.from_tensor_slices(X).batch(30)
     for data, where in ((dataset, "sample"), (files(folder, "rows"), "rows-2.npz: sample")):
@@ -114,7 +114,7 @@ def test_batches_of_several_lengths_are_checked_and_the_tolerance_follows_the_lo
     assert (report.samples, report.timesteps) == (90, 300)
 
 
-def test_an_artifact_may_answer_in_lists_as_a_server_does(model):
+def test_an_artifact_may_return_lists(model):
     run = KerasRunner(model)
 
     def lists(inputs):
@@ -123,7 +123,7 @@ def test_an_artifact_may_answer_in_lists_as_a_server_does(model):
     assert check(model, [lists], X, labels=Y, batch_sizes=[32], lengths=[6])
 
 
-def test_an_artifact_that_fails_in_the_middle_of_the_data_is_a_finding(model):
+def test_an_artifact_that_raises_in_the_middle_of_the_data_fails(model):
     run = KerasRunner(model)
 
     def breaks(inputs):
@@ -137,7 +137,7 @@ def test_an_artifact_that_fails_in_the_middle_of_the_data_is_a_finding(model):
     ]
 
 
-def test_labels_that_do_not_fit_in_a_later_batch_are_refused(model):
+def test_labels_that_do_not_fit_in_a_later_batch_raise(model):
     y = Y.copy()
     y[70] = 2
     dataset = tf.data.Dataset.from_tensor_slices((X, y)).batch(30)
@@ -145,7 +145,7 @@ def test_labels_that_do_not_fit_in_a_later_batch_are_refused(model):
         check(model, [KerasRunner(model)], dataset)
 
 
-def test_the_furthest_batch_is_known_where_every_value_is_within_its_tolerance(model):
+def test_the_worst_batch_is_recorded_if_all_values_pass(model):
     own = KerasRunner(model)
     subject = Subject(Source("run", "", "float32", None), None, own)
     compare = DataComparison(model, own, ModelClone(model), [subject], None, 32)

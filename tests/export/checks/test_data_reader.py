@@ -59,7 +59,7 @@ def joined(data):
     [(X, Y), (batched(), None), (Batches(), None), ({"x": X}, Y)],
     ids=["arrays", "tf.data.Dataset", "PyDataset", "dict"],
 )
-def test_all_samples_come_once_and_again(data):
+def test_every_iteration_yields_all_samples_once(data):
     parts = Data(SPECS, *data)
     for _ in range(2):
         x, y = joined(parts)
@@ -67,13 +67,13 @@ def test_all_samples_come_once_and_again(data):
         np.testing.assert_array_equal(y, Y)
 
 
-def test_batches_come_as_they_are_and_are_counted_over_all_data():
+def test_each_batch_of_a_dataset_is_one_part():
     parts = list(Data(SPECS, batched()))
     assert [part.samples.count for part in parts] == [4, 4, 2]
     assert [part.samples.first for part in parts] == [0, 4, 8]
 
 
-def test_what_is_large_comes_in_equal_parts(monkeypatch):
+def test_large_data_are_split_into_equal_parts(monkeypatch):
     monkeypatch.setattr(data_module, "PART", 4)
     parts = list(Data(SPECS, X, Y))
     assert [part.samples.count for part in parts] == [3, 3, 4]
@@ -87,7 +87,7 @@ def test_samples_are_counted_in_their_file(files):
     np.testing.assert_array_equal(parts[1].labels["y"], Y[6:])
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_files_with_equal_names_are_named_by_their_paths(tmp_path):
     paths = [tmp_path / folder / "rows.npz" for folder in "ab"]
     for path in paths:
         path.parent.mkdir()
@@ -95,19 +95,19 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
     assert [part.source for part in Data(SPECS, paths)] == list(map(str, paths))
 
 
-def test_one_file_is_all_data(files):
+def test_samples_of_a_single_file_are_counted_over_all_data(files):
     (part,) = Data(SPECS, files[0][0])
     assert (part.source, part.samples.count) == ("", 6)
 
 
 @pytest.mark.parametrize("x", [{"x": X, "keep": X[..., 0] > 0}, (X, X[..., 0] > 0)])
-def test_batches_of_several_inputs_are_by_name_or_in_their_order(x):
+def test_batches_of_several_inputs_are_dicts_or_tuples(x):
     dataset = tf.data.Dataset.from_tensor_slices((x, Y, np.ones(10))).batch(5)
     first, _ = Data(TWO, dataset)
     np.testing.assert_array_equal(first.samples.arrays["keep"], X[:5, :, 0] > 0)
 
 
-def test_labels_of_several_outputs_come_as_fit_takes_them():
+def test_labels_of_several_outputs_may_be_a_tuple_or_a_dict():
     numbers, flags = Y.astype(float), Y[:, None] > 0
     dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(5)
     for data, labels in ((dataset, None), (X, [numbers, flags])):
@@ -119,7 +119,7 @@ def test_labels_of_several_outputs_come_as_fit_takes_them():
         np.testing.assert_array_equal(found["y"], numbers[:count])
 
 
-def test_as_many_outputs_as_samples_are_told_from_rows_by_their_tuple():
+def test_a_tuple_of_labels_has_one_array_for_each_output():
     numbers, flags = Y.astype(float), Y[:, None] > 0
     dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(2)
     for part in Data(SPECS, dataset):
@@ -128,7 +128,7 @@ def test_as_many_outputs_as_samples_are_told_from_rows_by_their_tuple():
         assert (found["y"].shape, found["flag"].shape) == ((2,), (2, 1))
 
 
-def test_the_first_samples_are_of_one_shape_and_not_too_few():
+def test_the_first_samples_have_one_shape():
     assert Data(SPECS, batched(3)).first()[0].count == 10
     ragged = tf.data.Dataset.from_generator(
         lambda: iter([X[:2], X[2:5], X[5:, :2]]),
@@ -149,7 +149,7 @@ def test_the_first_samples_are_of_one_shape_and_not_too_few():
         (X, Y[:3], "one row for each of the 10 samples"),
     ],
 )
-def test_data_that_cannot_be_read_are_refused(data, labels, message):
+def test_data_that_cannot_be_read_raise(data, labels, message):
     with pytest.raises(ValueError, match=message):
         Data(SPECS, data, labels).first()
 
@@ -162,20 +162,20 @@ def test_a_npy_file_is_the_data_of_one_input_and_the_labels_of_one_output(tmp_pa
     np.testing.assert_array_equal(y, Y)
 
 
-def test_a_npy_file_is_refused_for_several_inputs(tmp_path):
+def test_a_npy_file_for_several_inputs_raises(tmp_path):
     np.save(tmp_path / "x.npy", X)
     message = r"x\.npy has one array, but the model has 2 inputs.*savez\(file, x=\.\.\., keep="
     with pytest.raises(ValueError, match=message):
         read_inputs(tmp_path / "x.npy", TWO)
 
 
-def test_no_pickle_in_a_npy_file_is_read(tmp_path):
+def test_a_npy_file_with_a_pickle_raises(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{}], dtype=object))
     with pytest.raises(ValueError, match=r"x\.npy cannot be read"):
         read_arrays(tmp_path / "x.npy")
 
 
-def test_a_file_that_is_missing_or_something_else_is_named(tmp_path):
+def test_the_error_for_a_missing_or_wrong_file_names_it(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.npz: no such file"):
         Data(SPECS, tmp_path / "nowhere.npz").first()
     (tmp_path / "text.npz").write_text("rows")
@@ -183,7 +183,7 @@ def test_a_file_that_is_missing_or_something_else_is_named(tmp_path):
         Data(SPECS, tmp_path / "text.npz").first()
 
 
-def test_a_file_with_any_byte_changed_is_read_or_refused_in_words(tmp_path):
+def test_a_file_with_a_changed_byte_is_read_or_raises_a_value_error(tmp_path):
     file = tmp_path / "x.npz"
     np.savez_compressed(file, x=X)
     whole, rng = file.read_bytes(), np.random.default_rng(0)

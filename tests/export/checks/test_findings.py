@@ -33,7 +33,7 @@ def of_layer(samples=500, length=None, **changes):
     return found(layers=(dataclasses.replace(GOOD, **changes),), samples=samples, length=length)
 
 
-def test_where_all_is_well_there_is_nothing_to_do():
+def test_a_passed_check_has_no_findings():
     assert found(FILE, layers=(GOOD,)) == ()
 
 
@@ -65,7 +65,7 @@ def test_where_all_is_well_there_is_nothing_to_do():
         ({"samples": 20}, "only 20 samples", "100 samples or more"),
     ],
 )
-def test_statistics_that_are_not_the_data_s_have_advice(changes, seen, advice):
+def test_statistics_that_differ_from_the_data_have_advice(changes, seen, advice):
     (finding,) = of_layer(**changes)
     assert finding.subject == "bn"
     assert seen in finding.observation
@@ -73,17 +73,17 @@ def test_statistics_that_are_not_the_data_s_have_advice(changes, seen, advice):
 
 
 @pytest.mark.parametrize("initial_share", [0.0, 0.96])
-def test_few_updates_that_are_right_need_no_advice(initial_share):
+def test_few_updates_without_a_difference_need_no_advice(initial_share):
     assert of_layer(updates=(4,), initial_share=initial_share) == ()
 
 
-def test_layers_with_the_same_trouble_are_one_finding():
+def test_layers_with_one_problem_are_one_finding():
     layers = [dataclasses.replace(GOOD, path=path, trained_rows=0) for path in "abc"]
     (finding,) = found(layers=tuple(layers))
     assert finding.subject == "a and 2 more"
 
 
-def test_a_gap_that_the_statistics_do_not_explain_asks_for_a_larger_batch():
+def test_the_advice_for_a_gap_with_correct_statistics_is_larger_batches():
     (finding,) = found(layers=(GOOD,), outputs=(OutputGap("y", 0.5, 0.1, 1.0),))
     assert "larger batches" in finding.advice
 
@@ -97,7 +97,7 @@ def test_a_gap_that_the_statistics_do_not_explain_asks_for_a_larger_batch():
         (MetricGap("y", "mean squared error", 1.0, 2.0), False),
     ],
 )
-def test_a_metric_that_is_worse_at_inference_asks_for_recalibration(metric, known):
+def test_the_advice_for_a_metric_that_is_worse_at_inference_is_recalibration(metric, known):
     assert [f.advice.split("(")[0] for f in found(metrics=(metric,))] == [
         "Call recalibrate"
     ] * known
@@ -131,13 +131,13 @@ def test_wrong_values_have_advice_by_their_cause(first, seen, advice):
     assert advice in finding.advice
 
 
-def test_a_quantized_file_is_judged_by_its_metric():
+def test_the_advice_for_a_quantized_file_is_to_judge_by_the_metric():
     first = FirstDifference("lstm", "", stale=False)
     file = dataclasses.replace(FILE, precision="int8", first_difference=first)
     assert "labels=" in found(file)[0].advice
 
 
-def test_a_file_as_coarse_as_its_model_is_not_quantized():
+def test_a_file_with_the_precision_of_its_model_is_not_quantized():
     first = FirstDifference("lstm", "", stale=False)
     own, file = (dataclasses.replace(result, precision="float16") for result in (OWN, FILE))
     file = dataclasses.replace(file, first_difference=first)
@@ -158,7 +158,7 @@ def with_outputs(actual, **changes):
     return dataclasses.replace(FILE, outputs=outputs, **changes)
 
 
-def test_wrong_values_are_the_cause_of_a_wrong_step():
+def test_wrong_values_and_a_wrong_step_are_one_finding():
     step = PropertyResult("streaming", "fail", "it was seen")
     first = FirstDifference("lstm", "old", stale=True)
     file = with_outputs(np.ones(2), properties=(step,), first_difference=first)
@@ -166,7 +166,7 @@ def test_wrong_values_are_the_cause_of_a_wrong_step():
     assert "differs is 'lstm'" in finding.observation
 
 
-def test_a_wrong_step_of_a_file_with_right_values_is_a_finding():
+def test_a_wrong_step_with_correct_values_is_a_finding():
     step = PropertyResult("streaming", "fail", "it was seen")
     assert found(with_outputs(np.zeros(2), properties=(step,)))[0].observation == "it was seen"
 
@@ -197,7 +197,7 @@ def test_a_gap_above_max_gap_has_advice(gap, seen, advice):
     assert advice in finding.advice
 
 
-def test_statistics_that_explain_a_gap_have_the_advice():
+def test_the_advice_for_a_gap_with_wrong_statistics_names_the_layer():
     gap = dataclasses.replace(GAP, layers=(dataclasses.replace(GOOD, distance=3.0),))
     (finding,) = findings(OWN, (), gap, 500, None)
     assert finding.subject == "bn"
@@ -215,7 +215,7 @@ def test_an_artifact_that_does_not_run_has_advice():
         ("fail", "differs", "Pad all batches to one length"),
     ],
 )
-def test_padding_has_one_advice(right, left, advice):
+def test_both_sides_of_padding_have_one_advice(right, left, advice):
     properties = (
         PropertyResult("right padding", right, "right"),
         PropertyResult("left padding", left, "left"),
@@ -231,7 +231,7 @@ def test_a_file_that_fails_in_two_runners_is_one_finding():
     assert finding.subject == "a"
 
 
-def test_two_files_that_fail_alike_are_two_findings():
+def test_two_files_with_one_problem_are_two_findings():
     first = FirstDifference("lstm", "old", stale=True)
     files = [dataclasses.replace(FILE, name=n, path=n, first_difference=first) for n in "ab"]
     assert [finding.subject for finding in found(*files)] == ["a", "b"]

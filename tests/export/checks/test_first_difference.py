@@ -78,7 +78,7 @@ def dense():
         ("int8", None, None, "it computes in 8 bits"),
     ],
 )
-def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale, seen):
+def test_the_first_difference_of_an_old_8_bit_file(tmp_path, quantize, layer, stale, seen):
     model, path = dense(), tmp_path / "model.tflite"
     rows = np.random.default_rng(0).normal(size=(50, 64)).astype("float32")
     samples = rows if quantize == "int8" else None
@@ -90,9 +90,7 @@ def test_what_is_known_of_an_old_file_in_8_bits(tmp_path, quantize, layer, stale
     assert seen in found.reason
 
 
-def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file_is_old(
-    tflite_file, monkeypatch
-):
+def test_stale_is_none_if_the_model_cannot_be_exported_again(tflite_file, monkeypatch):
     def refused(*_, **__):
         raise ConversionError("refused")
 
@@ -102,7 +100,7 @@ def test_of_a_model_that_cannot_be_exported_again_it_is_not_known_whether_a_file
     assert found.reason == "the model cannot be exported again: refused"
 
 
-def test_a_new_export_has_no_step_as_none_is_searched(tmp_path, monkeypatch):
+def test_the_new_export_has_no_step_signature(tmp_path, monkeypatch):
     asked = []
 
     def refused(*_, **options):
@@ -145,7 +143,7 @@ def test_a_layer_inside_a_nested_model_is_named_by_its_path(tmp_path):
     assert find_first_difference(model, str(file), inputs, SHARE).layer == "encoder/recurrence"
 
 
-def test_a_function_shows_no_layers():
+def test_the_first_difference_of_a_function_is_not_known():
     assert (
         "tensors inside a function are not visible"
         in find_first_difference(flat(), "", DATA, SHARE).reason
@@ -165,23 +163,23 @@ def compared(model, error):
     return explained_by_rounding(model, case, expected, results)
 
 
-def test_a_difference_as_small_as_float32_s_own_is_rounding():
+def test_a_difference_as_large_as_rounding_is_rounding():
     found = compared(flat(), 1e-8)
     assert found.is_rounding
     assert "rounding alone changes this output" in found.reason
 
 
-def test_a_larger_difference_is_no_rounding():
+def test_a_larger_difference_is_not_rounding():
     assert compared(flat(), 1e-3) is None
 
 
-def test_a_model_that_does_not_compute_in_float64_has_no_floor():
+def test_a_model_that_does_not_run_in_float64_has_no_measured_rounding():
     inputs = keras.Input((None, 3), name="x")
     outputs = keras.layers.Lambda(lambda x: tf.cast(x, "float32") + tf.ones(3))(inputs)
     assert compared(keras.Model(inputs, outputs), 1e-9) is None
 
 
-def test_a_case_that_failed_with_others_and_is_right_itself_is_no_rounding():
+def test_a_failed_case_without_a_difference_is_not_rounding():
     model = flat()
     expected = KerasRunner(model)(DATA)
     case = Case("batch 5, length 6", tuple(range(5)), 6, DATA)
@@ -189,11 +187,11 @@ def test_a_case_that_failed_with_others_and_is_right_itself_is_no_rounding():
     assert explained_by_rounding(model, case, expected, results) is None
 
 
-def test_a_nan_is_no_rounding():
+def test_nan_is_not_rounding():
     assert compared(flat(), np.nan) is None
 
 
-def test_weights_that_inference_does_not_read_are_no_sign_of_an_old_file(tmp_path):
+def test_weights_that_inference_does_not_read_are_not_compared(tmp_path):
     x = keras.Input((3,), name="x")
     scaled = keras.layers.Normalization(name="scaled")
     scaled.adapt(np.random.default_rng(0).normal(3.0, 2.0, (50, 3)))

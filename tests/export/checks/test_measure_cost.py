@@ -36,7 +36,7 @@ def test_a_function_is_timed_by_the_wall_clock():
     )
 
 
-def test_a_slow_model_is_called_twice_only(monkeypatch):
+def test_a_slow_model_is_called_twice(monkeypatch):
     monkeypatch.setattr(subject, "SECONDS", 0.0)
     calls = []
     milliseconds(FunctionRunner(calls.append), {})
@@ -53,7 +53,7 @@ def test_the_most_frequent_operation_comes_first():
     assert found.ops == (("MUL", 2), ("ADD", 1), ("EXP", 1))
 
 
-def test_a_folder_is_as_large_as_its_files(tmp_path):
+def test_the_size_of_a_folder_is_the_size_of_its_files(tmp_path):
     (tmp_path / "variables").mkdir()
     (tmp_path / "variables" / "data").write_bytes(b"12345")
     (tmp_path / "saved_model.pb").write_bytes(b"123")

@@ -26,7 +26,7 @@ def masked():
     return plan_of(keras.layers.Masking(-1.0), keras.layers.SimpleRNN(4), lengths=[100])
 
 
-def test_every_case_has_the_model_s_answer(masked):
+def test_the_plan_has_the_outputs_of_the_model_for_every_case(masked):
     model, plan = masked
     for case, expected in zip(plan.cases, plan.expected, strict=True):
         np.testing.assert_allclose(expected["y"], model(case.inputs["x"]), atol=1e-5)
@@ -38,7 +38,7 @@ def test_masked_cases_are_small_batches_of_the_data_s_length(masked):
     assert found == [(7, 6)] * 4
 
 
-def test_an_input_that_is_masked_after_another_layer_is_noted():
+def test_an_input_that_is_masked_after_another_layer_gives_a_note():
     layers = keras.layers.Rescaling(2.0), keras.layers.Masking(name="masking")
     _, plan = plan_of(*layers, lengths=[6])
     assert not any(case.masked for case in plan.cases)
@@ -56,12 +56,12 @@ def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
         assert judge.share("float32") == pytest.approx(times * TOLERANCES["float32"])
 
 
-def test_the_scale_of_an_output_is_the_largest_that_the_model_gives(masked):
+def test_the_scale_of_an_output_is_its_largest_absolute_value(masked):
     _, plan = masked
     assert plan.scales == {"y": max(np.abs(answer["y"]).max() for answer in plan.expected)}
 
 
-def test_a_row_for_which_the_model_gives_no_numbers_is_left_out_and_noted():
+def test_a_row_with_infinite_outputs_is_left_out_with_a_note():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras.ops.log(keras.ops.abs(x)))
     plan = make_plan(model, read_samples(input_specs(model), DATA))
@@ -75,7 +75,7 @@ def test_a_row_for_which_the_model_gives_no_numbers_is_left_out_and_noted():
     assert note in plan.notes
 
 
-def test_extremes_widen_no_tolerance():
+def test_extreme_rows_do_not_change_the_scale():
     x = keras.Input((3,), name="x")
     model = keras.Model(x, {"y": keras.ops.prod(x, axis=-1)})
     data = np.concatenate([np.eye(3), 9.0 * np.eye(3)]).astype("float32") + 1.0
@@ -88,7 +88,7 @@ def test_time_does_not_count_without_a_recurrence():
     assert plan_of(lengths=[100])[1].timesteps == 1
 
 
-def test_a_model_of_one_batch_streams_many_timesteps_in_its_own():
+def test_a_model_with_a_static_batch_streams_in_its_batch_size():
     inputs = keras.Input(batch_shape=(4, None, 3), name="x")
     hidden = keras_norm.LayerNormSimpleRNN(2, return_sequences=True, name="y")(inputs)
     model = keras.Model(inputs, hidden)
@@ -106,13 +106,13 @@ def test_a_model_of_one_batch_streams_many_timesteps_in_its_own():
     ],
     ids=["nothing", "NaN"],
 )
-def test_lengths_without_an_answer_are_left_out_and_noted(layers, why):
+def test_lengths_without_usable_outputs_are_left_out_with_a_note(layers, why):
     _, plan = plan_of(*layers)
     assert {case.length for case in plan.cases} == {3, 6, 9}
     assert any(n.startswith("batch 1, length 1 was left out") and why in n for n in plan.notes)
 
 
-def test_the_maximum_of_no_timesteps_is_no_answer():
+def test_an_infinite_maximum_of_no_timesteps_is_left_out():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(keras.layers.Cropping1D(1)(x)))
     plan = make_plan(model, read_samples(input_specs(model), DATA))
@@ -123,7 +123,7 @@ def test_the_maximum_of_no_timesteps_is_no_answer():
     assert plan.notes[0] == expected
 
 
-def test_what_tensorflow_makes_of_fewer_steps_than_a_kernel_is_no_answer():
+def test_fewer_timesteps_than_a_kernel_are_left_out():
     x = keras.Input((None, 3), name="x")
     convolved = keras.layers.Conv1D(4, 2, use_bias=False)(x)
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
@@ -143,7 +143,7 @@ class Convolved(keras.layers.Conv1D):
         return y
 
 
-def test_an_answer_of_another_shape_is_no_answer():
+def test_outputs_of_another_shape_are_left_out():
     x = keras.Input((None, 3), name="x")
     convolved = Convolved(4, 2, use_bias=False)(x)
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))

@@ -37,7 +37,7 @@ def test_all_workers_start_before_one_loads_and_end_with_the_block(events):
     assert events[4:] == ["b ends", "a ends"]
 
 
-def test_a_file_that_does_not_load_is_a_finding_and_the_others_run(events):
+def test_an_error_while_a_file_opens_is_stored_and_other_files_open(events):
     sources = [source("a", events, fails=True), source("b", events)]
     with open_subjects(sources, PLAN) as (a, b):
         assert (a.runner, a.error) == (None, "damaged")

@@ -48,7 +48,7 @@ def batch_statistics():
     ],
     ids=["keras", "ours", "cumulative", "debiased"],
 )
-def test_statistics_equal_to_the_batch_s_have_no_distance(kind):
+def test_statistics_equal_to_the_batch_have_distance_zero(kind):
     model = model_of(kind(name="bn"))
     set_statistics(model.layers[0], *batch_statistics())
     (layer,) = measure_gap(model, DATA).layers
@@ -58,7 +58,7 @@ def test_statistics_equal_to_the_batch_s_have_no_distance(kind):
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
-def test_rounding_in_the_model_s_own_precision_is_no_gap(policy):
+def test_rounding_in_the_precision_of_the_model_is_not_a_gap(policy):
     gap = measure_gap(model_of(keras_norm.LayerNormLSTM(16, dtype=policy)), DATA)
     assert (gap.verdict, gap.layers) == ("ok", ())
 
@@ -79,7 +79,7 @@ def test_the_factor_between_the_variances_is_measured():
     assert layer.factor == pytest.approx(9.0, rel=1e-3)
 
 
-def test_an_untrained_batch_norm_is_large_and_said_to_be_untrained():
+def test_an_untrained_batch_norm_has_a_large_gap_and_a_note():
     gap = measure_gap(model_of(keras.layers.BatchNormalization()), DATA)
     assert gap.verdict == "large"
     assert "initial values" in gap.layers[0].note
@@ -144,7 +144,7 @@ class FixedDropout(keras.layers.Layer):
     ],
     ids=lambda layer: type(layer).__name__,
 )
-def test_dropout_and_noise_are_off_however_nested(layer):
+def test_dropout_and_noise_are_off_in_nested_layers(layer):
     assert measure_gap(model_of(layer), DATA).worst == pytest.approx(0.0, abs=1e-6)
 
 
@@ -155,7 +155,7 @@ def test_dropout_of_attention_is_off():
     assert measure_gap(keras.Model(x, twice), DATA).worst == pytest.approx(0.0, abs=1e-6)
 
 
-def test_the_model_and_its_seeds_are_not_touched():
+def test_the_model_and_its_seeds_do_not_change():
     model = model_of(keras.layers.Dropout(0.5, seed=1), keras.layers.BatchNormalization())
     before = [ops.convert_to_numpy(v) for v in model.variables]
     measure_gap(model, DATA)
@@ -174,7 +174,7 @@ def test_statistics_inside_cells_are_measured_row_by_row():
     assert "2 timesteps that training never reached" in kernel.note
 
 
-def test_rows_trained_on_the_same_data_have_no_distance():
+def test_rows_trained_on_the_data_have_no_distance():
     model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8))
     model(DATA["x"], training=True)
     for layer in measure_gap(model, DATA).layers:
@@ -190,7 +190,7 @@ def test_the_updates_of_every_row_are_counted():
     assert kernel.initial_share == 0.0  # debiased
 
 
-def test_the_share_that_the_starting_values_still_have_is_told():
+def test_the_weight_of_the_initial_values_is_reported():
     layer = keras_norm.TimestepBatchNormalization(5, momentum=0.9, debias=False)
     model = model_of(layer)
     model(DATA["x"], training=True)
@@ -198,7 +198,7 @@ def test_the_share_that_the_starting_values_still_have_is_told():
     assert statistics.initial_share == pytest.approx(0.9)
 
 
-def test_updates_that_are_not_counted_are_unknown():
+def test_updates_of_a_keras_layer_are_unknown():
     (statistics,) = measure_gap(model_of(keras.layers.BatchNormalization()), DATA).layers
     assert statistics.updates is None
     assert statistics.initial_share is None
@@ -212,13 +212,13 @@ def test_the_metric_is_measured_in_both_modes():
     assert (metric.inference, metric.training) == pytest.approx(tuple(squared), rel=1e-5)
 
 
-def test_a_layer_inside_a_nested_model_is_found():
+def test_a_layer_inside_a_nested_model_is_measured():
     inner = keras.Sequential([keras.Input((None, 3)), keras.layers.BatchNormalization(name="bn")])
     inner.name = "inner"
     assert [layer.path for layer in measure_gap(model_of(inner), DATA).layers] == ["inner/bn"]
 
 
-def test_a_frozen_layer_says_so():
+def test_a_frozen_layer_has_a_note():
     layer = keras.layers.BatchNormalization(momentum=0.5)
     model = model_of(layer)
     model(DATA["x"], training=True)
@@ -228,14 +228,14 @@ def test_a_frozen_layer_says_so():
     assert "frozen" in gap.layers[0].note
 
 
-def test_max_gap_fails_only_beyond_it():
+def test_the_check_fails_only_above_max_gap():
     model = model_of(keras.layers.BatchNormalization())
     worst = measure_gap(model, DATA).worst
     assert measure_gap(model, DATA, max_gap=worst * 1.01).passed
     assert not measure_gap(model, DATA, max_gap=worst * 0.99).passed
 
 
-def test_a_large_gap_alone_fails_nothing():
+def test_a_large_gap_without_max_gap_is_not_a_failure():
     assert measure_gap(model_of(keras.layers.BatchNormalization()), DATA).passed
 
 
@@ -288,7 +288,7 @@ def batches_of(*sizes):
     return [{"x": DATA["x"][end - n : end]} for end, n in zip(ends, sizes, strict=True)]
 
 
-def test_statistics_over_batches_are_those_of_all_their_samples():
+def test_statistics_over_batches_are_the_statistics_of_all_samples():
     model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8), keras.layers.Dense(2))
     model(2.0 * DATA["x"][:, :3], training=True)
     whole, parts = measure_gap(model, DATA), measure_gap(model, *batches_of(4, 8, 4))
@@ -298,7 +298,7 @@ def test_statistics_over_batches_are_those_of_all_their_samples():
     assert (of_parts.trained_rows, of_parts.data_rows) == (3, 5)
 
 
-def test_the_gap_over_batches_is_that_of_each_as_it_comes():
+def test_the_gap_over_batches_is_the_largest_gap_of_a_batch():
     model, batches = model_of(keras.layers.BatchNormalization()), batches_of(8, 8)
     each = [measure_gap(model, batch).outputs[0] for batch in batches]
     (both,) = measure_gap(model, *batches).outputs
@@ -306,7 +306,7 @@ def test_the_gap_over_batches_is_that_of_each_as_it_comes():
     assert both.mean == pytest.approx(np.mean([gap.mean for gap in each]))
 
 
-def test_a_small_last_batch_is_left_out_of_the_gap_and_not_of_the_statistics():
+def test_a_small_last_batch_counts_only_in_the_statistics():
     model = model_of(keras.layers.BatchNormalization())
     first, last = batches_of(14, 2)
     gap = measure_gap(model, first, last)
@@ -314,7 +314,7 @@ def test_a_small_last_batch_is_left_out_of_the_gap_and_not_of_the_statistics():
     assert gap.layers[0].distance == pytest.approx(measure_gap(model, DATA).layers[0].distance)
 
 
-def test_positions_that_are_masked_have_no_weight_in_the_statistics():
+def test_masked_positions_are_excluded_from_the_statistics():
     model = model_of(keras.layers.Masking(), keras_norm.BatchNormalization())
     padded = DATA["x"].copy()
     padded[:8, 1:] = 0.0
@@ -323,7 +323,7 @@ def test_positions_that_are_masked_have_no_weight_in_the_statistics():
     assert halves.distance == pytest.approx(whole.distance, rel=1e-4)
 
 
-def test_a_mode_that_gives_nan_has_no_verdict():
+def test_a_mode_with_nan_is_not_measured():
     x = keras.Input((None, 3), name="x")
     gap = measure_gap(keras.Model(x, keras.ops.log(keras.ops.minimum(x, -1.0))), DATA)
     assert gap.verdict == "not measured"
@@ -342,7 +342,7 @@ def test_a_slot_that_is_frozen_has_no_gap():
     assert "frozen" in gap.reason
 
 
-def test_equal_infinities_are_no_difference_and_hide_none():
+def test_equal_infinities_are_not_a_difference():
     x = keras.Input((None, 3), name="x")
     masked = keras.ops.where(x > 0, x, -np.inf)
     model = keras.Model(x, [masked, keras.layers.BatchNormalization()(x)])

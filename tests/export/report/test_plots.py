@@ -32,11 +32,11 @@ def test_the_scale_is_logarithmic_with_the_limit_at_one(difference, level):
     assert used(np.array(difference), 1.0) == pytest.approx(level)
 
 
-def test_any_difference_is_beyond_a_limit_of_zero():
+def test_any_difference_exceeds_a_limit_of_zero():
     np.testing.assert_array_equal(used(np.array([0.0, 1.0]), 0.0), [0.0, 2.0])
 
 
-def test_equality_is_transparent_the_limit_blue_and_far_beyond_it_red():
+def test_colors_run_from_transparent_over_blue_to_red():
     assert colors(np.array([0.0, 1.0, 2.0])).tolist() == [
         [*BLUE, 0],
         [*BLUE, 255],
@@ -44,7 +44,7 @@ def test_equality_is_transparent_the_limit_blue_and_far_beyond_it_red():
     ]
 
 
-def test_time_runs_across_and_units_down():
+def test_the_time_axis_is_horizontal():
     actual = np.zeros((2, 5, 3))
     actual[1, 4, 0] = 1.0
     found = drawn(actual)
@@ -54,13 +54,13 @@ def test_time_runs_across_and_units_down():
     assert (found.across.mark, found.down.mark) == (pytest.approx(90.0), pytest.approx(100 / 6))
 
 
-def test_an_output_without_time_is_a_strip_of_its_units():
+def test_the_map_of_an_output_without_time_has_one_row():
     found = drawn(np.array([[0.0, 1.0, 0.0]]))
     assert pixels(found.image).shape == (1, 3, 4)
     assert (found.across.name, found.down.name) == ("unit", "")
 
 
-def test_of_an_output_with_samples_alone_no_place_is_told():
+def test_the_map_of_an_output_without_units_has_no_mark():
     """Cells are rows of a batch, while a failure is told by the number of the sample."""
     actual = np.zeros(32)
     actual[3] = 1.0
@@ -68,7 +68,7 @@ def test_of_an_output_with_samples_alone_no_place_is_told():
     assert (axis.name, axis.ticks, axis.mark) == ("sample", (), None)
 
 
-def test_ticks_and_the_mark_count_indices_where_cells_are_wide():
+def test_ticks_and_mark_are_indices_of_the_output():
     actual = np.zeros((1, 512, 1))
     actual[0, 300] = 1.0
     found = drawn(actual).across
@@ -77,7 +77,7 @@ def test_ticks_and_the_mark_count_indices_where_cells_are_wide():
     assert found.mark == pytest.approx(100 * (75 + 0.5) / 128)
 
 
-def test_the_histogram_has_a_bar_for_equality_and_every_decade_from_least_to_largest():
+def test_the_histogram_has_a_bar_for_equality_and_for_each_decade():
     bars = drawn(np.array([[0.0, 0.0, 5e-8, 0.05]])).bars
     assert [bar.label for bar in bars] == [
         "0",
@@ -93,12 +93,12 @@ def test_the_histogram_has_a_bar_for_equality_and_every_decade_from_least_to_lar
     assert [bar.height for bar in bars] == [100, 50, 0, 0, 0, 0, 0, 50]
 
 
-def test_no_bar_of_what_passes_has_the_color_of_a_failure():
+def test_bars_of_passing_values_are_blue():
     bars = drawn(np.array([[0.9e-5, 0.5e-6]])).bars
     assert all(bar.color.startswith("rgb(59 130 246") for bar in bars[1:])
 
 
-def test_what_fails_is_beyond_the_limit_however_large_the_other_values_are():
+def test_a_failed_element_is_drawn_above_the_limit():
     expected = np.array([[100.0, 1.0]])
     actual = np.array([[100.0, 1.03]])
     (comparison,) = compare({"y": expected}, {"y": actual}, 0.01, 0.01)
@@ -110,7 +110,7 @@ def test_infinite_differences_have_a_bar():
     assert drawn(np.array([[np.inf, np.nan, 0.0]])).bars[-1].label == "more"
 
 
-def test_the_strip_of_a_layer_leaves_blank_what_was_not_reached():
+def test_the_strip_is_blank_for_rows_that_were_not_reached():
     rows = LayerStatistics("bn", 0.5, 0.0, (0.5, None, 3.0), 2, 3, "")
     image = pixels(strip(rows))
     assert image[0, :, 3].tolist() == [127, 0, 255]

@@ -98,7 +98,7 @@ def test_a_report_is_true_when_every_check_passed(passing):
     assert passing.verdict.endswith(", in 2 runners, on 20 samples")
 
 
-def test_what_eight_bits_are_off_by_is_said_apart():
+def test_the_verdict_names_the_difference_of_8_bit_files_separately():
     (output,) = artifact("dynamic.tflite", EXPECTED + 0.25).outputs
     judged = [
         dataclasses.replace(c, passed=True, rms=0.1, atol=0.5, used=0.2) for c in output.comparisons
@@ -112,7 +112,7 @@ def test_what_eight_bits_are_off_by_is_said_apart():
     assert "a single value may exceed the limit" in render(report)
 
 
-def test_a_notebook_gets_one_line_or_the_tables(passing):
+def test_a_notebook_shows_the_tables(passing):
     assert repr(passing) == f"<Report of {passing.model!r}: {passing.verdict}>"
     page = passing._repr_html_()
     assert page.startswith("<pre")
@@ -155,18 +155,18 @@ def test_an_unmeasured_gap_fails_max_gap():
     assert "was not measured" in failure.detail
 
 
-def test_the_case_that_needs_most_represents_an_output():
+def test_the_worst_case_needs_the_largest_tolerance():
     results = [compare({"y": EXPECTED}, {"y": EXPECTED + d}, 0.0, 1.0)[0] for d in (0.1, 0.3, 0.2)]
     assert OutputResult("y", ("a", "b", "c"), tuple(results), None).worst_case == 1
 
 
-def test_a_case_with_a_problem_represents_an_output_before_any_number():
+def test_a_case_with_a_problem_is_the_worst_case():
     shapes = compare({"y": EXPECTED}, {"y": EXPECTED[0]}, 0.0, 1.0)[0]
     numbers = compare({"y": EXPECTED}, {"y": EXPECTED + 9.0}, 0.0, 1.0)[0]
     assert OutputResult("y", ("a", "b"), (shapes, numbers), None).worst_case == 0
 
 
-def test_json_holds_finite_numbers_and_text(failing):
+def test_json_has_finite_numbers_and_text(failing):
     def refuse(name):
         pytest.fail(f"{name} in JSON")
 
@@ -177,7 +177,7 @@ def test_json_holds_finite_numbers_and_text(failing):
     assert plain["failures"][2]["detail"] == "it went away <b>"
 
 
-def test_a_report_comes_back_from_its_json(failing):
+def test_a_report_is_read_from_its_json(failing):
     again = Report.from_json(failing.to_json())
     assert repr(again) == repr(failing)
     assert again.to_json() == failing.to_json()
@@ -193,7 +193,7 @@ def test_a_report_comes_back_from_its_json(failing):
         ('{"model": 1}', "1 is not a str"),
     ],
 )
-def test_text_of_something_else_is_refused(text, why):
+def test_text_of_something_else_raises(text, why):
     with pytest.raises(ValueError, match=f"is not a report that to_json wrote: {why}"):
         Report.from_json(text)
 
@@ -211,11 +211,11 @@ def test_no_line_is_wider_than_the_terminal(failing):
     assert max(map(len, printed(failing).splitlines())) <= 80
 
 
-def test_brackets_in_a_name_are_shown_as_they_are():
+def test_brackets_in_a_name_are_printed_literally():
     assert "[bold]x" in printed(report_of(artifact("[bold]x", EXPECTED)))
 
 
-def test_the_terminal_says_why_padding_does_not_apply(passing):
+def test_the_terminal_shows_why_a_property_does_not_apply(passing):
     assert "no input is masked" in printed(passing)
 
 
@@ -236,19 +236,19 @@ def test_the_page_is_written_to_a_file(passing, tmp_path):
     assert (tmp_path / "report.html").read_text() == render(passing)
 
 
-def test_the_page_begins_with_the_verdict_and_the_reasons(failing):
+def test_the_page_begins_with_the_verdict_and_the_failures(failing):
     page = html.unescape(render(failing))
     first = page.index("<table")
     assert page.index(failing.verdict) < page.index(failing.failures[0].detail) < first
 
 
-def test_the_page_escapes_what_it_quotes(failing):
+def test_the_page_escapes_html(failing):
     page = render(failing)
     assert "it went away &lt;b&gt;" in page
     assert "it went away <b>" not in page
 
 
-def test_what_to_do_follows_the_verdict(passing):
+def test_the_advice_follows_the_verdict(passing):
     findings = tuple(Finding(name, "is far", "recalibrate") for name in ("m", "m (C API)"))
     page = render(dataclasses.replace(passing, findings=findings))
     assert page.index(passing.verdict) < page.index("recalibrate") < page.index("<table")
@@ -256,7 +256,7 @@ def test_what_to_do_follows_the_verdict(passing):
     assert "m, m (C API)" in page
 
 
-def test_runners_that_agree_share_a_row_and_a_map():
+def test_runners_with_equal_results_share_a_row_and_a_map():
     wrong = EXPECTED + 0.25
     twins = [artifact("saved_model", wrong), artifact("saved_model (C API)", wrong)]
     page = render(report_of(*twins, artifact("model.tflite", EXPECTED + 0.5)))
@@ -340,7 +340,7 @@ def test_metrics_on_labels_are_on_the_page(passing):
         assert text in page
 
 
-def test_the_page_says_how_often_statistics_were_updated(passing):
+def test_the_page_shows_the_number_of_updates(passing):
     layer = dataclasses.replace(passing.gap.layers[0], updates=(7, 9, 3))
     gap = dataclasses.replace(passing.gap, layers=(layer,))
     assert "3-9" in render(dataclasses.replace(passing, gap=gap))
@@ -360,13 +360,13 @@ def test_the_page_and_the_json_stay_small_for_large_outputs():
     assert len(report.to_json()) < 12 * CELLS**2
 
 
-def test_lists_of_numbers_stand_in_one_line_of_the_json(passing):
+def test_each_list_of_numbers_is_one_line_of_the_json(passing):
     text = dataclasses.replace(passing, notes=("of [\n 1,  2]",)).to_json()
     assert re.search(r'"counts": \[ ?\d+, \d+, [^\n]*\]', text)
     assert json.loads(text)["notes"] == ["of [\n 1,  2]"]
 
 
-def test_a_report_in_which_nothing_ran_has_a_page():
+def test_a_report_without_outputs_has_a_page():
     report = report_of(
         artifact("broken", EXPECTED, outputs=(), properties=(), error="gone"),
         gap=TrainInferenceGap("not measured", "no config"),
@@ -374,7 +374,7 @@ def test_a_report_in_which_nothing_ran_has_a_page():
     assert "gone" in render(report)
 
 
-def test_the_page_of_a_model_without_weights_has_no_share_of_them(tmp_path):
+def test_the_page_of_a_model_without_weights_has_no_relative_sizes(tmp_path):
     model = keras.Sequential([keras.Input((None, 3)), keras.layers.GlobalAveragePooling1D()])
     path = export_saved_model(model, tmp_path / "m", version=1)
     page = render(check(model, path, RNG.normal(size=(4, 5, 3)).astype("float32")))
@@ -391,7 +391,7 @@ def test_a_missing_package_names_the_extra_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_forges_no_line_of_a_printed_report(failing):
+def test_a_name_cannot_add_a_line_to_a_printed_report(failing):
     name = "a\nPASS: forged\x1b[31m\u202e[red]"
     layers = tuple(dataclasses.replace(layer, path=name, note=name) for layer in failing.gap.layers)
     artifacts = (artifact(name, EXPECTED + 0.25), artifact(name, EXPECTED, outputs=(), error=name))

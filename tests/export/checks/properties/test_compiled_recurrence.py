@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import keras_norm
+from keras_norm.clone import clone_for_statistics
 from keras_norm.export import check
+from keras_norm.export.checks import model_clone
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
@@ -25,7 +27,7 @@ def model_of(*layers):
     return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
 
 
-def found(model):
+def judge_model(model):
     plan = make_plan(model, read_samples(input_specs(model), DATA))
     subject = Subject(None, plan, clone=ModelClone(model))
     known = CompiledRecurrence()
@@ -48,26 +50,28 @@ def off_by_a_hundredth(monkeypatch):
     monkeypatch.setattr(of_cell, "run", off)
 
 
-def test_layers_that_train_as_they_are_served_pass():
+def test_layers_with_equal_outputs_in_training_and_inference_pass():
     gru = keras_norm.LayerNormGRU(4, recurrent_dropout=0.5, name="gru")
     rnn = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, dropout=0.5, name="rnn")
-    seen = found(
+    result = judge_model(
         model_of(
             keras.layers.Bidirectional(rnn, name="both"),
             keras.Sequential([keras.Input((None, 8)), gru], name="inner"),
         )
     )
-    assert seen.status == "pass"
-    assert seen.detail == "both/forward_rnn, both/backward_rnn, inner/gru; batch 2, length 3"
+    assert result.status == "pass"
+    assert result.detail == "both/forward_rnn, both/backward_rnn, inner/gru; batch 2, length 3"
 
 
-def test_a_model_that_masks_is_compared_masked():
+def test_a_model_with_a_mask_runs_a_masked_test_input():
     masking = keras.layers.Masking(-9.0)
-    seen = found(model_of(masking, keras_norm.LayerNormGRU(4, go_backwards=True, name="gru")))
-    assert (seen.status, seen.detail) == ("pass", "gru; batch 7, length 6, padded right")
+    result = judge_model(
+        model_of(masking, keras_norm.LayerNormGRU(4, go_backwards=True, name="gru"))
+    )
+    assert (result.status, result.detail) == ("pass", "gru; batch 7, length 6, padded right")
 
 
-def test_a_layer_that_trained_as_another_is_found_and_named(off_by_a_hundredth):
+def test_the_failure_names_a_layer_whose_compiled_recurrence_differs(off_by_a_hundredth):
     model = model_of(keras_norm.LayerNormLSTM(4, name="lstm"))
     report = check(model, [KerasRunner(model)], DATA)
     (failure,) = report.failures
@@ -80,6 +84,22 @@ def test_a_layer_that_trained_as_another_is_found_and_named(off_by_a_hundredth):
     assert "compiled recurrence" in report.to_json()
 
 
+def test_a_check_clones_the_model_once(monkeypatch):
+    clones = []
+
+    def count(model):
+        clones.append(clone_for_statistics(model))
+        return clones[-1]
+
+    monkeypatch.setattr(model_clone, "clone_for_statistics", count)
+    batch_norm = keras.layers.BatchNormalization(name="bn")
+    model = model_of(batch_norm, keras_norm.LayerNormGRU(4, name="gru"))
+    report = check(model, [KerasRunner(model)], DATA)
+    assert len(clones) == 1
+    assert report.keras.property("compiled recurrence").status == "pass"
+    assert [layer.path for layer in report.gap.layers] == ["bn"]
+
+
 @pytest.mark.parametrize(
     "layer",
     [
@@ -90,13 +110,13 @@ def test_a_layer_that_trained_as_another_is_found_and_named(off_by_a_hundredth):
     ],
     ids=["batch statistics", "never compiled", "not covered", "Keras' own"],
 )
-def test_a_layer_with_nothing_to_compare_is_left_out(layer, off_by_a_hundredth):
-    assert found(model_of(layer)).status == "not applicable"
+def test_layers_that_training_does_not_compile_are_left_out(layer, off_by_a_hundredth):
+    assert judge_model(model_of(layer)).status == "not applicable"
 
 
-def test_a_model_that_cannot_be_rebuilt_says_why(monkeypatch):
+def test_the_reason_why_a_model_cannot_be_rebuilt_is_reported(monkeypatch):
     dense = keras.layers.Dense(2)
     model = model_of(dense, keras_norm.LayerNormLSTM(4))
     monkeypatch.setattr(dense, "get_config", lambda: {"units": None})
-    seen = found(model)
-    assert (seen.status, "cannot be rebuilt" in seen.detail) == ("not applicable", True)
+    result = judge_model(model)
+    assert (result.status, "cannot be rebuilt" in result.detail) == ("not applicable", True)
