@@ -48,13 +48,18 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup():
-    """Set the random seed before each test and its fixtures, so that the order does not matter.
+    """Set the random seed before each test and its fixtures, so that the order does not matter."""
+    keras.utils.set_random_seed(0)
 
-    `set_random_seed` would also clear TensorFlow's cache of kernels, and to build the kernels again
-    takes a fifth of the time. Only stateful random operations need this; Keras has none.
+
+@pytest.fixture(scope="session", autouse=True)
+def cached_kernels():
+    """Keep TensorFlow's cache of kernels: to build the kernels again takes a fifth of the time.
+
+    `set_random_seed` clears the cache for stateful random operations; Keras has none.
     """
     with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
-        keras.utils.set_random_seed(0)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

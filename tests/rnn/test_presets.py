@@ -31,17 +31,16 @@ def batch_norm(kind, **kwargs):
 @pytest.mark.parametrize(
     ("cls", "kwargs", "trainable", "non_trainable"),
     [
-        (kinds.GRU.layer, {"return_state": True}, 3, 0),
         (
-            kinds.LSTM.layer,
-            {"norm": {"recurrent_norm": LayerNormalization()}, "return_sequences": True},
+            kinds.GRU.layer,
+            {"norm": {"recurrent_norm": LayerNormalization()}, "return_state": True},
             5,
             0,
         ),
         (LayerNormSimpleRNN, {"return_sequences": True}, 7, 0),
         (BatchNormLSTM, {"max_timesteps": 2, "return_sequences": True}, 7, 9),
     ],
-    ids=["no norm", "dict of slots", "layer norm", "batch norm"],
+    ids=["dict of slots", "layer norm", "batch norm"],
 )
 def test_layers_pass_the_shared_layer_checks(cls, kwargs, trainable, non_trainable):
     check_layer(
