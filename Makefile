@@ -23,8 +23,8 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	rm -rf build/mypy && mkdir -p $(MYPY_TREE)
 	ln -s $(CURDIR)/keras_norm/* $(CURDIR)/export $(MYPY_TREE)/
-	ln -s $(CURDIR)/keras_norm_cli.py $(CURDIR)/keras_norm_verify.py build/mypy/
-	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -m keras_norm_cli -m keras_norm_verify
+	ln -s $(CURDIR)/keras_norm_cli $(CURDIR)/keras_norm_verify.py build/mypy/
+	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -p keras_norm_cli -m keras_norm_verify
 
 # Writes keras_norm/__init__.pyi from the signatures of the public classes, and keras_norm_verify.py from
 # the package export/golden_cases.

@@ -79,7 +79,7 @@ def export(args: argparse.Namespace) -> None:
     options = {name: getattr(args, name) for name in EXPORT_OPTIONS}
     options["samples"] = read_inputs(args.samples, input_specs(model)) if args.samples else None
     options["overwrite"] = args.force
-    made = missing_folders(folder)
+    created = missing_folders(folder)
     replaced = {name for name, target in targets.items() if target.exists()}
     written: list[tuple[Format, pathlib.Path]] = []
     try:
@@ -97,7 +97,7 @@ def export(args: argparse.Namespace) -> None:
             if known.name not in replaced:
                 golden_cases_path(path).unlink(missing_ok=True)
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        remove_empty(made)
+        remove_empty(created)
         raise
     for known, path in reversed(written):
         name = printable(str(path), MOST_PRINTED)

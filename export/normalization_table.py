@@ -1,9 +1,10 @@
 """Make tables of a model's inputs, outputs and normalization layers, also those in cells."""
 
 from collections.abc import Iterator
-from typing import Any
 
+import keras
 from keras import ops
+from rich.console import RenderableType
 from rich.table import Column
 from rich.text import Text
 
@@ -11,9 +12,10 @@ from keras_norm.export import signature
 from keras_norm.export.checks.train_inference_gap import moving_statistics
 from keras_norm.export.report.tables import add_row, breakable, new_table, plain
 from keras_norm.named_layers import is_batch_norm, named_layers
+from keras_norm.typing import Shape
 
 
-def summary_tables(model: Any) -> Iterator[Any]:
+def summary_tables(model: keras.Model) -> Iterator[RenderableType]:
     """Make the tables of `keras-norm inspect`: inputs and outputs, and normalization layers.
 
     Args:
@@ -54,7 +56,7 @@ def summary_tables(model: Any) -> Iterator[Any]:
     yield table
 
 
-def _over(layer: Any) -> str:
+def _over(layer: keras.Layer) -> str:
     """Describe the dimensions of a layer's statistics: "batch", "axis -1" or "-"."""
     if is_batch_norm(layer):
         return "batch"
@@ -65,21 +67,21 @@ def _over(layer: Any) -> str:
     return f"axis {', '.join(str(a) for a in axes)}"
 
 
-def _statistics(layer: Any) -> str:
+def _statistics(layer: keras.Layer) -> str:
     """Describe a layer's moving statistics: number of features, updates and trained timesteps."""
     if not is_batch_norm(layer):
         return "-"
-    mean, _, reached = moving_statistics(layer)
+    mean, _, trained = moving_statistics(layer)
     rows, features = mean.shape
     size = f"{features} features"
-    if not reached.any():
-        return f"{size}, still at their start"
+    if not trained.any():
+        return f"{size}, not trained"
     count = getattr(layer, "update_count", None)
     if count is None:
         return f"{size}, trained"
     updates = f"{size}, updates: {int(ops.max(count))}"
-    return updates if rows == 1 else f"{updates}, timesteps: {int(reached.sum())}/{rows}"
+    return updates if rows == 1 else f"{updates}, timesteps: {int(trained.sum())}/{rows}"
 
 
-def _shape(shape: Any) -> str:
+def _shape(shape: Shape) -> str:
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

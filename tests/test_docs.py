@@ -55,7 +55,12 @@ def test_the_readme_example_runs(tmp_path: pathlib.Path, monkeypatch: pytest.Mon
 
 def strings_in_code() -> list[str]:
     """List all strings in the package, with "…" in place of the values of an f-string."""
-    files = [*ROOT.glob("keras_norm/**/*.py"), *ROOT.glob("export/**/*.py"), *ROOT.glob("*.py")]
+    files = [
+        *ROOT.glob("keras_norm/**/*.py"),
+        *ROOT.glob("export/**/*.py"),
+        *ROOT.glob("keras_norm_cli/*.py"),
+        *ROOT.glob("*.py"),
+    ]
     nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
     f_strings = [node.values for node in nodes if isinstance(node, ast.JoinedStr)]
     constants = [[node] for node in nodes if isinstance(node, ast.Constant)]

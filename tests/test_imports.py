@@ -51,12 +51,20 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+FOLDERS = ("keras_norm", "keras_norm_cli", "export", "examples", "benchmarks", "experiments")
 MODULES = {
     module_name(path): path
-    for folder in ("keras_norm", "export", "examples", "benchmarks", "experiments")
+    for folder in (
+        "keras_norm",
+        "keras_norm_cli",
+        "export",
+        "examples",
+        "benchmarks",
+        "experiments",
+    )
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
-MODULES |= {name: ROOT / f"{name}.py" for name in ("keras_norm_cli", "keras_norm_verify")}
+MODULES["keras_norm_verify"] = ROOT / "keras_norm_verify.py"
 
 
 def rank(module):

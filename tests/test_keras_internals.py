@@ -21,7 +21,7 @@ SOURCES = [
         for folder in ("keras_norm", "export", "examples", "experiments")
         for p in (ROOT / folder).rglob("*.py")
     ),
-    ROOT / "keras_norm_cli.py",
+    *(ROOT / "keras_norm_cli").glob("*.py"),
 ]
 PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.compiler", "keras.src")
 # Names of Python's standard library.

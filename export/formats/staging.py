@@ -43,24 +43,26 @@ def staged(
     """
     if not isinstance(overwrite, bool):
         raise ValueError(f"overwrite must be True or False; received {overwrite!r}")
-    _require_free(target, overwrite, is_folder)
+    _require_writable(target, overwrite, is_folder)
     other = None if beside is None else target.with_name(beside)
     if other is not None and other.is_dir():
-        raise FileExistsError(f"{other} is a folder, where a file is to be")
-    made = missing_folders(target.parent)
+        raise FileExistsError(
+            f"{other} is a folder, but the exporter writes a file of this name; remove the folder"
+        )
+    created = missing_folders(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
         try:
             work.mkdir(parents=True)
             yield work / target.name
-            _require_free(target, overwrite, is_folder)
+            _require_writable(target, overwrite, is_folder)
             with contextlib.ExitStack() as undo:
-                if other is not None and other.exists():  # an old file never stays by a new target
+                if other is not None and other.exists():  # belongs to the old target
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
                 if overwrite:
-                    _take_place(work / target.name, target)
+                    _replace(work / target.name, target)
                 else:
                     _move(work / target.name, target)
                 undo.pop_all()
@@ -69,7 +71,7 @@ def staged(
         finally:
             shutil.rmtree(work, ignore_errors=True)
     except BaseException:
-        remove_empty(made)
+        remove_empty(created)
         raise
 
 
@@ -83,12 +85,12 @@ def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
     missing = [f for f in (folder, *folder.parents) if not f.exists()]
     if missing and missing[-1].is_symlink():
         raise NotADirectoryError(
-            f"{missing[-1]} is a link to {missing[-1].readlink()}, which does not exist: make that "
+            f"{missing[-1]} is a link to {missing[-1].readlink()}, which does not exist; make this "
             "folder, or choose another"
         )
-    standing = (missing[-1] if missing else folder / "here").parent
-    if not standing.is_dir():
-        raise NotADirectoryError(f"{standing} is a file, so nothing can be written inside it")
+    existing = missing[-1].parent if missing else folder
+    if not existing.is_dir():
+        raise NotADirectoryError(f"{existing} is a file, not a folder; choose another path")
     return missing
 
 
@@ -124,7 +126,7 @@ def replace_text(path: pathlib.Path, text: str) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _take_place(new: pathlib.Path, target: pathlib.Path) -> None:
+def _replace(new: pathlib.Path, target: pathlib.Path) -> None:
     """Replace `target` with the file or folder `new`; restore the old `target` on a failure."""
     if not target.is_dir():
         new.replace(target)
@@ -155,15 +157,18 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         new.rename(target)
 
 
-def _require_free(target: pathlib.Path, overwrite: bool, is_folder: bool) -> None:
+def _require_writable(target: pathlib.Path, overwrite: bool, is_folder: bool) -> None:
     if target.is_symlink():
         raise FileExistsError(
-            f"{target} is a link to {target.readlink()}, and is not overwritten: name that itself"
+            f"{target} is a link to {target.readlink()}, so it is not overwritten; give the "
+            "path of the link's target"
         )
     if not target.exists():
         return
     if target.is_dir() != is_folder:
         kind = "folder" if target.is_dir() else "file"
-        raise FileExistsError(f"{target} is a {kind}, and is not overwritten: choose another name")
+        raise FileExistsError(
+            f"{target} is a {kind}, so it is not overwritten; choose another path"
+        )
     if not overwrite:
-        raise FileExistsError(f"{target} exists: choose another name, or overwrite=True (--force)")
+        raise FileExistsError(f"{target} exists; choose another path, or overwrite=True")

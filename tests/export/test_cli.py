@@ -17,7 +17,7 @@ import pytest
 import keras_norm
 import keras_norm_cli
 from keras_norm.export import commands, export_saved_model
-from keras_norm_cli import main
+from keras_norm_cli import interrupts, main
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -137,7 +137,7 @@ def test_check_reads_data_from_several_files(run, folder, tmp_path):
     arguments = ("check", "{}/model.keras", "{}/right", "--data", *files[0], "--labels", *files[1])
     status, out, _ = run(*arguments)
     assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
-    assert "as many files of labels" in refused(run(*arguments[:-1]))
+    assert "one file of labels for each" in refused(run(*arguments[:-1]))
 
 
 def test_compare_reports_changes_with_status_0(run, tmp_path):
@@ -285,7 +285,7 @@ def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
         (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
         ((*CHECK, "--labels", "{}/data.npz"), "must be outputs: 'y'"),
-        ((*CHECK, "--rtol", "-1"), "rtol must be a number, finite"),
+        ((*CHECK, "--rtol", "-1"), "rtol must be a finite number"),
         ((*CHECK, "--rtol", "much"), "invalid float"),
         ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
         ((*CHECK, "--html", "{}"), "is a folder"),
@@ -433,7 +433,7 @@ def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
         assert "has one array, but the model has 2 inputs" in refused(run(*command))
 
 
-def test_a_missing_file_is_reported_before_the_package_is_imported(folder):
+def test_missing_files_and_unknown_formats_are_reported_before_the_package_is_imported(folder):
     """Importing TensorFlow takes seconds."""
     commands = [
         ("inspect", "{}/nowhere.keras"),
@@ -445,6 +445,7 @@ def test_a_missing_file_is_reported_before_the_package_is_imported(folder):
         ("compare", "{}/nowhere.keras", "{}/right", "--data", "{}/data.npz"),
         ("recalibrate", "{}/model.keras", "--data", "{}/right", "--to", "{}/new.keras"),
         ("export", "{}/model.keras", "--to", "{}/q", "--samples", "{}/right/saved_model.pb"),
+        ("export", "{}/model.keras", "--to", "{}/q", "--format", "h5"),
     ]
     arguments = [[argument.format(folder) for argument in command] for command in commands]
     script = (
@@ -500,13 +501,13 @@ def test_help_names_the_commands(run, capfd):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, number):
-    def swallows(args):
+    def swallow_interrupt(args):
         with contextlib.suppress(BaseException):
             signal.raise_signal(number)
         for _ in range(400):  # no one long sleep: an interrupt of our own does not end that
             time.sleep(0.01)
 
-    monkeypatch.setattr(commands, "inspect", swallows)
+    monkeypatch.setattr(commands, "inspect", swallow_interrupt)
     before = signal.getsignal(number)
     assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
     assert signal.getsignal(number) == before
@@ -515,15 +516,15 @@ def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, numb
 def test_the_cleanup_after_an_interrupt_is_not_interrupted(run, monkeypatch):
     cleaned = []
 
-    def cleans_up(args):
+    def clean_up(args):
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
-            time.sleep(5 * keras_norm_cli.RAISE_AGAIN)
+            time.sleep(5 * interrupts.RAISE_AGAIN)
             signal.raise_signal(signal.SIGINT)
             cleaned.append(True)
 
-    monkeypatch.setattr(commands, "inspect", cleans_up)
+    monkeypatch.setattr(commands, "inspect", clean_up)
     assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
     assert cleaned
 
@@ -539,7 +540,7 @@ def test_a_cleanup_that_does_not_end_is_interrupted(run, monkeypatch):
                 time.sleep(0.01)
             ended_by_itself.append(True)
 
-    monkeypatch.setattr(keras_norm_cli, "CLEANUP", 0.3)
+    monkeypatch.setattr(interrupts, "CLEANUP", 0.3)
     monkeypatch.setattr(commands, "inspect", hangs)
     assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
     assert not ended_by_itself
@@ -547,13 +548,13 @@ def test_a_cleanup_that_does_not_end_is_interrupted(run, monkeypatch):
 
 @pytest.mark.parametrize("error", [SystemError, TypeError, ValueError])
 def test_an_exception_after_an_interrupt_is_reported_as_the_interrupt(run, monkeypatch, error):
-    def makes_another_of_it(args):
+    def raise_another_error(args):
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
             raise error("None is no shape") from None
 
-    monkeypatch.setattr(commands, "inspect", makes_another_of_it)
+    monkeypatch.setattr(commands, "inspect", raise_another_error)
     assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
 
 
@@ -669,7 +670,7 @@ def test_import_registers_the_layers_of_a_users_module(run, tmp_path, monkeypatc
     for path in ("./their_layers.py", ".their_layers", "my-layers"):
         message = refused(run("--import", path, "inspect", "m.keras"))
         assert (
-            f"--import takes the name of a module, such as my.layers. Received: {path}" in message
+            f"--import must be the name of a module, such as my.layers; received {path}" in message
         )
     (tmp_path / "broken_layers.py").write_text("x = 1\ny = 1 / 0\n")
     message = refused(run("--import", "broken_layers", "inspect", "m.keras"))

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import flatbuffers
 import numpy as np
+import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 # Matrix products and lookups, whose weights make a file large, and operations that run subgraphs.
@@ -44,7 +45,7 @@ SELECTIONS = frozenset([schema.BuiltinOperator.SELECT, schema.BuiltinOperator.SE
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
 QUANTIZE, DEQUANTIZE = schema.BuiltinOperator.QUANTIZE, schema.BuiltinOperator.DEQUANTIZE
 # Scale of a tensor of zeros. It is tiny, because a sum uses the larger scale of its two operands.
-TINY = 1e-9
+TINY_SCALE = 1e-9
 CONVERSIONS = (QUANTIZE, DEQUANTIZE, schema.BuiltinOperator.CAST)
 
 
@@ -98,10 +99,12 @@ class _Graph:
         constants = set(range(len(self._tensors)))
         constants -= {tensor for op in self._graph.operators or [] for tensor in op.outputs}
         for tensor in filter(self._is_integer, constants):
-            self._give_scale(tensor, TINY)
+            self._give_scale(tensor, TINY_SCALE)
         for op in self._graph.operators or []:
             inputs = filter(self._is_integer, op.inputs)
-            scale = max((self._tensors[t].quantization.scale[0] for t in inputs), default=TINY)
+            scale = max(
+                (self._tensors[t].quantization.scale[0] for t in inputs), default=TINY_SCALE
+            )
             for tensor in filter(self._is_integer, op.outputs):
                 self._give_scale(tensor, scale)
 
@@ -116,21 +119,21 @@ class _Graph:
         chosen = {id(op) for op in operators if self._is_chosen(op, all_but_products)}
         if not chosen:
             return
-        made = set()
+        rewritten = set()
         for op in operators:
             kind = self._kind(op)
             if id(op) in chosen and kind != QUANTIZE:
-                made |= {tensor for tensor in op.outputs if self._is_integer(tensor)}
+                rewritten |= {tensor for tensor in op.outputs if self._is_integer(tensor)}
             elif kind == QUANTIZE and not self._is_integer(op.inputs[0]):
                 self._float[op.outputs[0]] = op.inputs[0]
-            elif kind == DEQUANTIZE and op.inputs[0] in made:
+            elif kind == DEQUANTIZE and op.inputs[0] in rewritten:
                 self._float.setdefault(op.inputs[0], op.outputs[0])
         # A chosen operation now writes this tensor in float32, so its DEQUANTIZE is not needed.
-        needless = {self._float[tensor] for tensor in made & self._float.keys()}
-        kept = [op for op in operators if not needless & set(op.outputs)]
-        read = {tensor for op in kept if id(op) not in chosen for tensor in op.inputs}
+        unneeded = {self._float[tensor] for tensor in rewritten & self._float.keys()}
+        remaining = [op for op in operators if not unneeded & set(op.outputs)]
+        read = {tensor for op in remaining if id(op) not in chosen for tensor in op.inputs}
         self._graph.operators = []
-        for op in kept:
+        for op in remaining:
             if id(op) in chosen:
                 self._write(op, read)
             else:
@@ -167,13 +170,13 @@ class _Graph:
         if tensor not in self._float:
             data = self._model.buffers[self._tensors[tensor].buffer].data
             if data is not None and len(data):
-                self._float[tensor] = self._new(tensor, self._dequantized(tensor, bytes(data)))
+                self._float[tensor] = self._new(tensor, self._dequantize(tensor, bytes(data)))
             else:
                 self._float[tensor] = self._new(tensor)
                 self._append(DEQUANTIZE, tensor, self._float[tensor])
         return self._float[tensor]
 
-    def _dequantized(self, tensor: int, data: bytes) -> np.ndarray:
+    def _dequantize(self, tensor: int, data: bytes) -> "npt.NDArray[np.float32]":
         old = self._tensors[tensor]
         shape = [] if old.shape is None else old.shape
         values = np.frombuffer(data, INTEGERS[old.type]).reshape(shape)
@@ -184,7 +187,7 @@ class _Graph:
             scale, zero = scale.reshape(sizes), zero.reshape(sizes)
         return ((values - zero) * scale).astype("float32")
 
-    def _new(self, tensor: int, constant: np.ndarray | None = None) -> int:
+    def _new(self, tensor: int, constant: "npt.NDArray[np.float32] | None" = None) -> int:
         """Add a float32 tensor with the shape and name of `tensor`, and return its index."""
         new = copy.copy(self._tensors[tensor])
         new.type, new.quantization, new.buffer = schema.TensorType.FLOAT32, None, 0
@@ -205,12 +208,12 @@ class _Graph:
 
     def _drop_unread(self) -> None:
         """Remove each QUANTIZE and DEQUANTIZE whose output no operation reads."""
-        read, kept = set(self._graph.outputs), []
+        read, used = set(self._graph.outputs), []
         for op in reversed(self._graph.operators):
             if self._kind(op) not in (QUANTIZE, DEQUANTIZE) or read & set(op.outputs):
-                kept.append(op)
+                used.append(op)
                 read |= set(op.inputs)
-        self._graph.operators = kept[::-1]
+        self._graph.operators = used[::-1]
 
     def _kind(self, op: schema.OperatorT) -> int:
         return _kind(self._model, op)

@@ -3,11 +3,18 @@
 import math
 import pathlib
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework.function_pb2 import FunctionDef
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf import saved_model_pb2
+
+from keras_norm.typing import Tensor
+
+# A function of the tensors that a node reads.
+TensorFunction: TypeAlias = Callable[..., Tensor]
 
 FILE = "saved_model.pb"
 FLOAT32 = tf.float32.as_datatype_enum
@@ -17,14 +24,14 @@ SMALL, LARGE = 1e-2, 1e3
 
 # Operation without a 16-bit kernel -> equivalent function of operations with a 16-bit kernel.
 # (LiteRT has no 16-bit kernel for SQUARED_DIFFERENCE, but TensorFlow's quantizer writes it.)
-REAL: dict[str, Callable[..., Any]] = {
+REAL: dict[str, TensorFunction] = {
     "Neg": lambda x: -1.0 * x,
     "Square": lambda x: x * x,
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
 # TensorFlow's quantizer takes compared integers for real numbers, and then has no range for them.
 # a - min(a, b) is 0 if a <= b, and nonzero otherwise, even if the subtraction overflows.
-COMPARED: dict[str, Callable[..., Any]] = {
+COMPARED: dict[str, TensorFunction] = {
     "Equal": lambda a, b: tf.logical_not(_nonzero(a - b)),
     "NotEqual": lambda a, b: _nonzero(a - b),
     "Greater": lambda a, b: _nonzero(a - tf.minimum(a, b)),
@@ -35,11 +42,11 @@ COMPARED: dict[str, Callable[..., Any]] = {
 # The operands and the result of MAXIMUM and MINIMUM share one scale. In this scale a small bound is
 # rounded to 0, and a large bound overflows. The functions below add no number that is far larger
 # than their result.
-SMALL_BOUND: dict[str, Callable[..., Any]] = {
+SMALL_BOUND: dict[str, TensorFunction] = {
     "Maximum": lambda x, bound: bound + tf.nn.relu(x - bound),
     "Minimum": lambda x, bound: bound - tf.nn.relu(bound - x),
 }
-LARGE_BOUND: dict[str, Callable[..., Any]] = {
+LARGE_BOUND: dict[str, TensorFunction] = {
     "Maximum": lambda x, bound: x + tf.nn.relu(bound - x),
     "Minimum": lambda x, bound: x - tf.nn.relu(x - bound),
 }
@@ -58,7 +65,7 @@ def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
         library = graph.graph_def.library
         for function in list(library.function):
             found = [(node, _replacement(node, function, bits)) for node in function.node_def]
-            calls = {node.name: _traced(node, new) for node, new in found if new is not None}
+            calls = {node.name: _trace(node, new) for node, new in found if new is not None}
             library.function.extend(calls.values())
             for node in function.node_def:
                 if node.name in calls:
@@ -67,43 +74,43 @@ def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
     path.write_bytes(model.SerializeToString())
 
 
-def _nonzero(x: Any) -> Any:
+def _nonzero(x: Tensor) -> Tensor:
     return tf.cast(x, tf.bool)
 
 
-def _replacement(node: Any, function: Any, bits: int) -> Callable[..., Any] | None:
+def _replacement(node: NodeDef, function: FunctionDef, bits: int) -> TensorFunction | None:
     """Return the function that replaces a node, or None if the node is supported."""
     # An access to a missing key would add the key to the protobuf map.
     dtype = node.attr["T"].type if "T" in node.attr else None
     if dtype == FLOAT32 and node.op in SMALL_BOUND:
-        return _bounded(node, function)
+        return _replace_bound(node, function)
     if bits != 16:
         return None
     if dtype == FLOAT32 and node.op == "Sum":
-        return _scaled_mean(node, function)
+        return _replace_sum(node, function)
     return (REAL if dtype == FLOAT32 else COMPARED if dtype in WHOLE else {}).get(node.op)
 
 
-def _bounded(node: Any, function: Any) -> Callable[..., Any] | None:
+def _replace_bound(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
     """Return the function for a node whose bound is a constant that protects from 0 or infinity."""
     constants = {
         other.name: tf.make_ndarray(other.attr["value"].tensor)
         for other in function.node_def
         if other.op == "Const"
     }
-    for place, reference in enumerate(node.input[:2]):
+    for position, reference in enumerate(node.input[:2]):
         size = np.max(np.abs(constants.get(reference.partition(":")[0], 0.0)), initial=0.0)
         if 0.0 < size < SMALL or size > LARGE:
             compute = (SMALL_BOUND if size < SMALL else LARGE_BOUND)[node.op]
-            return compute if place == 1 else _swapped(compute)
+            return compute if position == 1 else _swapped(compute)
     return None
 
 
-def _swapped(compute: Callable[..., Any]) -> Callable[..., Any]:
+def _swapped(compute: TensorFunction) -> TensorFunction:
     return lambda a, b: compute(b, a)
 
 
-def _scaled_mean(node: Any, function: Any) -> Callable[..., Any] | None:
+def _replace_sum(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
     """Return n times the mean in place of a Sum, or None if n is unknown.
 
     In 16 bits LiteRT clips a Sum to the range of its summands. It does not clip n times the mean.
@@ -116,28 +123,28 @@ def _scaled_mean(node: Any, function: Any) -> Callable[..., Any] | None:
     return lambda x, axis: count * tf.reduce_mean(x, axis, keepdims=keep)
 
 
-def _shape(reference: str, function: Any) -> list[int] | None:
+def _shape(reference: str, function: FunctionDef) -> list[int] | None:
     """Return the shape of an argument "x" or a node's output "node:output:0"; -1 is dynamic."""
-    name, _, place = reference.partition(":")
-    if place:
+    name, _, output = reference.partition(":")
+    if output:
         (owner,) = (node for node in function.node_def if node.name == name)
     else:
         names = [argument.name for argument in function.signature.input_arg]
         owner = function.arg_attr[names.index(name)]
     if "_output_shapes" not in owner.attr:
         return None
-    shape = owner.attr["_output_shapes"].list.shape[int(place.rpartition(":")[2] or 0)]
+    shape = owner.attr["_output_shapes"].list.shape[int(output.rpartition(":")[2] or 0)]
     return None if shape.unknown_rank else [dim.size for dim in shape.dim]
 
 
-def _traced(node: Any, replacement: Callable[..., Any]) -> Any:
+def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
     """Trace a replacement into a function whose nodes have the replaced node's name as scope."""
     dtypes = [node.attr["T"].type] * 2
     if node.op == "Sum":  # its second input is the axis; the default type is not stored
         dtypes[1] = node.attr["Tidx"].type or tf.int32.as_datatype_enum
     inputs = [name for name in node.input if not name.startswith("^")]
 
-    def compute(*tensors: Any) -> Any:
+    def compute(*tensors: Tensor) -> Tensor:
         with tf.name_scope(f"{node.name}/"):
             return replacement(*tensors)
 
@@ -146,7 +153,7 @@ def _traced(node: Any, replacement: Callable[..., Any]) -> Any:
     return traced.get_concrete_function().function_def
 
 
-def _call(node: Any, function: Any) -> None:
+def _call(node: NodeDef, function: FunctionDef) -> None:
     """Change a node to a call of a function."""
     for name in [name for name in node.attr if not name.startswith("_")]:
         del node.attr[name]
@@ -159,14 +166,14 @@ def _call(node: Any, function: Any) -> None:
         node.attr[name].list.type.extend(argument.type for argument in arguments)
 
 
-def _rename_outputs(function: Any, calls: Collection[str]) -> None:
+def _rename_outputs(function: FunctionDef, calls: Collection[str]) -> None:
     """Rename references to a replaced node's output, because a call's output is "node:output:0"."""
 
-    def renamed(reference: str) -> str:
-        name, _, place = reference.partition(":")
-        return f"{name}:output:0" if place and name in calls else reference
+    def rename(reference: str) -> str:
+        name, _, output = reference.partition(":")
+        return f"{name}:output:0" if output and name in calls else reference
 
     for node in function.node_def:
-        node.input[:] = [renamed(reference) for reference in node.input]
+        node.input[:] = [rename(reference) for reference in node.input]
     for name in function.ret:
-        function.ret[name] = renamed(function.ret[name])
+        function.ret[name] = rename(function.ret[name])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_norm_cli
+import keras_norm_verify
 from keras_norm.export import assert_consistent, check, open_runner
 from keras_norm.export.formats import registry
 from keras_norm.export.formats.artifact_format import Format, Source
@@ -105,6 +106,10 @@ def test_a_registered_format_is_opened_and_asserted(linear, model, tmp_path):
     assert assert_consistent(model, X, formats=["linear"])
     with pytest.raises(AssertionError, match="values"):
         assert_consistent(model, X, formats={"linear": {"scale": 1.1}})
+
+
+def test_the_command_line_knows_the_built_in_formats_without_tensorflow():
+    assert list(registry.FORMATS) == list(keras_norm_verify.RUNTIMES)
 
 
 def test_a_second_format_of_one_name_is_refused(linear):

@@ -50,7 +50,7 @@ def test_a_folder_at_the_path_of_the_second_file_is_refused_before_the_block(tmp
         with staged(tmp_path / "file", overwrite=True, beside="file.proof"):
             raise AssertionError("was built")
 
-    with pytest.raises(FileExistsError, match="is a folder, where a file is to be"):
+    with pytest.raises(FileExistsError, match="is a folder, but the exporter writes a file"):
         build()
 
 
@@ -73,7 +73,7 @@ def test_a_target_written_during_the_block_is_kept(tmp_path):
             path.write_text("ours")
             target.write_text("theirs")
 
-    with pytest.raises(FileExistsError, match="choose another name"):
+    with pytest.raises(FileExistsError, match="choose another path"):
         build()
     assert target.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [target]
@@ -82,14 +82,14 @@ def test_a_target_written_during_the_block_is_kept(tmp_path):
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_target_written_just_before_the_rename_is_kept(tmp_path, monkeypatch, kind):
     target = tmp_path / "target"
-    free = staging._require_free
+    free = staging._require_writable
 
     def then_theirs(*arguments):
         free(*arguments)
         if list(tmp_path.glob(".target.*/target")):
             write(target, kind, "theirs")
 
-    monkeypatch.setattr(staging, "_require_free", then_theirs)
+    monkeypatch.setattr(staging, "_require_writable", then_theirs)
 
     def build():
         with staged(target, is_folder=kind == "folder") as path:
@@ -188,7 +188,7 @@ def test_a_failed_replace_text_keeps_the_old_file(tmp_path):
 def test_a_file_does_not_replace_a_folder_or_the_reverse(tmp_path, kind, overwrite):
     target = tmp_path / "theirs.tflite"
     write(target, kind, "old")
-    refused = pytest.raises(FileExistsError, match=f"is a {kind}, and is not overwritten")
+    refused = pytest.raises(FileExistsError, match=f"is a {kind}, so it is not overwritten")
     with refused, staged(target, overwrite, is_folder=kind == "file"):
         pytest.fail("nothing is made that has no place")
     assert read(target) == "old"
@@ -201,7 +201,7 @@ def test_a_link_is_not_overwritten(tmp_path, kind):
     if kind != "nothing":
         write(real, kind, "old")
     target.symlink_to(real)
-    refused = pytest.raises(FileExistsError, match=r"link is a link to .*real, and is not")
+    refused = pytest.raises(FileExistsError, match=r"link is a link to .*real, so it is not")
     with refused, staged(target, overwrite=True, is_folder=kind == "folder"):
         pytest.fail("nothing is made that has no place")
     assert target.is_symlink()

@@ -142,7 +142,7 @@ def test_an_existing_folder_is_refused_and_not_changed(tmp_path, version):
     target = tmp_path / "model" / "1" if version else tmp_path / "model"
     target.mkdir(parents=True)
     (target / "theirs").touch()
-    with pytest.raises(FileExistsError, match="choose another name"):
+    with pytest.raises(FileExistsError, match="choose another path"):
         export_saved_model(models.dense(), tmp_path / "model", version=version)
     assert [p.name for p in target.iterdir()] == ["theirs"]
 

@@ -243,7 +243,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
 
 def test_an_existing_file_is_refused_and_not_changed(tmp_path):
     (tmp_path / "model.tflite").write_text("theirs")
-    with pytest.raises(FileExistsError, match="choose another name"):
+    with pytest.raises(FileExistsError, match="choose another path"):
         export_tflite(models.dense(), tmp_path / "model.tflite")
     assert (tmp_path / "model.tflite").read_text() == "theirs"
     path = export_tflite(models.dense(), tmp_path / "model.tflite", overwrite=True)

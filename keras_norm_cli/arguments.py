@@ -1,0 +1,150 @@
+"""The arguments of the command `keras-norm`."""
+
+import argparse
+import importlib.metadata
+import pathlib
+from typing import Any, NoReturn
+
+from keras_norm_verify import RUNTIMES
+
+DEFAULT_FORMAT = "saved_model"
+
+
+class ArgumentsError(Exception):
+    """The arguments of the command line are wrong."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises an exception for wrong arguments, so that they are reported in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ArgumentsError(f"{message} (see {self.prog} --help)")
+
+
+class _ShowVersion(argparse.Action):
+    """Reads the version when --version is given, because an uninstalled package has no version."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"keras-norm {importlib.metadata.version('keras-norm')}")
+        parser.exit()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line."""
+    parser = _Parser(
+        prog="keras-norm",
+        description="Export Keras models, and compare the outputs of the files with the model.",
+        epilog="Exit status: 0 done, 1 a check failed, 2 wrong use, 130 interrupted.",
+    )
+    parser.add_argument(
+        "--version", action=_ShowVersion, nargs=0, help="print the version and exit"
+    )
+    parser.add_argument(
+        "--import",
+        dest="modules",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="import a module that registers custom layers; the current folder is searched too",
+    )
+    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
+
+    def command(name: str, text: str, metavar: str = "MODEL.keras") -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("model", type=pathlib.Path, metavar=metavar)
+        return sub
+
+    def npz(sub: argparse.ArgumentParser, name: str, text: str, **options: Any) -> None:
+        sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
+
+    def data_and_reports(sub: argparse.ArgumentParser) -> None:
+        text = "arrays by input name, or .npy for one input; several files are read one at a time"
+        npz(sub, "--data", text, required=True, nargs="+")
+        text = "labels by output name, or .npy for one output; one file for each data file"
+        npz(sub, "--labels", text, nargs="+")
+        text = "also write the report as "
+        sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"{text}JSON")
+        sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help=f"{text}an HTML page")
+
+    export = command("export", "export a model as SavedModel, TFLite or ONNX")
+    export.add_argument("--to", required=True, metavar="DIR", help="folder to write to")
+    export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
+    export.add_argument(
+        "--step",
+        action=argparse.BooleanOptionalAction,
+        help="require the step signature, or omit it; the default writes it if the model can run "
+        "one timestep at a time",
+    )
+    text = "arrays by input name, or .npy for one input: test inputs of the exported files, and "
+    text += "calibration data of int8"
+    npz(export, "--samples", text)
+    export.add_argument(
+        "--no-golden-cases",
+        dest="golden_cases",
+        action="store_false",
+        help="write no golden cases for verify",
+    )
+    export.add_argument(
+        "--warmup",
+        action="store_true",
+        help="let TensorFlow Serving run the golden cases when it loads the model",
+    )
+    export.add_argument(
+        "--format",
+        nargs="+",
+        default=[DEFAULT_FORMAT],
+        metavar="NAME",
+        help=f"formats to write: {', '.join(RUNTIMES)}; the default is {DEFAULT_FORMAT}. Writes "
+        "DIR/saved_model, DIR/model.tflite or DIR/model.onnx, and with --version N "
+        "DIR/saved_model/N or DIR/model-N.tflite",
+    )
+    export.add_argument(
+        "--quantize",
+        choices=("float16", "dynamic", "int8", "int16x8"),
+        help="quantization of the TFLite file",
+    )
+    export.add_argument(
+        "--signature",
+        choices=("step",),
+        help="write a TFLite file with the step signature only, for streams",
+    )
+    export.add_argument("--force", action="store_true", help="replace existing files")
+
+    check = command("check", "compare exported files with the model, on real data")
+    check.add_argument(
+        "artifacts", nargs="+", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx"
+    )
+    data_and_reports(check)
+    text = "relative tolerance; the default depends on the precision"
+    check.add_argument("--rtol", type=float, help=text)
+    text = "absolute tolerance; the default depends on depth and timesteps"
+    check.add_argument("--atol", type=float, help=text)
+    check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
+    check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
+    text = "largest accepted difference between training mode and inference"
+    check.add_argument("--max-gap", type=float, help=text)
+
+    text = "list the samples whose predictions change in other versions of a model"
+    compare = command("compare", text, "OLD")
+    compare.add_argument(
+        "versions", nargs="+", metavar="NEW", help=".keras, SavedModel, .tflite or .onnx"
+    )
+    data_and_reports(compare)
+
+    verify = commands.add_parser(
+        "verify",
+        help="run an exported file on its golden cases",
+        description="Run an exported file on its golden cases, without Keras.",
+    )
+    verify.add_argument("file", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx")
+    text = "file of the golden cases, if it is not beside the artifact"
+    verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
+
+    recalibrate = command("recalibrate", "recompute moving statistics from data")
+    npz(recalibrate, "--data", "arrays by input name, or .npy for one input", required=True)
+    recalibrate.add_argument(
+        "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
+    )
+
+    command("inspect", "list a model's normalization layers, inputs and outputs")
+    return parser
