@@ -15,7 +15,7 @@ from keras_norm.export.checks.check import check as check_model
 from keras_norm.export.checks.compare_versions import compare_versions
 from keras_norm.export.checks.data_reader import read_inputs
 from keras_norm.export.checks.subject import file_size
-from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.registry import FORMATS, format_named

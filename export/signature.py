@@ -4,10 +4,12 @@ import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Protocol
 
 import keras
 import tensorflow as tf
+
+from keras_norm.typing import Nest, Shape, Tensor, TensorLike, Tensors
 
 # Names of an exported model's signatures: the model for whole sequences, and its single step.
 SERVING_DEFAULT = "serving_default"
@@ -25,8 +27,18 @@ class TensorSpec:
     """
 
     name: str
-    shape: tuple[int | None, ...]
+    shape: Shape
     dtype: str
+
+
+class GraphFunction(Protocol):
+    """A `tf.function` from tensors by input name to tensors by output name."""
+
+    def __call__(self, inputs: Mapping[str, TensorLike], /) -> dict[str, Tensor]:
+        """Run the graph."""
+
+    def get_concrete_function(self) -> Tensor:
+        """Trace the graph."""
 
 
 def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
@@ -79,7 +91,9 @@ def output_names(model: keras.Model) -> list[str]:
     return unique(model.output_names)
 
 
-def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) -> dict[str, Any]:
+def call(
+    model: keras.Model, inputs: Mapping[str, Tensor], training: bool = False
+) -> dict[str, Tensor]:
     """Call the model with named inputs and return named outputs.
 
     Args:
@@ -97,15 +111,15 @@ def call(model: keras.Model, inputs: Mapping[str, Any], training: bool = False) 
     named = dict(zip(output_names(model), outputs, strict=True))
     if nothing := [name for name, output in named.items() if output is None]:
         raise ValueError(
-            f'the model "{model.name}" returns None for the output {", ".join(nothing)}: let the '
-            "call of its last layer return a tensor"
+            f'the model "{model.name}" returns None for the output {", ".join(nothing)}. Return a '
+            "tensor from the call of its last layer"
         )
     return named
 
 
 def named_function(
-    function: Callable[[dict[str, Any]], Mapping[str, Any]], specs: Mapping[str, TensorSpec]
-) -> Any:
+    function: Callable[[dict[str, Tensor]], Mapping[str, Tensor]], specs: Mapping[str, TensorSpec]
+) -> GraphFunction:
     """Compile a function to a TensorFlow graph, with a separate named tensor for each output.
 
     Args:
@@ -114,14 +128,15 @@ def named_function(
         specs: input name -> spec; sizes of None stay dynamic.
     """
 
-    def named(inputs: dict[str, Any]) -> dict[str, Any]:
+    def named(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         return {name: tf.identity(t, name=name) for name, t in function(inputs).items()}
 
     tensors = {name: tf.TensorSpec(s.shape, s.dtype, name=name) for name, s in specs.items()}
-    return tf.function(named, input_signature=[tensors], autograph=False)
+    graph_function: GraphFunction = tf.function(named, input_signature=[tensors], autograph=False)
+    return graph_function
 
 
-def pack_inputs(model: keras.Model, inputs: Mapping[str, Any]) -> Any:
+def pack_inputs(model: keras.Model, inputs: Mapping[str, TensorLike]) -> Nest:
     """Arrange named inputs in the structure of `model.input`: one tensor, a list or a dict.
 
     Args:
@@ -137,7 +152,7 @@ def pack_inputs(model: keras.Model, inputs: Mapping[str, Any]) -> Any:
     return keras.tree.pack_sequence_as(structure, [inputs[name] for name in names])
 
 
-def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> None:
+def require_names(inputs: Mapping[str, TensorLike], names: Sequence[str], who: str) -> None:
     """Raise ValueError if the names of the inputs are not exactly `names`.
 
     Args:
@@ -154,8 +169,8 @@ def require_names(inputs: Mapping[str, Any], names: Sequence[str], who: str) -> 
             f"received {type(inputs).__name__}"
         )
     if set(inputs) != set(names):
-        wanted, given = (", ".join(sorted(n)) for n in (names, inputs))
-        raise ValueError(f"{who} takes the inputs {wanted}; received {given or 'nothing'}")
+        wanted, received = (", ".join(sorted(n)) for n in (names, inputs))
+        raise ValueError(f"{who} takes the inputs {wanted}; received {received or 'nothing'}")
 
 
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
@@ -182,7 +197,7 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     return found
 
 
-def _tensors(model: keras.Model, which: str) -> list[Any]:
+def _tensors(model: keras.Model, which: str) -> Tensors:
     if (backend := keras.backend.backend()) != "tensorflow":
         raise ValueError(
             f"keras_norm.export needs the TensorFlow backend. Keras runs on {backend} here. Save "
@@ -197,7 +212,7 @@ def _tensors(model: keras.Model, which: str) -> list[Any]:
         elif isinstance(model, str | os.PathLike):
             advice = "Load it: import keras_norm; model = keras.saving.load_model(path)"
         raise ValueError(
-            "an export needs a functional model or a built Sequential model, whose inputs and "
-            f"outputs are known; received {type(model).__name__}. {advice}"
+            "an export needs a functional model or a built Sequential model, which has symbolic "
+            f"inputs and outputs; received {type(model).__name__}. {advice}"
         )
     return list(tensors)

@@ -5,12 +5,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from keras import layers
 
 Function: TypeAlias = Callable[..., Any]
 Owner: TypeAlias = layers.Layer | type[layers.Layer] | ModuleType
+AnyOwner = TypeVar("AnyOwner", bound=Owner)
 # The functions to call in place of methods and functions, by their owner and their name.
 Substitutes: TypeAlias = Mapping[Owner, Mapping[str, Function]]
 
@@ -18,7 +19,9 @@ _lock = threading.RLock()
 
 
 @contextmanager
-def substituted_functions(substitutes: Substitutes) -> Iterator[None]:
+def substituted_functions(
+    substitutes: Mapping[AnyOwner, Mapping[str, Function]],
+) -> Iterator[None]:
     """Call other functions in place of methods and functions, in the current thread, in the block.
 
     The class, the weights and the configuration of the layers do not change, so no model has to be

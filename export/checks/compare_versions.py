@@ -12,9 +12,10 @@ from keras_norm.export.checks.artifacts import Artifact, FunctionRunner
 from keras_norm.export.checks.data_comparison import Batch, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.subject import restored_variables
-from keras_norm.export.compare.element_differences import kind_of
-from keras_norm.export.compare.input_cases import LARGE_BATCH, is_whole
-from keras_norm.export.compare.merge import merged
+from keras_norm.export.compare.dtypes import kind_of
+from keras_norm.export.compare.input_cases import LARGE_BATCH
+from keras_norm.export.compare.merge import merge_results
+from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.compare.version_differences import changes, threshold
 from keras_norm.export.formats.registry import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -97,7 +98,7 @@ def compare_versions(
                 for k, (name, run) in enumerate(others):
                     actual = batch.cut(_run_version(name, run, batch))
                     changed = changes(expected, actual, batch.labels, thresholds, rows, part.source)
-                    found[k] = tuple(map(merged, found[k], changed)) or changed
+                    found[k] = tuple(map(merge_results, found[k], changed)) or changed
             samples += part.samples.count
     if not samples:
         raise ValueError("The data have no samples. Give at least one.")

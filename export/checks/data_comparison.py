@@ -13,15 +13,14 @@ from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.element_differences import magnitude
-from keras_norm.export.compare.input_cases import Case
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.compare.metrics import read_labels, tally
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import spreads
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
-from keras_norm.export.model.depth import timesteps_of
-from keras_norm.export.model.precision import model_precision
+from keras_norm.export.model.tolerance_factors import model_precision, timestep_counter
 from keras_norm.export.results.artifact_result import Tally
 from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.runtimes.runner import Run
@@ -117,7 +116,7 @@ class DataComparison:
         self.worst: dict[str, tuple[Case, Arrays]] = {}
         self._gap = GapMeter(clone)
         self._largest: dict[str, float] = {}
-        self._timesteps = timesteps_of(model)
+        self._timesteps = timestep_counter(model)
 
     def __call__(self, part: Part) -> DataMeasurements:
         """Measure one part of the data.

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import keras
 import numpy as np
 
-from keras_norm.export.compare.input_cases import Samples, read_samples
+from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.golden_cases.artifact_files import require_arrays
 from keras_norm.export.golden_cases.printable import printable
 from keras_norm.export.signature import TensorSpec

@@ -9,9 +9,9 @@ import keras
 from keras_norm.export.checks.first_difference import find_first_difference
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.element_differences import magnitude
-from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.model.reference import MOST
-from keras_norm.export.model.rounding import MAGNIFIED, rounding
+from keras_norm.export.model.rounding import MAGNIFIED, rounding_errors
 from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.typing import Arrays
@@ -48,7 +48,7 @@ def excuse_rounding(
             return comparison
         case, expected = edges[case_name]
         if case_name not in rounding_by_case:
-            rounding_by_case[case_name] = rounding(model, case.inputs, expected)
+            rounding_by_case[case_name] = rounding_errors(model, case.inputs, expected)
         output = comparison.output
         error = rounding_by_case[case_name].get(output, 0.0)
         limit = min(MAGNIFIED * error, MOST * magnitude(expected[output]))
@@ -138,7 +138,7 @@ def explained_by_rounding(
     Returns:
         A `FirstDifference` with the evidence if rounding explains every difference, else None.
     """
-    errors = rounding(model, case.inputs, expected)
+    errors = rounding_errors(model, case.inputs, expected)
     failed = [c for c in comparisons if not c]
     limits = ((c.max_abs, MAGNIFIED * errors.get(c.output, 0.0)) for c in failed)
     if not all(apart is not None and 0 < apart <= limit for apart, limit in limits):  # or NaN

@@ -9,10 +9,10 @@ import numpy as np
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.difference_profile import merged
-from keras_norm.export.compare.element_differences import kind_of, magnitude, wide
-from keras_norm.export.compare.output_differences import measure
-from keras_norm.export.compare.quantization_tolerance import useful
+from keras_norm.export.compare.dtypes import kind_of, to_float64
+from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.output_differences import measure, merge_profiles
+from keras_norm.export.compare.quantization_tolerance import useful_tolerance
 from keras_norm.export.compare.tolerance import (
     INTEGER_SHARE,
     Tolerance,
@@ -93,7 +93,7 @@ class Judge:
         # The outputs of an 8-bit file are judged by the exporter's rule; a repeated call is judged
         # by the usual tolerance.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
-        values = useful(self.measured.spreads) if by_rms else tolerance
+        values = useful_tolerance(self.measured.spreads) if by_rms else tolerance
         return Tolerances(tolerance, values, self.share(precision), self.atol)
 
     def keras_model(
@@ -170,7 +170,7 @@ class Judge:
             one_width = len({output.shape[-1:] for output in outputs}) == 1
             if kind_of(first) != "float" or first.ndim < 2 or not one_width:
                 continue
-            rows = [wide(output).reshape(-1, first.shape[-1]) for output in outputs]
+            rows = [to_float64(output).reshape(-1, first.shape[-1]) for output in outputs]
             varies = np.ptp(np.concatenate(rows), axis=0)
             small = np.flatnonzero((varies > 0) & (varies < allowed[name]))
             if small.size:
@@ -210,7 +210,7 @@ class Judge:
                 name,
                 tuple(case for case, _ in results),
                 tuple(_judge_groups(tolerances.values, results, groups, edge_tolerances)),
-                functools.reduce(merged, (m.profile for _, m in results)),
+                functools.reduce(merge_profiles, (m.profile for _, m in results)),
             )
             for name, results in found.items()
         )

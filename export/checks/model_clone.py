@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_norm.clone import clone_for_statistics
 from keras_norm.export import signature
-from keras_norm.export.compare.element_differences import kind_of
+from keras_norm.export.compare.dtypes import kind_of
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array, Arrays, Tensor
 

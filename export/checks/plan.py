@@ -7,24 +7,22 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from keras_norm.export.compare.element_differences import hold_nan, magnitude
+from keras_norm.export.compare.dtypes import contains_nan
+from keras_norm.export.compare.element_differences import magnitude
 from keras_norm.export.compare.input_cases import (
     MASKED_BATCH,
-    Case,
-    Companion,
-    Samples,
-    companions,
+    NeighborCase,
     edge_cases,
     make_cases,
     masked_cases,
+    neighbor_cases,
 )
+from keras_norm.export.compare.samples import Case, Samples
 from keras_norm.export.errors import StreamingError, one_line
-from keras_norm.export.model.depth import layers_in_series, timesteps_of
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.masks import mask_fills, masked_later, why_not_padded
-from keras_norm.export.model.precision import model_precision
-from keras_norm.export.model.single_step import Step
-from keras_norm.export.model.step_signature import traced
+from keras_norm.export.model.single_step import Step, trace_step
+from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
 from keras_norm.export.runtimes.runner import Run
 from keras_norm.typing import Arrays
 
@@ -65,7 +63,7 @@ class Plan:
         expected: outputs of the Keras model for each of `cases`.
         edges: further test inputs, with a row of zeros, of one value or of extreme values.
         edges_expected: outputs of the Keras model for each of `edges`.
-        companions: the calls that test whether rows are independent.
+        neighbor_cases: the calls that test whether rows are independent.
         padding: the value that masks a timestep, by input name; or the reason why no masked
             timestep can be added.
         precision: the coarsest precision that the Keras model's values pass through.
@@ -85,7 +83,7 @@ class Plan:
     expected: tuple[Arrays, ...]
     edges: tuple[Case, ...]
     edges_expected: tuple[Arrays, ...]
-    companions: tuple[Companion, ...]
+    neighbor_cases: tuple[NeighborCase, ...]
     padding: dict[str, float] | str
     precision: str
     stream: Callable[[], Stream | str]
@@ -165,14 +163,14 @@ def make_plan(
         expected=tuple(expected),
         edges=edges,
         edges_expected=edges_expected,
-        companions=companions(samples, batch),
+        neighbor_cases=neighbor_cases(samples, batch),
         padding=why_not_padded(fills, samples) or fills,
         precision=model_precision(model, expected[0]),
         stream=functools.cache(functools.partial(_stream, model, samples, run)),
         long_stream=functools.cache(functools.partial(_stream, model, samples, None)),
         notes=(*notes, *edge_notes),
-        layers=layers_in_series(model),
-        timesteps=max(map(timesteps_of(model), (case.inputs for case in cases))),
+        layers=layer_depth(model),
+        timesteps=max(map(timestep_counter(model), (case.inputs for case in cases))),
     )
 
 
@@ -184,7 +182,7 @@ def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | 
         is_required: whether the test input has the length of the data, or one that the user gave.
         is_masked: whether the test input has masked timesteps.
     """
-    if (is_masked or not is_required) and hold_nan(outputs):
+    if (is_masked or not is_required) and contains_nan(outputs):
         return "an output of the Keras model has NaN"
     if is_required:
         return None
@@ -242,5 +240,5 @@ def _stream(model: keras.Model, samples: Samples, run: Run | None) -> Stream | s
     takes = frozenset(step.inputs | step.states)
     if run is not None:
         return Stream(takes, step.over_time, inputs, run(inputs), steps)
-    expected = step.every_timestep(traced(step), inputs)
+    expected = step.every_timestep(trace_step(step), inputs)
     return Stream(takes, step.every_timestep, inputs, expected, rows * steps)

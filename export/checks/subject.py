@@ -13,7 +13,7 @@ from keras import ops
 from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import Plan
-from keras_norm.export.compare.input_cases import Samples
+from keras_norm.export.compare.samples import Samples
 from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.results.artifact_result import Cost

@@ -11,7 +11,7 @@ from keras_norm.export.compare.element_differences import absolute_difference
 from keras_norm.export.compare.metrics import tally
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
-from keras_norm.export.model.precision import model_precision
+from keras_norm.export.model.tolerance_factors import model_precision
 from keras_norm.export.results.gap_result import (
     LayerStatistics,
     MetricGap,

@@ -1,11 +1,11 @@
 """Compare two arrays element by element, and name the kinds of their numbers and their axes."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-Arrays = dict[str, np.ndarray]
+from keras_norm.export.compare.dtypes import kind_of, to_float64
+from keras_norm.typing import Array, Arrays, TensorLike
 
 
 def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
@@ -22,18 +22,18 @@ def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
     return (sample, *middle, "unit")
 
 
-def magnitude(x: np.ndarray) -> float:
+def magnitude(x: Array) -> float:
     """Return the largest finite absolute value of an array; 0 if it has no finite value."""
-    size = np.abs(wide(x))
+    size = np.abs(to_float64(x))
     return float(size[np.isfinite(size)].max(initial=0.0))
 
 
-def largest(arrays: Iterable[Any]) -> float:
+def largest(arrays: Iterable[TensorLike]) -> float:
     """Return the largest finite absolute value in several arrays, or 1 if that value is 0."""
     return max((magnitude(np.asarray(array)) for array in arrays), default=0.0) or 1.0
 
 
-def incomparable(e: np.ndarray, a: np.ndarray) -> str | None:
+def incomparable(e: Array, a: Array) -> str | None:
     """Return why two arrays cannot be compared element by element, or None if they can."""
     if e.shape != a.shape:
         return f"wrong shape: expected {e.shape}, received {a.shape}"
@@ -44,16 +44,16 @@ def incomparable(e: np.ndarray, a: np.ndarray) -> str | None:
     return None
 
 
-def absolute_difference(e: np.ndarray, a: np.ndarray) -> np.ndarray:
+def absolute_difference(e: Array, a: Array) -> Array:
     """Return |a - e| in float64, with 0 where both arrays hold equal infinities."""
-    e, a = wide(e), wide(a)
+    e, a = to_float64(e), to_float64(a)
     with np.errstate(invalid="ignore"):
         return np.where(e == a, 0.0, np.abs(a - e))
 
 
-def both_nan(e: np.ndarray, a: np.ndarray) -> np.ndarray:
+def both_nan(e: Array, a: Array) -> Array:
     """Return a boolean array: True where both arrays are NaN."""
-    found: np.ndarray = np.isnan(wide(e)) & np.isnan(wide(a))
+    found: Array = np.isnan(to_float64(e)) & np.isnan(to_float64(a))
     return found
 
 
@@ -71,28 +71,3 @@ def without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays
             nan = both_nan(own, got)
             wanted[name], received[name] = (np.where(nan, np.zeros_like(y), y) for y in (own, got))
     return wanted, received
-
-
-def hold_nan(arrays: Arrays) -> bool:
-    """Return whether any array holds NaN."""
-    return any(np.isnan(array).any() for array in arrays.values())
-
-
-def wide(x: np.ndarray) -> np.ndarray:
-    """Convert an array to float64."""
-    return x.astype(np.float64)
-
-
-def kind_of(x: np.ndarray) -> str | None:
-    """Return an array's kind, "float", "int" or "bool"; None for values without a difference."""
-    if "float" in x.dtype.name:
-        return "float"
-    return {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind)
-
-
-def in_range(array: np.ndarray, dtype: np.dtype) -> bool:
-    """Return whether an integer dtype can hold every value of an array; True for other dtypes."""
-    if dtype.kind not in "iu" or not array.size:
-        return True
-    limits = np.iinfo(dtype)
-    return bool(limits.min <= array.min() and array.max() <= limits.max)

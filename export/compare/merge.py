@@ -6,15 +6,43 @@ import functools
 import heapq
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from keras_norm.export.compare import difference_profile
-from keras_norm.export.results.measurements import BatchStatistics, DataMeasurements
+from keras_norm.export.compare.output_differences import merge_profiles
+from keras_norm.export.results.artifact_result import Tally
+from keras_norm.export.results.measurements import (
+    ArtifactMeasurements,
+    BatchStatistics,
+    DataMeasurements,
+    GapMeasurements,
+    ModeDifference,
+    Spread,
+)
 from keras_norm.export.results.output_comparison import Element, Measurement, largest_known
-from keras_norm.export.results.version_changes import LISTED, Change, Flip
+from keras_norm.export.results.version_changes import LISTED, Change, Flip, OutputChange
 from keras_norm.ops.merge_moments import merge_moments
+from keras_norm.typing import Json
+
+# The value of a field.
+Value: TypeAlias = Json
+# Pairs of an output's name and its largest absolute value, or hashes of its rows.
+Scales: TypeAlias = tuple[tuple[str, float], ...]
+RowHashes: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+# Results that are merged field by field.
+Result = TypeVar(
+    "Result",
+    bound=DataMeasurements
+    | GapMeasurements
+    | ArtifactMeasurements
+    | Measurement
+    | ModeDifference
+    | BatchStatistics
+    | Spread
+    | Tally
+    | OutputChange,
+)
 
 
 def merge(parts: Iterable[DataMeasurements]) -> DataMeasurements:
@@ -30,10 +58,10 @@ def merge(parts: Iterable[DataMeasurements]) -> DataMeasurements:
     Raises:
         ValueError: the parts have different relative tolerances.
     """
-    return functools.reduce(merged, parts, DataMeasurements())
+    return functools.reduce(merge_results, parts, DataMeasurements())
 
 
-def merged(one: Any, other: Any) -> Any:
+def merge_results(one: Result, other: Result) -> Result:
     """Merge two results of one class, field by field, by `RULES`.
 
     A field without a rule has equal values in both results.
@@ -45,17 +73,20 @@ def merged(one: Any, other: Any) -> Any:
     Raises:
         ValueError: measurements have different names or relative tolerances.
     """
-    if isinstance(one, BatchStatistics):
-        return BatchStatistics(
-            one.index, *merge_moments(*((s.positions, s.mean, s.variance) for s in (one, other)))
+    if isinstance(one, BatchStatistics) and isinstance(other, BatchStatistics):
+        positions, mean, variance = merge_moments(
+            (one.positions, one.mean, one.variance), (other.positions, other.mean, other.variance)
         )
-    found = _places(one, other) if isinstance(one, Measurement) else {}
-    names = {field.name for field in dataclasses.fields(one)} & set(RULES) - set(found)
-    found |= {name: RULES[name](getattr(one, name), getattr(other, name)) for name in names}
-    return dataclasses.replace(one, **found)
+        return dataclasses.replace(one, positions=positions, mean=mean, variance=variance)
+    values: dict[str, Value] = {}
+    if isinstance(one, Measurement) and isinstance(other, Measurement):
+        values |= _worst_elements(one, other)
+    names = {field.name for field in dataclasses.fields(one)} & set(RULES) - set(values)
+    values |= {name: RULES[name](getattr(one, name), getattr(other, name)) for name in names}
+    return dataclasses.replace(one, **values)
 
 
-def _places(one: Measurement, other: Measurement) -> dict[str, Any]:
+def _worst_elements(one: Measurement, other: Measurement) -> dict[str, Element | None]:
     """Return the worst and the widest element of two measurements, by field name."""
     if (one.output, one.rtol) != (other.output, other.rtol):
         raise ValueError(
@@ -75,24 +106,24 @@ def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
     return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
 
 
-def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+def _join(one: tuple[Result, ...], other: tuple[Result, ...]) -> tuple[Result, ...]:
     """Merge the results of each output, artifact or layer, in the order of first occurrence."""
-    found: dict[Any, Any] = {}
+    found: dict[tuple[object, ...], Result] = {}
     for item in (*one, *other):
         # Sums over rows of different shapes stay separate.
         names = [getattr(item, name, None) for name in ("output", "name", "rows", "index")]
         key = (*names, np.shape(getattr(item, "total", 0)))
-        found[key] = merged(found[key], item) if key in found else item
+        found[key] = merge_results(found[key], item) if key in found else item
     return tuple(found.values())
 
 
-def _scales(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+def _scales(one: Scales, other: Scales) -> Scales:
     """Return the larger scale of each output."""
     found = dict(one)
     return tuple((found | {n: max(x, found.get(n, x)) for n, x in other}).items())
 
 
-def _two_rows(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+def _two_rows(one: RowHashes, other: RowHashes) -> RowHashes:
     """Return the two lowest row hashes of each output, so that the order does not matter."""
     found = dict(one)
     joined = {n: tuple(sorted({*found.get(n, ()), *rows})[:2]) for n, rows in other}
@@ -122,18 +153,18 @@ SUMS += ["nan_expected", "nan_actual", "infinite"]
 SUMS += ["predictions", "changed", "fixed", "broken", "values", "lost"]
 LISTS = ("spreads", "tallies", "artifacts", "outputs", "layers", "inference", "training")
 # Field name -> function that merges the field's two values.
-RULES: dict[str, Callable[[Any, Any], Any]] = {
+RULES: dict[str, Callable[[Value, Value], Value]] = {
     **dict.fromkeys(SUMS, operator.add),
-    **dict.fromkeys(LISTS, _joined),
+    **dict.fromkeys(LISTS, _join),
     **dict.fromkeys(("timesteps", "scale", "exact", "largest"), max),
     **dict.fromkeys(("max_abs", "max_rel", "worst"), lambda *two: largest_known(two)),
     **dict.fromkeys(("error", "problem"), _text),
-    **dict.fromkeys(("before", "after"), lambda *two: merged(*two) if all(two) else None),
+    **dict.fromkeys(("before", "after"), lambda *two: merge_results(*two) if all(two) else None),
     "shares": min,
-    "profile": difference_profile.merged,
+    "profile": merge_profiles,
     "flips": _flips,
     "listed": _listed,
     "scales": _scales,
     "rows_by_output": _two_rows,
-    "gap": merged,
+    "gap": merge_results,
 }

@@ -1,15 +1,15 @@
 """Compute accuracy or mean squared error of outputs from labels."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from keras_norm.export.compare.element_differences import Arrays
+from keras_norm.export.compare.dtypes import to_float64
 from keras_norm.export.results.artifact_result import Tally
+from keras_norm.typing import Array, Arrays, TensorLike
 
 
-def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
+def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
     """Validate labels against a model's outputs.
 
     The dtype of the labels decides the metric:
@@ -36,7 +36,7 @@ def read_labels(labels: Any, outputs: Arrays, count: int) -> Arrays:
     """
     if not outputs:
         raise ValueError(
-            "Labels need an output with a row for each sample, and the model has none. "
+            "Labels need an output with a row for each sample. The model has no such output. "
             "Give no labels."
         )
     names = ", ".join(repr(name) for name in outputs)
@@ -73,7 +73,7 @@ def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
     )
 
 
-def classes(output: np.ndarray, own: np.ndarray, labels: np.ndarray | None) -> np.ndarray | None:
+def classes(output: Array, own: Array, labels: Array | None) -> Array | None:
     """Return the classes that an output predicts, or None if a threshold decides the class.
 
     Args:
@@ -82,15 +82,15 @@ def classes(output: np.ndarray, own: np.ndarray, labels: np.ndarray | None) -> n
         labels: integers; None to assume that the last axis of a float output holds classes if its
             size is above 1.
     """
-    wide = output.shape[-1:] > (1,)
-    if _is_class(labels, output) if labels is not None else wide and own.dtype.kind == "f":
+    has_axis = output.shape[-1:] > (1,)
+    if _is_class(labels, output) if labels is not None else has_axis and own.dtype.kind == "f":
         return np.asarray(output.argmax(axis=-1))
     return None if own.dtype.kind == "f" else output
 
 
-def _tally(name: str, labels: np.ndarray, output: np.ndarray, own: np.ndarray) -> Tally:
+def _tally(name: str, labels: Array, output: Array, own: Array) -> Tally:
     if labels.dtype.kind == "f":
-        squared = np.square(output.astype("float64") - labels.reshape(output.shape))
+        squared = np.square(to_float64(output) - labels.reshape(output.shape))
         total = float(squared.sum())
         return Tally(name, "mean squared error", float(squared.size), total, total, True)
     predicted = classes(output, own, labels)
@@ -102,16 +102,16 @@ def _tally(name: str, labels: np.ndarray, output: np.ndarray, own: np.ndarray) -
     return Tally(name, "accuracy", float(counted.sum()), total, signed, shares)
 
 
-def _is_class(labels: np.ndarray, output: np.ndarray) -> bool:
+def _is_class(labels: Array, output: Array) -> bool:
     """Return whether a label is an index into the output's last axis."""
     return labels.ndim == output.ndim - 1 and output.shape[-1] > 1
 
 
-def _require_fit(name: str, labels: np.ndarray, output: np.ndarray, count: int) -> None:
+def _require_fit(name: str, labels: Array, output: Array, count: int) -> None:
     if labels.dtype.kind not in "biuf":
-        raise ValueError(f"Labels of output {name!r} are numbers. Received: {labels.dtype}.")
+        raise ValueError(f"Labels of output {name!r} must be numbers. Received: {labels.dtype}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"Labels of output {name!r} hold NaN or infinity. Give finite ones.")
+        raise ValueError(f"Labels of output {name!r} must be finite. Received NaN or infinity.")
     if labels.shape[:1] != (count,):
         raise ValueError(
             f"Labels of output {name!r} need one row for each of the {count} samples. "
@@ -134,7 +134,6 @@ def _require_fit(name: str, labels: np.ndarray, output: np.ndarray, count: int) 
             )
     elif output.dtype.kind == "f" and labels.max() > 1:
         raise ValueError(
-            f"Integer labels of output {name!r}, of which each stands for one float output, are 0 "
-            f"or 1, or below 0 for padding. Received: {int(labels.max())}. Give float labels for "
-            "the mean squared error."
+            f"Integer labels of the float output {name!r} must be 0 or 1, or below 0 for padding. "
+            f"Received: {int(labels.max())}. Give float labels for the mean squared error."
         )

@@ -1,25 +1,38 @@
-"""Measure the differences between named arrays, and judge them by a tolerance."""
+"""Measure the differences between named arrays, and judge them by a tolerance.
+
+A difference profile has the data of a report's histogram and map.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from keras_norm.export.compare import difference_profile
+from keras_norm.export.compare.dtypes import kind_of, to_float64
 from keras_norm.export.compare.element_differences import (
     absolute_difference,
     axis_names,
     incomparable,
-    kind_of,
+    largest,
     magnitude,
-    wide,
 )
-from keras_norm.export.results.output_comparison import Element, Measurement, OutputComparison
+from keras_norm.export.results.output_comparison import (
+    DifferenceProfile,
+    Element,
+    Measurement,
+    OutputComparison,
+)
+from keras_norm.typing import Array, Json, TensorLike
+
+# Upper bounds of the histogram's bins; the first bin holds exact zeros.
+DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
+
+# Maximum number of cells along an axis of the map: enough to see a pattern, and little JSON.
+CELLS = 128
 
 
 def measure(
-    expected: Mapping[str, Any],
-    actual: Mapping[str, Any],
+    expected: Mapping[str, TensorLike],
+    actual: Mapping[str, TensorLike],
     rtol: float,
     rows: Sequence[int] | None = None,
     source: str = "",
@@ -93,11 +106,11 @@ def judge(found: Measurement, atol: float) -> OutputComparison:
 
 
 def _measure_values(
-    name: str, e: np.ndarray, a: np.ndarray, rtol: float, rows: Sequence[int] | None, source: str
+    name: str, e: Array, a: Array, rtol: float, rows: Sequence[int] | None, source: str
 ) -> Measurement:
     exact = kind_of(e) != "float"
-    spread = difference_profile.profile(e, a)
-    e, a = wide(e), wide(a)
+    spread = profile_differences(e, a)
+    e, a = to_float64(e), to_float64(a)
     difference = absolute_difference(e, a)
     size = np.abs(e)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -105,13 +118,13 @@ def _measure_values(
         relative = np.where((difference == 0) | (e == 0), 0.0, difference / size)
     names = axis_names(e.ndim, source)
 
-    def element(rank: np.ndarray) -> Element:
+    def element(rank: Array) -> Element:
         # NaN ranks above every number, so that the reported element is a NaN if there is one.
         index = np.unravel_index(int(np.argmax(np.where(np.isnan(rank), np.inf, rank))), e.shape)
-        places = [int(k) for k in index]
-        if rows is not None and places and len(rows) == len(e):
-            places[0] = rows[places[0]]
-        return Element(tuple(zip(names, places, strict=False)), float(e[index]), float(a[index]))
+        position = [int(k) for k in index]
+        if rows is not None and position and len(rows) == len(e):
+            position[0] = rows[position[0]]
+        return Element(tuple(zip(names, position, strict=False)), float(e[index]), float(a[index]))
 
     one_sided = (e != a) & ~(np.isfinite(e) & np.isfinite(a)) & ~np.isnan(e) & ~np.isnan(a)
     return Measurement(
@@ -140,3 +153,74 @@ def _not_finite(found: Measurement) -> str | None:
     if found.infinite:
         return f"infinity on one side only in {found.infinite} of {found.count} values"
     return None
+
+
+def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceProfile | None:
+    """Compute the profile of |actual - expected|, or None for arrays that cannot be compared.
+
+    The map shows the first axis after the samples and the last axis. Along any other axis it shows
+    the maximum.
+
+    Args:
+        expected: array.
+        actual: array.
+
+    Example:
+    >>> profile_differences(np.zeros((2, 3)), np.array([[0.0, 0.5, 0.0], [0.0, 0.25, 0.0]])).worst
+    (0.0, 0.5, 0.0)
+    """
+    e, a = np.asarray(expected), np.asarray(actual)
+    if incomparable(e, a) or e.ndim == 0:
+        return None
+    difference = absolute_difference(e, a)
+    shown = sorted({min(1, e.ndim - 1), e.ndim - 1})
+    worst = difference.max(axis=tuple(k for k in range(e.ndim) if k not in shown))
+    widths = tuple(_width(size) for size in worst.shape)
+    worst = _widened(worst, (1,) * worst.ndim, widths)
+    bins = np.searchsorted(DECADES, np.nan_to_num(difference, nan=np.inf).ravel())
+    return DifferenceProfile(
+        axes=tuple(axis_names(e.ndim)[k] for k in shown),
+        widths=widths,
+        worst=_tuples(worst),
+        counts=tuple(np.bincount(bins, minlength=len(DECADES)).tolist()),
+        scale=largest([e]),
+    )
+
+
+def merge_profiles(
+    one: DifferenceProfile | None, other: DifferenceProfile | None
+) -> DifferenceProfile | None:
+    """Merge two profiles, also of outputs that differ in length; None means no elements."""
+    if one is None or other is None:
+        return one or other
+    widths = tuple(map(max, one.widths, other.widths))
+    parts = [_widened(np.array(p.worst), p.widths, widths) for p in (one, other)]
+    worst = np.zeros(tuple(map(max, *(part.shape for part in parts))))
+    for part in parts:
+        corner = worst[tuple(map(slice, part.shape))]
+        np.maximum(corner, part, out=corner)
+    counts = (a + b for a, b in zip(one.counts, other.counts, strict=True))
+    scale = max(one.scale, other.scale)
+    return DifferenceProfile(one.axes, widths, _tuples(worst), tuple(counts), scale)
+
+
+def _width(size: int) -> int:
+    """Return the smallest power of two that splits `size` indices into at most `CELLS` cells."""
+    width = 1
+    while width * CELLS < size:
+        width *= 2
+    return width
+
+
+def _widened(worst: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
+    """Widen cells from `old` to `new` indices along each axis, by the maximum over merged cells."""
+    for axis, (narrow, wide) in enumerate(zip(old, new, strict=True)):
+        starts = np.arange(0, worst.shape[axis], wide // narrow)
+        worst = np.maximum.reduceat(worst, starts, axis=axis)
+    return worst
+
+
+def _tuples(worst: Array) -> tuple[Json, ...]:
+    if worst.ndim > 1:
+        return tuple(map(_tuples, worst))
+    return tuple(float(f"{value:.2e}") for value in worst.tolist())

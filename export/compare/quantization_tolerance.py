@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.element_differences import kind_of, wide
+from keras_norm.export.compare.dtypes import kind_of, to_float64
 from keras_norm.export.compare.tolerance import INTEGER_SHARE, Tolerance
 from keras_norm.export.results.measurements import Spread
+from keras_norm.typing import Array
 
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
@@ -29,7 +30,7 @@ USEFUL = 0.25
 COSTLY = 0.1
 
 
-def useful(spreads: Iterable[Spread]) -> Tolerance:
+def useful_tolerance(spreads: Iterable[Spread]) -> Tolerance:
     """Compute the tolerance for quantized outputs from the variation of the Keras model's outputs.
 
     Args:
@@ -45,30 +46,34 @@ def useful(spreads: Iterable[Spread]) -> Tolerance:
 
 def _variation(found: Sequence[Spread]) -> float:
     """Return the root mean square of an output's differences from its mean over the samples."""
-    if telling := [spread for spread in found if spread.samples > 1]:
-        squares = sum(max(_about(s.squares, s.total, s.samples), 0.0) for s in telling)
-        return math.sqrt(squares / sum(s.samples * s.total.size for s in telling))
+    if repeated := [spread for spread in found if spread.samples > 1]:
+        squares = sum(
+            max(_squares_about_mean(s.squares, s.total, s.samples), 0.0) for s in repeated
+        )
+        return math.sqrt(squares / sum(s.samples * s.total.size for s in repeated))
     if len(found) == 1:
         return 0.0
     # No two samples share a shape, so there is a single mean over all values of all samples.
     count = sum(s.total.size for s in found)
-    squares = _about(sum(s.squares for s in found), sum(s.total.sum() for s in found), count)
+    squares = _squares_about_mean(
+        sum(s.squares for s in found), np.asarray(sum(s.total.sum() for s in found)), count
+    )
     return math.sqrt(max(squares, 0.0) / count)
 
 
-def _about(squares: float, total: np.ndarray, count: int) -> float:
+def _squares_about_mean(squares: float, total: Array, count: int) -> float:
     """Return the sum of squared differences from the mean."""
     return squares - float(np.sum(np.square(total))) / count
 
 
-def spreads(outputs: Mapping[str, np.ndarray]) -> tuple[Spread, ...]:
+def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
     """Compute the variation of each float output over its rows.
 
     Args:
         outputs: a model's outputs for some samples, (samples, ...), by name.
     """
     return tuple(
-        Spread(name, len(y), wide(y).sum(axis=0), float(np.square(wide(y)).sum()))
+        Spread(name, len(y), to_float64(y).sum(axis=0), float(np.square(to_float64(y)).sum()))
         for name, y in outputs.items()
         if kind_of(y) == "float" and y.size
     )

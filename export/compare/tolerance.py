@@ -4,14 +4,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from keras_norm.export.compare.element_differences import Arrays, magnitude
-from keras_norm.export.compare.merge import merged
+from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
+from keras_norm.typing import Arrays
 
 # Tolerances by precision, coarsest first. Each is some units in the last place of the dtype,
 # because a recurrence adds up rounding errors. The figure is the rtol, and the atol relative to an
@@ -33,7 +33,7 @@ REACH = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-    """Judge outputs by |actual - expected| <= atol + rtol |expected|, with an atol per output.
+    """Judge outputs by |actual - expected| <= atol + rtol |expected|, with an atol for each output.
 
     Attributes:
         rtol: relative tolerance.
@@ -49,7 +49,7 @@ class Tolerance:
     integer_share: float = 0.0
     limits: Mapping[str, float] | None = None
 
-    def at_most(self, expected: Arrays) -> dict[str, float]:
+    def largest_allowed(self, expected: Arrays) -> dict[str, float]:
         """Return the largest allowed difference of any value, by output name."""
         return {n: self.atol[n] + self.rtol * magnitude(y) for n, y in expected.items()}
 
@@ -86,15 +86,22 @@ class Tolerance:
         results = [self.judge(measured) for measured in found]
         if self.limits is None:
             return results
-        whole = self.judge(functools.reduce(merged, found))
-        told: dict[str, Any] = {"passed": whole.passed, "rms": whole.rms}
-        if whole.rms is not None:
-            told["used"] = whole.used
+        whole = self.judge(functools.reduce(merge_results, found))
+        if whole.problem:
+            return results
         return [
-            r if r.problem or whole.problem else dataclasses.replace(r, **told) for r in results
+            result
+            if result.problem
+            else dataclasses.replace(
+                result,
+                passed=whole.passed,
+                rms=whole.rms,
+                used=result.used if whole.rms is None else whole.used,
+            )
+            for result in results
         ]
 
-    def failed(
+    def first_failure(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
     ) -> OutputComparison | None:
         """Return the first output that fails, or None if every output passes.
@@ -135,7 +142,7 @@ def default_share(precision: str, layers: int, timesteps: int) -> float:
 
     Args:
         precision: a key of `TOLERANCES`.
-        layers: number of layers with weights in series.
+        layers: the largest number of layers with weights on a path from an input to an output.
         timesteps: number of timesteps that a recurrent layer runs; 1 without a recurrent layer.
 
     Example:

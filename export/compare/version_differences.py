@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.element_differences import Arrays, axis_names, wide
+from keras_norm.export.compare.dtypes import to_float64
+from keras_norm.export.compare.element_differences import axis_names
 from keras_norm.export.compare.metrics import classes, tally
 from keras_norm.export.results.version_changes import LISTED, Change, Flip, OutputChange
+from keras_norm.typing import Array, Arrays
 
 
 def changes(
@@ -33,7 +35,7 @@ def changes(
     )
 
 
-def threshold(output: np.ndarray, labels: np.ndarray | None) -> float | None:
+def threshold(output: Array, labels: Array | None) -> float | None:
     """Return the threshold above which a single float predicts class 1.
 
     Args:
@@ -55,15 +57,15 @@ def threshold(output: np.ndarray, labels: np.ndarray | None) -> float | None:
 
 def _of_output(
     name: str,
-    old: np.ndarray,
-    new: np.ndarray,
-    labels: np.ndarray | None,
+    old: Array,
+    new: Array,
+    labels: Array | None,
     above: float | None,
     rows: Sequence[int],
     source: str,
 ) -> OutputChange:
-    finite = [np.isfinite(wide(y)) for y in (old, new)]
-    difference = np.where(finite[0] & finite[1], np.abs(wide(new) - wide(old)), 0.0)
+    finite = [np.isfinite(to_float64(y)) for y in (old, new)]
+    difference = np.where(finite[0] & finite[1], np.abs(to_float64(new) - to_float64(old)), 0.0)
     numbers = labels is not None and labels.dtype.kind == "f"
     predicted = [old, new]
     is_class = not numbers
@@ -76,12 +78,12 @@ def _of_output(
     size = difference if predicted[0].ndim == old.ndim else difference.max(axis=-1)
     known = None if labels is None else labels.reshape(predicted[0].shape)
     counts = np.ones(size.shape, bool) if known is None or numbers else known >= 0
-    moved = (predicted[0] != predicted[1]) & counts
+    changed = (predicted[0] != predicted[1]) & counts
     was, became = (
         np.zeros_like(counts) if known is None or numbers else (p == known) & counts
         for p in predicted
     )
-    pairs = np.stack([p[moved] for p in predicted], axis=-1).astype(float)
+    pairs = np.stack([p[changed] for p in predicted], axis=-1).astype(float)
     kinds, times = np.unique(pairs, axis=0, return_counts=True)
     if not is_class:
         kinds, times = kinds[:0], times[:0]
@@ -93,13 +95,13 @@ def _of_output(
         output=name,
         classes=is_class,
         predictions=int(counts.sum()),
-        changed=int(moved.sum()) if is_class else 0,
+        changed=int(changed.sum()) if is_class else 0,
         fixed=int((became & ~was).sum()),
         broken=int((was & ~became).sum()),
         total=float(difference.sum()),
         values=difference.size,
         largest=float(difference.max(initial=0.0)),
-        listed=_listed(predicted, size, known, moved, axis_names(old.ndim, source), rows),
+        listed=_listed(predicted, size, known, changed, axis_names(old.ndim, source), rows),
         flips=tuple(Flip(a, b, int(n)) for (a, b), n in zip(kinds.tolist(), times, strict=True)),
         before=tallies[0],
         after=tallies[1],
@@ -108,20 +110,20 @@ def _of_output(
 
 
 def _listed(
-    predicted: list[np.ndarray],
-    size: np.ndarray,
-    labels: np.ndarray | None,
-    moved: np.ndarray,
+    predicted: list[Array],
+    size: Array,
+    labels: Array | None,
+    changed: Array,
     axes: tuple[str, ...],
     rows: Sequence[int],
 ) -> tuple[Change, ...]:
     """Return the `LISTED` predictions that changed most, in order; equal changes in row order."""
-    places = np.argwhere(moved)
-    order = np.argsort(-size[moved], kind="stable")[:LISTED]
+    positions = np.argwhere(changed)
+    order = np.argsort(-size[changed], kind="stable")[:LISTED]
     found = []
-    for place in map(tuple, places[order].tolist()):
-        where = zip(axes, (rows[place[0]], *place[1:]), strict=False)
-        old, new = (float(p[place]) for p in predicted)
-        label = None if labels is None else float(labels[place])
-        found.append(Change(tuple(where), old, new, float(size[place]), label))
+    for at in map(tuple, positions[order].tolist()):
+        where = zip(axes, (rows[at[0]], *at[1:]), strict=False)
+        old, new = (float(p[at]) for p in predicted)
+        label = None if labels is None else float(labels[at])
+        found.append(Change(tuple(where), old, new, float(size[at]), label))
     return tuple(found)

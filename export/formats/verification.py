@@ -166,7 +166,7 @@ def make_golden_cases(
 
     def whole_case(k: int, signature: str) -> GoldenCase:
         case, expected = cases[k]
-        atol = reference.tolerance(k, quantize).at_most(expected)
+        atol = reference.tolerance(k, quantize).largest_allowed(expected)
         if quantize and outputs:
             own = outputs[signature][k]
             expected = {

@@ -2,16 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_norm.export import signature
+from keras_norm.export.compare.dtypes import to_numpy
 from keras_norm.export.errors import TextError, one_line
-from keras_norm.export.runtimes.runner import Arrays, Runner
+from keras_norm.export.runtimes.runner import Runner
 from keras_norm.named_layers import named_layers
+from keras_norm.typing import Array, Arrays, Tensor
 
 
 class KerasRunner(Runner):
@@ -29,30 +29,31 @@ class KerasRunner(Runner):
 
     def __init__(self, model: keras.Model) -> None:
         self.inputs = signature.input_specs(model)
-        self._weights = model.weights
+        self._model = model
         function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
         self._function = function.get_concrete_function()
         self._outputs = self._function.structured_outputs
-        self._call: Any = self._function
-        if any(isinstance(layer, keras.layers.TimeDistributed) for _, layer in named_layers(model)):
-            self._call = lambda x: signature.call(model, x)
+        self._is_eager = any(
+            isinstance(layer, keras.layers.TimeDistributed) for _, layer in named_layers(model)
+        )
 
     def _run(self, inputs: Arrays) -> Arrays:
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
         try:
-            outputs = self._call(tensors)
+            if self._is_eager:
+                outputs = signature.call(self._model, tensors)
+            else:
+                outputs = self._function(tensors)
         except tf.errors.OpError as error:  # for example, an id that is too large for an Embedding
-            raise ValueError(
-                f"the Keras model does not take the data: {one_line(error)}"
-            ) from error
+            raise ValueError(f"the Keras model rejects the data: {one_line(error)}") from error
         for name, tensor in outputs.items():
             # A convolution may return its inputs if they have fewer steps than its kernel.
             if not tensor.shape.is_compatible_with(self._outputs[name].shape):
                 raise ValueError(
-                    f"the Keras model gives {tuple(tensor.shape)} for the output {name!r}, whose "
-                    f"shape is {tuple(self._outputs[name].shape)}"
+                    f"the Keras model returns the shape {tuple(tensor.shape)} for the output "
+                    f"{name!r}; expected {tuple(self._outputs[name].shape)}"
                 )
-        return {name: _as_numpy(name, tensor) for name, tensor in outputs.items()}
+        return {name: _convert_output(name, tensor) for name, tensor in outputs.items()}
 
     @property
     def variables_read(self) -> set[int]:
@@ -61,7 +62,7 @@ class KerasRunner(Runner):
 
     def variable_digests(self) -> dict[str, str]:
         """Return a digest of each weight by name, without seeds and metrics."""
-        return digest_variables(self._weights)
+        return digest_variables(self._model.weights)
 
     def close(self) -> None:
         """Do nothing, because the caller owns the model."""
@@ -76,10 +77,10 @@ def digest_variables(variables: Sequence[keras.Variable]) -> dict[str, str]:
     }
 
 
-def _as_numpy(name: str, tensor: Any) -> np.ndarray:
+def _convert_output(name: str, tensor: Tensor) -> Array:
     if tensor.dtype == tf.string:
         raise TextError(
-            f'output "{name}" is text, and numbers alone are compared: leave it out of the model '
-            "that is checked, keras.Model(model.inputs, the other outputs)"
+            f'output "{name}" is text. Only numbers can be compared. Check a model without this '
+            "output: keras.Model(model.inputs, the other outputs)"
         )
-    return np.asarray(tf.cast(tensor, "float32") if tensor.dtype == tf.bfloat16 else tensor)
+    return to_numpy(tensor)

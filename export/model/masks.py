@@ -1,16 +1,16 @@
 """Find the inputs that a model masks, and the value that marks a masked timestep."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import keras
 
-from keras_norm.export.compare.input_cases import Samples
+from keras_norm.export.compare.samples import Samples
 from keras_norm.export.signature import input_specs
-from keras_norm.keras_internals import node_before, nodes_of
+from keras_norm.keras_internals import Node, node_before, nodes_of
+from keras_norm.typing import Tensor, Tensors
 
 
-def mask_fills(model: Any) -> dict[str, float]:
+def mask_fills(model: keras.Model) -> dict[str, float]:
     """Return the value that marks a masked timestep, for every masked input.
 
     An input is masked if it feeds a `Masking` layer or an `Embedding` with mask_zero=True. If an
@@ -25,25 +25,25 @@ def mask_fills(model: Any) -> dict[str, float]:
         Fill values by input name; empty where the model masks nothing.
     """
     tensors = _sequences(model)
-    told: dict[int, float] = {}
+    fills: dict[int, float] = {}
     for tensor, fill, _ in _masks(model):
         if fill is not None:
-            told.setdefault(id(tensor), fill)
-    found = {name: told[id(tensor)] for name, tensor in tensors.items() if id(tensor) in told}
+            fills.setdefault(id(tensor), fill)
+    found = {name: fills[id(tensor)] for name, tensor in tensors.items() if id(tensor) in fills}
     for name, tensor in tensors.items():
-        covered = [
+        masked = [
             id(source)
             for _, node in _calls(model)
             if node.arguments.kwargs.get("mask") is tensor
             for source in _sources(node.input_tensors[0])
         ]
         for other, source in tensors.items():
-            if covered and (other == name or id(source) in covered):
+            if masked and (other == name or id(source) in masked):
                 found.setdefault(other, 0)
     return found
 
 
-def masked_later(model: Any, fills: Mapping[str, float]) -> dict[str, str]:
+def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, str]:
     """Return the inputs that a model masks only after other layers have changed them.
 
     The value of such an input that marks a masked timestep is not known.
@@ -72,31 +72,33 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
         samples: the model's data.
     """
     if not fills:
-        makers = "a Masking layer, an Embedding with mask_zero=True, or a layer's mask"
-        return f"no input goes straight into {makers}"
-    static = [name for name in fills if name not in samples.timed]
+        return (
+            "no input feeds a Masking layer, an Embedding with mask_zero=True, or the mask of a "
+            "layer directly"
+        )
+    static = [name for name in fills if name not in samples.sequences]
     if static:
         return f"the time dimension of input {static[0]!r} is static: no step can be added"
-    unmasked = [name for name in samples.timed if name not in fills]
+    unmasked = [name for name in samples.sequences if name not in fills]
     if unmasked:
         return f"input {unmasked[0]!r} has a time dimension that the model does not mask"
     return None
 
 
-def _sequences(model: Any) -> dict[str, Any]:
+def _sequences(model: keras.Model) -> dict[str, Tensor]:
     """Return the inputs with a time axis, (batch, time, ...), by name."""
     tensors = zip(input_specs(model), model.inputs, strict=True)
     return {name: tensor for name, tensor in tensors if len(tensor.shape) > 1}
 
 
-def _calls(model: Any) -> Iterator[tuple[Any, Any]]:
+def _calls(model: keras.Model) -> Iterator[tuple[keras.layers.Layer, Node]]:
     """Yield (layer, node) for every call of every layer in a model."""
     # `layer.input` raises for a layer that is called twice; there is a node for every call.
     for layer in model.layers:
         yield from ((layer, node) for node in nodes_of(layer))
 
 
-def _masks(model: Any) -> Iterator[tuple[Any, float | None, str]]:
+def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
     """Yield every tensor that a layer or a nested model masks.
 
     Yields:
@@ -110,23 +112,24 @@ def _masks(model: Any) -> Iterator[tuple[Any, float | None, str]]:
             yield node.input_tensors[0], 0, layer.name
         elif isinstance(layer, keras.Model):
             # A subclassed model has no symbolic inputs, so its layers' calls are unknown.
-            places = {id(fed): k for k, fed in enumerate(getattr(layer, "inputs", None) or ())}
-            for inner, fill, _ in _masks(layer) if places else ():
+            inputs = {id(t): k for k, t in enumerate(getattr(layer, "inputs", None) or ())}
+            for inner, fill, _ in _masks(layer) if inputs else ():
                 for source in _sources(inner):
-                    if id(source) in places:
-                        given = node.input_tensors[places[id(source)]]
-                        yield given, fill if source is inner else None, layer.name
+                    if id(source) in inputs:
+                        outer = node.input_tensors[inputs[id(source)]]
+                        yield outer, fill if source is inner else None, layer.name
 
 
-def _sources(tensor: Any) -> list[Any]:
+def _sources(tensor: Tensor) -> Tensors:
     """Return the model inputs from which a tensor of a functional model is computed."""
-    pending, seen = [tensor], {id(tensor): tensor}
-    found = []
+    pending, seen = [tensor], {id(tensor)}
+    inputs = []
     while pending:
-        node = node_before(now := pending.pop())
+        tensor = pending.pop()
+        node = node_before(tensor)
         if node.is_input:
-            found.append(now)
-        new = {id(fed): fed for fed in node.input_tensors if id(fed) not in seen}
+            inputs.append(tensor)
+        new = {id(t): t for t in node.input_tensors if id(t) not in seen}
         pending += new.values()
-        seen |= new
-    return found
+        seen |= new.keys()
+    return inputs

@@ -5,7 +5,6 @@ import functools
 import logging
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import keras
 
@@ -13,13 +12,13 @@ from keras_norm.export.compare.element_differences import magnitude, without_com
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import Tolerance, coarsest, default_tolerance
 from keras_norm.export.errors import VerificationError
-from keras_norm.export.model.depth import layers_in_series, timesteps_of
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.precision import model_precision
-from keras_norm.export.model.rounding import MAGNIFIED, rounding
+from keras_norm.export.model.rounding import MAGNIFIED, rounding_errors
+from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
 from keras_norm.export.model.verification_inputs import Cases, verification_cases
 from keras_norm.export.results.output_comparison import OutputComparison
-from keras_norm.export.runtimes.runner import Arrays, Run
+from keras_norm.export.runtimes.runner import Run
+from keras_norm.typing import Arrays, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -27,7 +26,7 @@ logger = logging.getLogger("keras_norm.export")
 # With a larger difference the check proves nothing, whatever the cause of the difference is.
 MOST = 5e-2
 
-CONVERTS_WRONGLY = "one of its layers converts wrongly"
+WRONG_CONVERSION = "the converter changed the result of a layer"
 
 
 class Reference:
@@ -40,7 +39,7 @@ class Reference:
 
     def __init__(self, model: keras.Model, cases: Cases) -> None:
         self.model, self.cases = model, cases
-        self._excused: dict[int, Tolerance] = {}
+        self._widened: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
         """Return the tolerance for the test inputs with index k: the default tolerance of `check`.
@@ -57,7 +56,7 @@ class Reference:
             return Tolerance(0.0, dict.fromkeys(self._scales, math.inf), integer_share=1.0)
         default = default_tolerance(coarsest([self._precision, quantize or ""]), *self._size)
         if quantize is None:
-            return self._excused.get(k, default)
+            return self._widened.get(k, default)
         return dataclasses.replace(default, integer_share=1.0)
 
     def verify(
@@ -65,7 +64,7 @@ class Reference:
         run: Run,
         who: str,
         quantize: str | None = None,
-        suspect: str = CONVERTS_WRONGLY,
+        suspect: str = WRONG_CONVERSION,
         numbers: Iterable[int] | None = None,
     ) -> list[Arrays]:
         """Run a candidate on the test inputs, and compare its outputs with the Keras model's.
@@ -85,22 +84,24 @@ class Reference:
             VerificationError: an output is missing, has another shape, or differs by more than its
                 tolerance.
         """
-        answers = []
+        outputs = []
         for k in range(len(self.cases)) if numbers is None else numbers:
             inputs = self.cases[k][0].inputs
-            answers.append(run(inputs))
-            wrong = self.wrong(k, answers[-1], quantize)
-            if wrong is not None:
+            outputs.append(run(inputs))
+            failure = self.first_failure(k, outputs[-1], quantize)
+            if failure is not None:
                 shapes = ", ".join(str(array.shape) for array in inputs.values())
-                allowed = "" if wrong.problem else f", and {wrong.allowed:.2g} is allowed there"
+                allowed = "" if failure.problem else f"; the tolerance is {failure.allowed:.2g}"
                 raise VerificationError(
-                    f"{who} gives something else than the Keras model for inputs of shape "
-                    f"{shapes}: {wrong.description}{allowed}. Either the model is random in "
-                    f"inference, or it magnifies rounding, or {suspect}"
+                    f"the outputs of {who} differ from the Keras model's for inputs of shape "
+                    f"{shapes}: {failure.description}{allowed}. Possible causes: the model is "
+                    f"random in inference; it magnifies rounding errors; {suspect}"
                 )
-        return answers
+        return outputs
 
-    def wrong(self, k: int, actual: Arrays, quantize: str | None = None) -> OutputComparison | None:
+    def first_failure(
+        self, k: int, actual: Arrays, quantize: str | None = None
+    ) -> OutputComparison | None:
         """Return the first output that differs from the model's by more than its tolerance.
 
         A recurrence can magnify rounding errors, and then no fixed tolerance is right. The method
@@ -116,19 +117,19 @@ class Reference:
             The comparison of the first wrong output; None if all outputs are right.
         """
         wanted, received = without_common_nan(self.cases[k][1], actual)
-        found = self.tolerance(k, quantize).failed(wanted, received)
+        found = self.tolerance(k, quantize).first_failure(wanted, received)
         if found is None or quantize is not None:
             return found
         most = {name: MOST * scale for name, scale in self._scales.items()}
-        if Tolerance(0.0, most).failed(wanted, received) is not None:
+        if Tolerance(0.0, most).first_failure(wanted, received) is not None:
             return found
         wider = self._by_rounding(k, most)
-        if wider.failed(wanted, received) is not None:
+        if wider.first_failure(wanted, received) is not None:
             return found
-        self._excused[k] = wider
+        self._widened[k] = wider
         logger.warning(
-            'model "%s" magnifies rounding: at %s output %r is off by %.2g in what is exported, '
-            "within %g times what rounding alone takes it",
+            'model "%s" magnifies rounding errors: for %s, output %r of the exported model differs '
+            "by %.2g. This is accepted: at most %g times the difference that rounding causes",
             self.model.name,
             self.cases[k][0].name,
             found.output,
@@ -148,7 +149,9 @@ class Reference:
         for k, (case, expected) in enumerate(self.cases):
             own, answer = without_common_nan(expected, again(case.inputs))
             tolerance = self.tolerance(k)
-            random |= {n for n in own if tolerance.failed({n: own[n]}, {n: answer[n]}) is not None}
+            random |= {
+                n for n in own if tolerance.first_failure({n: own[n]}, {n: answer[n]}) is not None
+            }
         if not random:
             return self
         cases = [(c, {n: y for n, y in own.items() if n not in random}) for c, own in self.cases]
@@ -156,10 +159,10 @@ class Reference:
 
     def _by_rounding(self, k: int, most: dict[str, float]) -> Tolerance:
         case, expected = self.cases[k]
-        floor = rounding(self.model, case.inputs, expected)
+        errors = rounding_errors(self.model, case.inputs, expected)
         before = self.tolerance(k)
         atol = {
-            name: max(allowed, min(MAGNIFIED * floor.get(name, 0.0), most[name]))
+            name: max(allowed, min(MAGNIFIED * errors.get(name, 0.0), most[name]))
             for name, allowed in before.atol.items()
         }
         return dataclasses.replace(before, atol=atol)
@@ -172,16 +175,16 @@ class Reference:
     def _scales(self) -> dict[str, float]:
         """Largest |value| of every output over all test inputs; 1 for an output of zeros."""
         names = self.cases[0][1]
-        return {n: max(magnitude(answer[n]) for _, answer in self.cases) or 1.0 for n in names}
+        return {n: max(magnitude(outputs[n]) for _, outputs in self.cases) or 1.0 for n in names}
 
     @functools.cached_property
     def _size(self) -> tuple[int, int, dict[str, float]]:
-        """Layers in series, number of timesteps and output scales: they determine the tolerance."""
-        steps = max(map(timesteps_of(self.model), (case.inputs for case, _ in self.cases)))
-        return layers_in_series(self.model), steps, self._scales
+        """Depth in layers, number of timesteps and output scales: they determine the tolerance."""
+        steps = max(map(timestep_counter(self.model), (case.inputs for case, _ in self.cases)))
+        return layer_depth(self.model), steps, self._scales
 
 
-def make_reference(model: keras.Model, data: Any = None) -> Reference:
+def make_reference(model: keras.Model, data: TensorLike = None) -> Reference:
     """Run a model on real or random samples, and return its outputs as a reference.
 
     Args:

@@ -1,25 +1,25 @@
 """Measure the differences that rounding alone causes in a model's outputs."""
 
-from typing import Any
-
+import keras
 import ml_dtypes
 import numpy as np
 
 from keras_norm.clone import rebuild_model
 from keras_norm.export import signature
-from keras_norm.export.compare.element_differences import absolute_difference, both_nan, kind_of
+from keras_norm.export.compare.dtypes import kind_of
+from keras_norm.export.compare.element_differences import absolute_difference, both_nan
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.precision import model_precision
-from keras_norm.export.runtimes.runner import Arrays
+from keras_norm.export.model.tolerance_factors import model_precision
+from keras_norm.typing import Array, Arrays, Config
 
 # Upper bound of the difference between two ways of rounding, relative to the difference of a single
 # way of rounding from float64.
 MAGNIFIED = 4.0
 # How many times the weights are perturbed: a single perturbation can be near float64 by luck.
-MOVES = 4
+PERTURBATIONS = 4
 
 
-def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
+def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dict[str, float]:
     """Measure the largest difference that rounding causes in each output of a model.
 
     There are two measurements, and the larger difference counts. The first one compares the model
@@ -41,19 +41,20 @@ def rounding(model: Any, inputs: Arrays, expected: Arrays) -> dict[str, float]:
     # A layer may raise any error in a copy, or in a precision that it was not written for.
     try:
         same, exact = rebuild_model(model), rebuild_model(model, _in_float64)
-        unchanged = _apart(expected, _answers(same, model, inputs))
-        wanted = _answers(exact, model, inputs)
-        found = [_apart(expected, wanted)]
+        unchanged = _largest_differences(expected, _outputs_of_copy(same, model, inputs))
+        wanted = _outputs_of_copy(exact, model, inputs)
+        found = [_largest_differences(expected, wanted)]
         weights = exact.get_weights()
-        for _ in range(MOVES):
-            exact.set_weights([moved(weight, half, rng) for weight in weights])
-            found.append(_apart(wanted, _answers(exact, model, inputs)))
+        for _ in range(PERTURBATIONS):
+            exact.set_weights([perturb(weight, half, rng) for weight in weights])
+            outputs = _outputs_of_copy(exact, model, inputs)
+            found.append(_largest_differences(wanted, outputs))
     except Exception:
         return {}
     return {
-        name: max(apart[name] for apart in found)
-        for name, off in found[0].items()
-        if MAGNIFIED * unchanged[name] <= off
+        name: max(differences[name] for differences in found)
+        for name, difference in found[0].items()
+        if MAGNIFIED * unchanged[name] <= difference
     }
 
 
@@ -62,22 +63,22 @@ def half_unit(precision: str) -> float:
     return float(ml_dtypes.finfo(precision).eps) / 2
 
 
-def moved(weight: np.ndarray, most: float, rng: np.random.Generator) -> np.ndarray:
+def perturb(weight: Array, most: float, rng: np.random.Generator) -> Array:
     """Perturb a float weight: multiply each value by 1 + u, with u random in [-most, most]."""
     if weight.dtype.kind != "f":
         return weight
-    return weight * (1 + rng.uniform(-most, most, weight.shape))
+    return np.asarray(weight * (1 + rng.uniform(-most, most, weight.shape)))
 
 
-def _answers(copy: Any, model: Any, inputs: Arrays) -> Arrays:
+def _outputs_of_copy(copy: keras.Model, model: keras.Model, inputs: Arrays) -> Arrays:
     """Return the outputs of a model's copy, by the output names of the model."""
     # A copy may have other input and output names, in an unchanged order.
-    named = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
-    answers = KerasRunner(copy)({new: inputs[name] for new, name in named}).values()
-    return dict(zip(signature.output_names(model), answers, strict=True))
+    names = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
+    outputs = KerasRunner(copy)({new: inputs[name] for new, name in names}).values()
+    return dict(zip(signature.output_names(model), outputs, strict=True))
 
 
-def _apart(expected: Arrays, actual: Arrays) -> dict[str, float]:
+def _largest_differences(expected: Arrays, actual: Arrays) -> dict[str, float]:
     """Return the largest absolute difference of every float output, ignoring common NaN."""
     found = {}
     for name, value in expected.items():
@@ -87,7 +88,7 @@ def _apart(expected: Arrays, actual: Arrays) -> dict[str, float]:
     return found
 
 
-def _in_float64(config: dict[str, Any]) -> dict[str, Any]:
+def _in_float64(config: Config) -> Config:
     """Return a part of a config with float64 instead of any other float dtype or dtype policy."""
     dtype = config.get("dtype")
     name = dtype["config"].get("name", "") if isinstance(dtype, dict) else str(dtype)

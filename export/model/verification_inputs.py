@@ -5,22 +5,23 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import keras
 import numpy as np
 
-from keras_norm.export.compare.element_differences import hold_nan
-from keras_norm.export.compare.input_cases import Case, Samples, masked_cases, read_samples
+from keras_norm.export.compare.dtypes import contains_nan, numpy_dtype
+from keras_norm.export.compare.input_cases import masked_cases
+from keras_norm.export.compare.samples import Case, Samples, read_samples
 from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.masks import mask_fills
-from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import TensorSpec, input_specs
 from keras_norm.named_layers import named_layers
+from keras_norm.typing import Array, Arrays, TensorLike
 
 # Pairs of test inputs and the Keras model's outputs for them.
-Cases = list[tuple[Case, Arrays]]
+Cases: TypeAlias = list[tuple[Case, Arrays]]
 
 BATCH = 3
 # Numbers of timesteps. The first number that the model accepts is used: a convolution can need more
@@ -33,7 +34,7 @@ LONG = 300
 
 # Kinds of random numbers, tried in turn until all outputs are finite (a logarithm needs positive
 # inputs). Each function draws an array of a given shape.
-DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], np.ndarray]] = {
+DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "positive": lambda rng, shape: np.abs(rng.normal(size=shape)),
     "between 0 and 1": lambda rng, shape: rng.uniform(size=shape),
@@ -48,7 +49,7 @@ WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
 
 
-def verification_cases(model: keras.Model, data: Any = None) -> Cases:
+def verification_cases(model: keras.Model, data: TensorLike = None) -> Cases:
     """Make test inputs for a model, and run the model on them.
 
     Args:
@@ -70,22 +71,28 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
             every kind of random numbers and every length.
     """
     run = KerasRunner(model)
-    if data is not None:
-        samples = read_samples(run.inputs, data)
-        try:
-            cases = _answered(run, _cases_that_run(model, run, samples))
-        except TextError:
-            raise
-        except Exception as error:
-            raise ValueError(f"the model refuses the samples given: {one_line(error)}") from error
-        if problem := _without_numbers(cases):
-            raise ValueError(
-                f"{problem} for the samples given, so nothing can be compared. Give samples for "
-                "which the model gives numbers"
-            )
-        return cases
+    return _random_lengths(model, run) if data is None else _real_cases(model, run, data)
+
+
+def _real_cases(model: keras.Model, run: KerasRunner, data: TensorLike) -> Cases:
+    samples = read_samples(run.inputs, data)
+    try:
+        cases = _with_outputs(run, _cases_that_run(model, run, samples))
+    except TextError:
+        raise
+    except Exception as error:
+        raise ValueError(f"the model cannot run the samples: {one_line(error)}") from error
+    if problem := _no_finite_output(cases):
+        raise ValueError(
+            f"{problem} for the samples, so there is nothing to compare. Give samples for which "
+            "the model returns finite numbers"
+        )
+    return cases
+
+
+def _random_lengths(model: keras.Model, run: KerasRunner) -> Cases:
     lengths = _lengths(run.inputs)
-    refusal: Exception | None = None
+    last_error: Exception | None = None
     for length in lengths:
         # A layer may raise any error for a length that is too short: then try a longer length.
         try:
@@ -93,20 +100,23 @@ def verification_cases(model: keras.Model, data: Any = None) -> Cases:
         except TextError:
             raise
         except Exception as error:
-            refusal = error
-    assert refusal is not None
+            last_error = error
+    assert last_error is not None
     tried = f"; lengths {', '.join(map(str, lengths))}" if len(lengths) > 1 else ""
     raise ValueError(
-        f"the model gives no numbers for random inputs ({', '.join(DRAWS)}{tried}): "
-        f"{one_line(refusal)}. Give real data: samples={{input name: array (samples, ...)}}"
-    ) from refusal
+        f"the model has no finite outputs for random inputs ({', '.join(DRAWS)}{tried}): "
+        f"{one_line(last_error)}. Give real data: samples={{input name: array "
+        "(samples, ...)}}"
+    ) from last_error
 
 
 def long_case(model: keras.Model) -> Cases:
     """Make one random sequence of `LONG` timesteps; empty if the model cannot run that length."""
     run = KerasRunner(model)
     try:
-        return _random_cases(model, run, LONG, lambda s: [s.case(range(s.batch or 1))])
+        return _random_cases(
+            model, run, LONG, lambda samples: [samples.case(range(samples.batch or 1))]
+        )
     except Exception:  # a layer with a maximum number of timesteps may raise any error
         return []
 
@@ -117,7 +127,7 @@ def _lengths(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
     if not dynamic:
         return LENGTHS[:1]
     signals = all(
-        spec.dtype.startswith(("float", "bfloat"))
+        "float" in spec.dtype
         and None not in spec.shape[2:]
         and math.prod(size or 0 for size in spec.shape[2:]) <= 2
         for spec in dynamic
@@ -129,7 +139,7 @@ def _random_cases(
     model: keras.Model,
     run: KerasRunner,
     length: int,
-    cases_of: Callable[[Samples], Iterable[Case]],
+    make_cases: Callable[[Samples], Iterable[Case]],
 ) -> Cases:
     """Make random test inputs of the kind for which most output values are finite.
 
@@ -137,40 +147,40 @@ def _random_cases(
         model: a functional or a built sequential model.
         run: the model's runner.
         length: number of timesteps.
-        cases_of: a function that makes test inputs from samples.
+        make_cases: a function that makes test inputs from samples.
 
     Raises:
         Exception: the model raised it for every kind.
         ValueError: an output has no finite value for any kind.
     """
-    found: Cases = []
-    best, refusal = (0.0, False), None
+    best: Cases = []
+    best_quality, first_error = (0.0, False), None
     for kind in DRAWS:
         try:
-            cases = _answered(run, cases_of(_random_samples(model, length, kind)))
-            if problem := _without_numbers(cases):
+            cases = _with_outputs(run, make_cases(_random_samples(model, length, kind)))
+            if problem := _no_finite_output(cases):
                 raise ValueError(problem)
         except TextError:
             raise
         except Exception as error:
-            refusal = refusal or error
+            first_error = first_error or error
             continue
-        if (worth := _worth(cases)) > best:
-            found, best = cases, worth
-        if best == (1.0, True):
+        if (quality := _quality(cases)) > best_quality:
+            best, best_quality = cases, quality
+        if best_quality == (1.0, True):
             break
-    if not found and refusal is not None:
-        raise refusal
-    return found
+    if not best and first_error is not None:
+        raise first_error
+    return best
 
 
-def _without_numbers(cases: Cases) -> str | None:
+def _no_finite_output(cases: Cases) -> str | None:
     """Return a message about an output without finite values, or None if there is no such output.
 
     Test inputs with masked timesteps are skipped.
     """
-    for case, answer in cases:
-        for name, y in answer.items() if not case.masked else ():
+    for case, outputs in cases:
+        for name, y in outputs.items() if not case.masked else ():
             if not y.size:
                 return f"output {name!r} is empty"
             if not np.isfinite(y).any():
@@ -178,10 +188,10 @@ def _without_numbers(cases: Cases) -> str | None:
     return None
 
 
-def _worth(cases: Cases) -> tuple[float, bool]:
+def _quality(cases: Cases) -> tuple[float, bool]:
     """Return the smallest share of finite values of any output, and whether all outputs vary."""
-    plain = [answer for case, answer in cases if not case.masked]
-    finite = min(np.isfinite(y).mean() for answer in plain for y in answer.values())
+    plain = [outputs for case, outputs in cases if not case.masked]
+    finite = min(np.isfinite(y).mean() for outputs in plain for y in outputs.values())
     varies = all(y.ndim == 0 or len(y) < 2 or (y != y[:1]).any() for y in plain[-1].values())
     return float(finite), bool(varies)
 
@@ -200,20 +210,20 @@ def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> l
     """
     short, *others = _cases(model, samples)
     try:
-        fits = _without_numbers(_answered(run, [short])) is None
+        fits = _no_finite_output(_with_outputs(run, [short])) is None
     except Exception:
         fits = False
     return [short if fits else samples.case(short.rows), *others]
 
 
-def _answered(run: KerasRunner, cases: Iterable[Case]) -> Cases:
+def _with_outputs(run: KerasRunner, cases: Iterable[Case]) -> Cases:
     """Pair test inputs with the model's outputs.
 
     Test inputs with masked timesteps are left out if an output is NaN: a mean over a fully masked
     row is NaN.
     """
-    known = [(case, run(case.inputs)) for case in cases]
-    return [(case, answer) for case, answer in known if not (case.masked and hold_nan(answer))]
+    pairs = [(case, run(case.inputs)) for case in cases]
+    return [(case, y) for case, y in pairs if not (case.masked and contains_nan(y))]
 
 
 def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
@@ -232,17 +242,15 @@ def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
 
 def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> list[str]:
     """Return the names of the inputs that feed an embedding directly."""
-    read = []
+    ids = []
     for embedding in embeddings:
         with contextlib.suppress(AttributeError, ValueError):  # never called, or called twice
-            read.append(embedding.input)
+            ids.append(embedding.input)
     names = zip(input_specs(model), model.inputs, strict=True)
-    return [name for name, tensor in names if any(tensor is of_layer for of_layer in read)]
+    return [name for name, tensor in names if any(tensor is one for one in ids)]
 
 
-def _draw(
-    spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.Generator
-) -> np.ndarray:
+def _draw(spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.Generator) -> Array:
     """Draw random values for one input.
 
     Args:
@@ -257,17 +265,18 @@ def _draw(
         ValueError: the input takes complex numbers.
     """
     if spec.dtype == "string":
-        raise TextError(f'input "{spec.name}" takes text, of which none can be made up')
+        raise TextError(f'input "{spec.name}" takes text: no random text can be drawn')
     batch, *sizes = spec.shape
     shape = [batch or BATCH + 1, *(length if size is None else size for size in sizes)]
     if spec.dtype.startswith("complex"):
-        raise ValueError(f'input "{spec.name}" takes {spec.dtype}, and only real ones are drawn')
+        raise ValueError(f'input "{spec.name}" takes {spec.dtype}: only real numbers can be drawn')
     if spec.dtype == "bool":
         return rng.random(shape) < 0.5
-    if spec.dtype.startswith(("float", "bfloat")):
+    dtype = numpy_dtype(spec.dtype)
+    if dtype.kind == "f":
         values = DRAWS[kind](rng, shape)
     else:
-        most = min(ids[-1], np.iinfo(spec.dtype).max - 1)
+        most = min(ids[-1], np.iinfo(dtype.name).max - 1)
         values = rng.integers(ids[0], most + 1, shape)
         values[..., 0] = most  # so that no row is fully masked
-    return values.astype("float32" if spec.dtype == "bfloat16" else spec.dtype)
+    return values.astype(dtype)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from PIL import Image
 
-from keras_norm.export.compare.difference_profile import DECADES
+from keras_norm.export.compare.output_differences import DECADES
 from keras_norm.export.results.gap_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 

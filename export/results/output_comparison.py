@@ -134,8 +134,8 @@ class Element:
 class Measurement:
     """Measured differences of one output, before an absolute tolerance is known.
 
-    `keras_norm.export.compare.merge.merged` merges the measurements of several parts of the data,
-    in any order.
+    `keras_norm.export.compare.merge.merge_results` merges the measurements of several parts of the
+    data, in any order.
 
     Attributes:
         output: name of the output.

@@ -8,7 +8,7 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from keras_norm.export import signature
-from keras_norm.export.compare.element_differences import in_range
+from keras_norm.export.compare.dtypes import can_convert, numpy_dtype
 from keras_norm.export.errors import TextError
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, TensorLike
@@ -113,8 +113,8 @@ def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
     ):
         shape = ", ".join("any" if size is None else str(size) for size in spec.shape)
         raise ValueError(f'input "{spec.name}" has the shape ({shape}); received {array.shape}')
-    dtype = np.dtype("float32" if spec.dtype == "bfloat16" else spec.dtype)
-    if not (np.can_cast(array.dtype, dtype, "same_kind") and in_range(array, dtype)):
+    dtype = numpy_dtype(spec.dtype)
+    if not can_convert(array, dtype):
         raise ValueError(
             f'input "{spec.name}" has the dtype {spec.dtype}; received values of {array.dtype} '
             f"that {spec.dtype} cannot represent"

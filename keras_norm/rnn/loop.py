@@ -246,17 +246,17 @@ def _prepare(
         for slot, layer in cell.slot_layers().items()
     }
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
-    centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):
         blocks, betas, start = [], [], 0
         for slot in slots:
             end = start + cell.slots.widths[slot]
             block, beta = kernel[:, start:end], ops.zeros([end - start], dtype)
-            if slot in centered:
+            norm = layers.get(slot)
+            if center and isinstance(norm, PerSampleNorm) and norm.center:
                 block = block - ops.mean(block, axis=1, keepdims=True)
-                layers[slot] = layers[slot]._replace(center=False)
-            norm = layers.get(slot) if slot in ADDED_SLOTS and bias is not None else None
+                norm = layers[slot] = norm._replace(center=False)
+            norm = norm if slot in ADDED_SLOTS and bias is not None else None
             if isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None:
                 beta, layers[slot] = norm.beta, norm._replace(beta=None)
             blocks.append(block)

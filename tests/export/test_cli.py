@@ -252,7 +252,7 @@ def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
                 "--signature",
                 "step",
             ),
-            "no recurrent layer, and so no state",
+            "no recurrent layer, so it has no states",
         ),
         (
             (

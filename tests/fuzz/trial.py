@@ -13,9 +13,9 @@ import numpy as np
 
 from keras_norm.export import Report, UnsupportedOpError, check, export_saved_model, export_tflite
 from keras_norm.export.checks.plan import make_plan
-from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.rounding import MOVES, half_unit, moved
+from keras_norm.export.model.rounding import PERTURBATIONS, half_unit, perturb
 from keras_norm.export.results.artifact_result import Failure
 from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import input_specs
@@ -123,7 +123,7 @@ def _checked(drawn: RandomModel, files: list[pathlib.Path]) -> tuple[Report, str
 def lost_by_rounding(drawn: RandomModel) -> float:
     """How far rounding takes a model's outputs, at most, in the cases that a check runs.
 
-    The model against the same in float64, and that one against itself with every weight moved by
+    The model against the same in float64, and that one against itself with every weight perturb by
     at most half a unit in its last place: one way of rounding can be near the exact answer by luck.
     """
     plan = make_plan(drawn.model, read_samples(input_specs(drawn.model), drawn.data))
@@ -133,8 +133,8 @@ def lost_by_rounding(drawn: RandomModel) -> float:
     others: list[Sequence[Arrays]] = [plan.expected]
     weights, rng = twin.get_weights(), np.random.default_rng(drawn.seed)
     half = half_unit(drawn.model.compute_dtype)
-    for _ in range(MOVES):
-        twin.set_weights([moved(weight, half, rng) for weight in weights])
+    for _ in range(PERTURBATIONS):
+        twin.set_weights([perturb(weight, half, rng) for weight in weights])
         others.append([exact(case.inputs) for case in plan.cases])
     return max(
         float(np.abs(answer[name] - value).max())

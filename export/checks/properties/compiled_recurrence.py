@@ -10,7 +10,7 @@ from keras_norm.export.checks.model_clone import ModelClone, as_array
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.element_differences import largest
-from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.layer_replacement import portable_layers
@@ -89,7 +89,9 @@ class CompiledRecurrence(Property[LayerCalls]):
                     else tolerances.atol
                     for name, y in call.inference.items()
                 }
-                worst = Tolerance(rtol, atol).failed(call.inference, call.training, case.rows)
+                worst = Tolerance(rtol, atol).first_failure(
+                    call.inference, call.training, case.rows
+                )
                 if worst is not None:
                     return self.failed(
                         f"layer {path!r}: {worst.description}; the tolerance is {worst.allowed:.2g}"

@@ -13,7 +13,7 @@ from keras_norm.export.checks.properties.property import (
     find_difference,
 )
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 

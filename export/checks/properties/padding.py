@@ -9,7 +9,7 @@ from keras_norm.export.checks.properties.property import (
     find_difference,
 )
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.input_cases import PADDING, padded
+from keras_norm.export.compare.input_cases import PADDING, pad_samples
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.typing import Arrays
 
@@ -45,7 +45,7 @@ class Padding(Property[PaddedOutputs]):
         fills = subject.plan.padding
         if isinstance(fills, str):
             return NotApplicable(fills)
-        inputs = padded(subject.plan.samples, fills)
+        inputs = pad_samples(subject.plan.samples, fills)
         return PaddedOutputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
 
     def find_change(self, measured: PaddedOutputs, tolerances: Tolerances) -> str | None:

@@ -139,4 +139,4 @@ def find_difference(
         rows: the sample number of each row; None to count from 0.
     """
     wanted, received = without_common_nan(expected, actual)
-    return tolerance.failed(wanted, {**actual, **received}, rows)
+    return tolerance.first_failure(wanted, {**actual, **received}, rows)

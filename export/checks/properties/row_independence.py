@@ -7,12 +7,12 @@ import numpy as np
 
 from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.input_cases import Companion
+from keras_norm.export.compare.input_cases import NeighborCase
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
 # The test inputs of a call, and its outputs. The first call runs the original batch.
-Calls = Sequence[tuple[Companion, Arrays]]
+Calls = Sequence[tuple[NeighborCase, Arrays]]
 
 
 class RowIndependence(Property[Calls]):
@@ -28,7 +28,7 @@ class RowIndependence(Property[Calls]):
 
     def measure(self, subject: Subject) -> Calls:
         """Run the original batch, and some of its rows alone and among other rows."""
-        return [(call, subject.run(call.case.inputs)) for call in subject.plan.companions]
+        return [(call, subject.run(call.case.inputs)) for call in subject.plan.neighbor_cases]
 
     def judge(self, measured: Calls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         (original, expected), *others = measured

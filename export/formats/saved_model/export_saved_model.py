@@ -27,7 +27,7 @@ from keras_norm.export.formats.verification import (
 )
 from keras_norm.export.golden_cases.golden_cases import GoldenCase
 from keras_norm.export.model.layer_replacement import portable_layers
-from keras_norm.export.model.step_signature import find_step
+from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import TensorLike

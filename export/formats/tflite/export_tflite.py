@@ -34,7 +34,7 @@ from keras_norm.export.formats.verification import (
 from keras_norm.export.golden_cases.artifact_files import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
-from keras_norm.export.model.step_signature import find_step
+from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
 from keras_norm.export.runtimes import worker_protocol as protocol
 from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess

@@ -9,21 +9,20 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_norm.export.compare.input_cases import Samples, read_samples
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import (
     COSTLY,
     EIGHT_BITS,
     USEFUL,
     spreads,
-    useful,
+    useful_tolerance,
 )
+from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.single_step import Step
-from keras_norm.export.model.step_signature import traced
+from keras_norm.export.model.single_step import Step, trace_step
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, input_specs
@@ -82,7 +81,7 @@ def calibration_data(
     if step is None:
         size = samples.batch or 1
         return whole_batches(samples, size), size
-    batch, run = samples.batch or 1, traced(step)
+    batch, run = samples.batch or 1, trace_step(step)
     recorded: list[Arrays] = []
 
     def record_and_run(inputs: Arrays) -> Mapping[str, Tensor]:
@@ -163,7 +162,7 @@ def verify_useful(
             "the model returns equal outputs for all samples, so the error of the quantized file "
             "cannot be measured. Give samples like the model's later inputs"
         )
-    rule = useful(spreads(expected))
+    rule = useful_tolerance(spreads(expected))
 
     def compare(path: pathlib.Path) -> OutputComparison:
         """Compare a file with the model, and return the output with the largest error."""

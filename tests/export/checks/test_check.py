@@ -6,7 +6,8 @@ from keras import ops
 import keras_norm
 from keras_norm.export import check
 from keras_norm.export.checks import explain_differences
-from keras_norm.export.compare.input_cases import masked_cases, read_samples
+from keras_norm.export.compare.input_cases import masked_cases
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 
@@ -256,7 +257,7 @@ def test_an_artifact_that_is_wrong_for_a_row_of_zeros_fails(model):
 def test_rounding_that_the_model_magnifies_for_zeros_gives_a_note(
     model, monkeypatch, by, options, passes
 ):
-    monkeypatch.setattr(explain_differences, "rounding", lambda *_: {"y": 0.5 * by})
+    monkeypatch.setattr(explain_differences, "rounding_errors", lambda *_: {"y": 0.5 * by})
     report = check(model, [faulty(model, off_at_zeros(by))], DATA, **options)
     assert report.passed == passes
     assert passes == any("Rounding alone changes this output" in n for n in report.notes)
@@ -483,9 +484,9 @@ def test_a_unit_smaller_than_the_tolerance_gives_a_note():
         ({"rtol": "1e-3"}, "Received: rtol='1e-3'"),
         ({"atol": float("nan")}, "atol must be a finite number"),
         ({"max_gap": float("inf")}, "max_gap must be a finite number"),
-        ({"batch_sizes": 4}, "batch_sizes takes a list of whole numbers from 1 on. Received: 4"),
+        ({"batch_sizes": 4}, "batch_sizes must be a list of positive whole numbers. Received: 4"),
         ({"batch_sizes": [2.5]}, "Received: \\[2\\.5\\]"),
-        ({"lengths": 4}, "lengths takes a list"),
+        ({"lengths": 4}, "lengths must be a list"),
         ({"labels": {"z": np.zeros(9)}}, "must be outputs: 'y'"),
     ],
 )

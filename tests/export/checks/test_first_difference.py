@@ -9,7 +9,7 @@ import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.checks.explain_differences import explained_by_rounding
 from keras_norm.export.checks.first_difference import find_first_difference
-from keras_norm.export.compare.input_cases import Case
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import ConversionError
 from keras_norm.export.formats.registry import FORMATS
 from keras_norm.export.model.keras_runner import KerasRunner

@@ -6,7 +6,7 @@ import pytest
 from keras_norm.export.checks import subject
 from keras_norm.export.checks.artifacts import FunctionRunner
 from keras_norm.export.checks.subject import file_size, measure_cost, milliseconds
-from keras_norm.export.compare.input_cases import Samples
+from keras_norm.export.compare.samples import Samples
 from keras_norm.export.results.artifact_result import readable_size
 
 SAMPLES = Samples({}, {"x": np.zeros((3, 2))})

@@ -6,7 +6,7 @@ import tensorflow as tf
 import keras_norm
 from keras_norm.export.checks.judge import Judge
 from keras_norm.export.checks.plan import make_plan
-from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.signature import input_specs
@@ -149,4 +149,4 @@ def test_outputs_of_another_shape_are_left_out():
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
     plan = make_plan(model, read_samples(input_specs(model), DATA))
     assert {case.length for case in plan.cases} == {3, 6, 9}
-    assert "gives (1, 3) for the output" in plan.notes[0]
+    assert "returns the shape (1, 3) for the output" in plan.notes[0]

@@ -1,81 +1,10 @@
-import pathlib
-
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from keras_norm.export.compare.input_cases import (
-    edge_cases,
-    is_edge,
-    make_cases,
-    masked_cases,
-    read_samples,
-)
+from keras_norm.export.compare.input_cases import edge_cases, is_edge, make_cases, masked_cases
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.signature import TensorSpec
-
-
-def spec(shape=(None, None, 3), dtype="float32", name="x"):
-    return {name: TensorSpec(name, shape, dtype)}
-
-
-def samples(count=10, length=4, shape=(None, None, 3)):
-    data = np.random.default_rng(0).normal(size=(count, length, 3))
-    return read_samples(spec(shape), data)
-
-
-def test_one_array_serves_a_model_with_one_input():
-    assert list(samples().arrays) == ["x"]
-
-
-def test_data_take_the_dtype_of_the_input():
-    assert samples().arrays["x"].dtype == "float32"
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"z": np.zeros((4, 2, 3))}, r"must be the model's inputs: 'x'\. Received: 'z'"),
-        (np.zeros((4, 2, 5)), r"\(any, any, 3\). Received shape \(4, 2, 5\)"),
-        (np.zeros((4, 3)), r"Received shape \(4, 3\)"),
-        (np.zeros((0, 2, 3)), "no samples"),
-        (np.zeros((4, 0, 3)), "at least one timestep"),
-        (np.full((4, 2, 3), np.nan), "NaN"),
-        (np.full((4, 2, 3), "a"), "takes float32"),
-        ([[[1.0] * 3], [[1.0] * 3] * 2], "Received a list that is none. Pad sequences"),
-        ((x for x in np.zeros((4, 2, 3))), "Received a generator that is none"),
-        (keras.Input((2, 3)), "Received a KerasTensor that is none"),
-        (
-            tf.ragged.constant([[[1.0] * 3], []], ragged_rank=1),
-            "Received a RaggedTensor that is none",
-        ),
-        ("data.npz", "Give arrays.* Received the path data.npz"),
-        (pathlib.Path("data.npz"), "Received the path data.npz"),
-    ],
-)
-def test_data_that_do_not_fit_are_refused(data, message):
-    with pytest.raises(ValueError, match=message):
-        read_samples(spec(), data)
-
-
-def test_one_sample_is_enough_to_be_read():
-    assert samples(1).count == 1
-
-
-def test_floats_are_refused_where_integers_are_taken():
-    with pytest.raises(ValueError, match=r"takes int32\. Received float64"):
-        read_samples(spec((None, None), "int32"), np.zeros((4, 2)))
-
-
-def test_a_bare_array_is_refused_for_two_inputs():
-    with pytest.raises(ValueError, match="2 inputs"):
-        read_samples({**spec(), **spec(name="z")}, np.zeros((4, 2, 3)))
-
-
-def test_inputs_with_different_numbers_of_samples_are_refused():
-    data = {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}
-    with pytest.raises(ValueError, match="same number of samples"):
-        read_samples({**spec(), **spec(name="z")}, data)
+from tests.export.compare.test_samples import samples, spec
 
 
 def test_every_size_meets_every_length():
@@ -85,17 +14,6 @@ def test_every_size_meets_every_length():
 
 def test_default_lengths_are_one_half_own_and_longer():
     assert {case.length for case in make_cases(samples(), None, None)} == {1, 2, 4, 6}
-
-
-def test_all_samples_run_in_batches_once():
-    batches = list(samples().batches(4))
-    assert [rows for rows, _ in batches] == [slice(0, 4), slice(4, 8), slice(8, 10)]
-    assert [row for _, case in batches for row in case.rows] == list(range(10))
-
-
-def test_a_batch_of_the_one_size_is_filled_by_the_first_samples():
-    (_, first), (rows, last) = samples(count=4, shape=(3, None, 3)).batches(32)
-    assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2, 7}), (31, {1, 2, 7}), (32, {1, 2, 7, 32})])
@@ -147,10 +65,10 @@ def test_a_static_length_runs_at_its_own_length_only():
 @pytest.mark.parametrize(
     ("sizes", "lengths", "message"),
     [
-        ((0,), None, "batch_sizes takes a list of whole numbers from 1 on"),
-        ((), None, "batch_sizes takes a list of whole numbers from 1 on"),
-        (None, (0,), "lengths takes a list of whole numbers from 1 on"),
-        ((True,), None, "batch_sizes takes a list of whole numbers from 1 on"),
+        ((0,), None, "batch_sizes must be a list of positive whole numbers"),
+        ((), None, "batch_sizes must be a list of positive whole numbers"),
+        (None, (0,), "lengths must be a list of positive whole numbers"),
+        ((True,), None, "batch_sizes must be a list of positive whole numbers"),
         ((2, 10**12), None, "batch_sizes takes numbers up to 1048576. Received: 1000000000000"),
         (None, (10**12,), "lengths takes numbers up to 16777216. Received: 1000000000000"),
     ],
@@ -218,11 +136,6 @@ def test_a_model_without_masks_has_no_masked_case():
     assert masked_cases(samples(), {}) == ()
 
 
-def test_numbers_that_the_input_cannot_hold_are_refused():
-    with pytest.raises(ValueError, match="what float16 cannot hold"):
-        read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))
-
-
 def edges_of(shape, dtype, data):
     samples = read_samples({"x": TensorSpec("x", shape, dtype)}, data)
     plain = samples.case(range(samples.batch or 2)).inputs["x"]
@@ -251,7 +164,7 @@ def test_edges_of_whole_numbers_are_numbers_of_the_data():
     assert "zeros" in edges_of((None, None), "int32", np.minimum(ids - 30, 30))
 
 
-def test_what_the_data_hold_already_is_no_edge():
+def test_an_edge_case_that_the_data_contain_is_left_out():
     assert list(edges_of((None, 2), "float32", np.ones((4, 2)))) == ["zeros"]
 
 

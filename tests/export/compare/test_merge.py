@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_norm.export.compare.merge import merge, merged
+from keras_norm.export.compare.merge import merge, merge_results
 from keras_norm.export.compare.metrics import tally
 from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.compare.quantization_tolerance import spreads
@@ -76,7 +76,7 @@ def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
     expected, actual = arrays(seed, kind)
     whole = measured(expected, actual, np.arange(60))
     parts = [measured(expected, actual, rows) for rows in parts_of(rng)]
-    found, wanted = to_plain(in_any_tree(parts, merged, rng)), to_plain(whole)
+    found, wanted = to_plain(in_any_tree(parts, merge_results, rng)), to_plain(whole)
     np.testing.assert_allclose(*(sums(plain) for plain in (found, wanted)), rtol=1e-12)
     assert json.dumps(found) == json.dumps(wanted)
 
@@ -84,13 +84,13 @@ def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
 def test_a_merged_measurement_is_judged_by_what_is_largest_in_all_parts():
     expected, actual = arrays(0)
     halves = [measured(expected, actual, rows) for rows in np.split(np.arange(60), 2)]
-    found = judge(merged(*halves), 1e-4)
+    found = judge(merge_results(*halves), 1e-4)
     size = np.abs(expected)
     needed = (np.abs(actual - expected) - RTOL * size).max()
-    assert merged(*halves).scale == size.max()
+    assert merge_results(*halves).scale == size.max()
     assert found.atol_needed == pytest.approx(needed)
-    assert judge(merged(*halves), needed * 1.001)
-    assert not judge(merged(*halves), needed * 0.999)
+    assert judge(merge_results(*halves), needed * 1.001)
+    assert not judge(merge_results(*halves), needed * 0.999)
 
 
 def test_problems_of_parts_do_not_hide_each_other():
@@ -98,7 +98,7 @@ def test_problems_of_parts_do_not_hide_each_other():
     good = measured(expected, actual, np.arange(30))
     (missing,) = measure({"y": expected[30:]}, {}, RTOL)
     for one, other in ((good, missing), (missing, good)):
-        found = judge(merged(one, other), 1e9)
+        found = judge(merge_results(one, other), 1e9)
         assert not found
         assert "missing output" in found.problem
         assert found.max_abs == good.max_abs
@@ -107,7 +107,7 @@ def test_problems_of_parts_do_not_hide_each_other():
 def test_parts_of_different_tolerances_are_refused():
     one, other = (measure({"y": np.ones(2)}, {"y": np.ones(2)}, rtol)[0] for rtol in (0.0, 0.1))
     with pytest.raises(ValueError, match="have the same outputs and rtol"):
-        merged(one, other)
+        merge_results(one, other)
 
 
 def partial(expected, actual, rows, rng):

@@ -3,7 +3,7 @@ import functools
 import numpy as np
 import pytest
 
-from keras_norm.export.compare.merge import merged
+from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.metrics import read_labels, tally
 
 SCORES = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]], "float32")
@@ -81,7 +81,7 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
         tally({"y": labels[rows]}, {"y": output[rows]}, {"y": output[rows]})[0]
         for rows in (slice(0, 2), slice(2, 7), slice(7, 9))
     ]
-    assert functools.reduce(merged, parts) == whole
+    assert functools.reduce(merge_results, parts) == whole
     assert (
         whole.metric.value
         == np.float32((output > 0)[labels >= 0].ravel() == labels[labels >= 0]).mean()
@@ -95,8 +95,8 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
         (np.zeros(3, int), "one row for each of the 4 samples"),
         (np.zeros((4, 2), int), r"have the shape \(4, 3\) or \(4,\)"),
         (np.zeros(4), r"have the shape \(4, 3\). Received \(4,\)"),
-        (np.array(["a"] * 4), "are numbers"),
-        (np.full((4, 3), np.nan), "hold NaN"),
+        (np.array(["a"] * 4), "must be numbers"),
+        (np.full((4, 3), np.nan), "must be finite"),
         (np.array([0, 1, 2, 3]), "are classes below 3. Received: 3"),
     ],
 )
@@ -106,13 +106,13 @@ def test_labels_that_do_not_fit_are_refused(labels, message):
 
 
 def test_integer_targets_of_a_regression_are_refused():
-    message = "'y', .* are 0 or 1, .*Received: 6. Give float labels for the mean squared error"
+    message = "'y' must be 0 or 1, .*Received: 6. Give float labels for the mean squared error"
     with pytest.raises(ValueError, match=message):
         read_labels(np.array([0, 3, 6]), {"y": np.array([[0.1], [2.9], [6.2]])}, 3)
 
 
 def test_labels_are_refused_where_no_output_has_a_row_for_each_sample():
-    with pytest.raises(ValueError, match="the model has none"):
+    with pytest.raises(ValueError, match="The model has no such output"):
         read_labels(np.zeros(4), {}, 4)
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from keras_norm.export.compare.output_differences import measure
-from keras_norm.export.compare.quantization_tolerance import USEFUL, spreads, useful
+from keras_norm.export.compare.quantization_tolerance import USEFUL, spreads, useful_tolerance
 
 VARIES = {"y": np.array([[0.0], [2.0], [4.0], [2.0]])}  # by sqrt(2) about 2
 
 
 @pytest.fixture
 def rule():
-    return useful(spreads(VARIES))
+    return useful_tolerance(spreads(VARIES))
 
 
 def in_parts(expected, actual, count):
@@ -34,10 +34,12 @@ def test_what_an_output_varies_by_is_about_the_mean_of_each_place_in_all_parts()
     rng = np.random.default_rng(0)
     short, long = rng.normal(3.0, 2.0, (40, 3)), rng.normal(-9.0, 1.0, (30, 5, 2))
     parts = [*np.split(short, [7, 19]), *np.split(long, [11])]
-    found = useful([spread for part in parts for spread in spreads({"y": part})]).limits["y"]
+    found = useful_tolerance([spread for part in parts for spread in spreads({"y": part})]).limits[
+        "y"
+    ]
     about = [y - y.mean(axis=0) for y in (short, long)]
     rms = np.sqrt(np.mean(np.square(np.concatenate([y.ravel() for y in about]))))
-    merged = useful(
+    merged = useful_tolerance(
         [*spreads({"y": short}), *spreads({"y": long})]  # parts of one shape are merged first
     ).limits["y"]
     assert merged == pytest.approx(USEFUL * rms)
@@ -72,12 +74,12 @@ def test_values_have_to_be_there_and_numbers(rule, actual, problem):
 def test_a_quarter_of_the_integers_may_turn(others, right):
     ids = {"y": np.arange(40)}
     turned = np.concatenate([ids["y"][:others] + 1, ids["y"][others:]])
-    assert bool(judged(useful(spreads(ids)), turned, ids)) == right
+    assert bool(judged(useful_tolerance(spreads(ids)), turned, ids)) == right
 
 
 def test_an_output_that_never_varies_has_to_be_exact():
     constant = {"y": np.ones((3, 1))}
-    rule = useful(spreads(constant))
+    rule = useful_tolerance(spreads(constant))
     assert judged(rule, np.ones((3, 1)), constant)
     off = judged(rule, np.full((3, 1), 1.1), constant)
     assert not off
@@ -98,27 +100,27 @@ def test_measurements_judged_together_have_one_verdict(rule):
 
 
 def test_an_output_without_a_limit_is_only_to_be_finite():
-    assert judged(useful([]), VARIES["y"] + 100)
+    assert judged(useful_tolerance([]), VARIES["y"] + 100)
 
 
 def test_samples_of_a_shape_of_their_own_do_not_make_the_rest_vary_less():
     rng = np.random.default_rng(0)
     alike, alone = rng.normal(size=(2, 5, 2)), [rng.normal(size=(1, k, 2)) for k in range(6, 12)]
     parts = [*spreads({"y": alike}), *(s for y in alone for s in spreads({"y": y}))]
-    assert useful(parts).limits == useful(spreads({"y": alike})).limits
+    assert useful_tolerance(parts).limits == useful_tolerance(spreads({"y": alike})).limits
 
 
 def test_where_no_two_samples_have_a_shape_all_values_together_vary():
     rng = np.random.default_rng(0)
     alone = [rng.normal(3.0, 2.0, size=(1, k, 2)) for k in range(6, 12)]
     every = np.concatenate([y.ravel() for y in alone])
-    limits = useful(s for y in alone for s in spreads({"y": y})).limits
+    limits = useful_tolerance(s for y in alone for s in spreads({"y": y})).limits
     assert limits["y"] == pytest.approx(USEFUL * every.std())
 
 
 def test_whole_numbers_are_judged_together_too():
     """Of 40 a fifth are others, which stand together in one part."""
-    rule, expected = useful([]), np.arange(40)
+    rule, expected = useful_tolerance([]), np.arange(40)
     found = in_parts(expected, np.where(expected < 8, -1, expected), 5)
     assert not rule.judge(found[0])
     assert all(rule.judge_together(found))

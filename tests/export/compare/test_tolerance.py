@@ -33,9 +33,9 @@ def test_a_quarter_of_the_whole_numbers_may_be_others_where_weights_are_rounded(
     ids = np.arange(40)
     for others, right in ((0, True), (10, True), (11, False)):
         found = {"y": np.where(ids < others, ids + 1, ids)}
-        failed = Tolerance(0.0, {}, integer_share=INTEGER_SHARE).failed({"y": ids}, found)
+        failed = Tolerance(0.0, {}, integer_share=INTEGER_SHARE).first_failure({"y": ids}, found)
         assert (failed is None) == right
-        assert (Tolerance(0.0, {}).failed({"y": ids}, found) is None) == (others == 0)
+        assert (Tolerance(0.0, {}).first_failure({"y": ids}, found) is None) == (others == 0)
 
 
 @pytest.mark.parametrize(
@@ -58,5 +58,5 @@ def test_each_output_has_a_share_of_its_largest_value():
 
 
 def test_the_most_that_a_value_may_be_off_is_that_of_the_largest():
-    allowed = Tolerance(0.1, {"y": 0.5}).at_most({"y": np.array([-20.0, 3.0])})
+    allowed = Tolerance(0.1, {"y": 0.5}).largest_allowed({"y": np.array([-20.0, 3.0])})
     assert allowed == {"y": 2.5}

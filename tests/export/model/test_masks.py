@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.masks import mask_fills, masked_later, why_not_padded
 from keras_norm.export.signature import input_specs
 

@@ -6,7 +6,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.rounding import rounding
+from keras_norm.export.model.rounding import rounding_errors
 
 
 def stack(*layers):
@@ -26,7 +26,7 @@ def test_the_floor_is_the_distance_from_float64(layer):
     model = stack(layer(), keras.layers.Dense(2, dtype="float32", name="y"))
     x = np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")
     expected = KerasRunner(model)({"x": x})
-    floor = rounding(model, {"x": x}, expected)
+    floor = rounding_errors(model, {"x": x}, expected)
     share = floor["y"] / np.abs(expected["y"]).max()
     half = any("16" in inner.compute_dtype for inner in model.layers)
     assert (1e-5 < share < 1e-2) if half else (1e-9 < share < 1e-6)
@@ -42,7 +42,7 @@ def test_a_floor_that_is_low_by_luck_is_found_by_moving_the_weights():
     expected = KerasRunner(model)({"x": x})
     d = 2.0**-20
     np.testing.assert_allclose(expected["y"][..., 1], d / np.hypot(d, 2e-6), rtol=1e-6)
-    assert rounding(model, {"x": x}, expected)["y"] > 1e-3
+    assert rounding_errors(model, {"x": x}, expected)["y"] > 1e-3
 
 
 X = {"x": np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")}
@@ -67,11 +67,11 @@ class Unsaid(keras.layers.Layer):
 
 def test_what_a_random_model_gives_is_no_rounding():
     model = stack(Sampled())
-    assert rounding(model, X, KerasRunner(model)(X)) == {}
+    assert rounding_errors(model, X, KerasRunner(model)(X)) == {}
 
 
 def test_what_a_config_does_not_tell_is_no_rounding():
     layer = Unsaid()
     layer.factor = 3.0
     model = stack(layer)
-    assert rounding(model, X, KerasRunner(model)(X)) == {}
+    assert rounding_errors(model, X, KerasRunner(model)(X)) == {}

@@ -20,7 +20,7 @@ from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference import make_reference
-from keras_norm.export.model.step_signature import find_step
+from keras_norm.export.model.single_step import find_step
 from tests.export import models
 from tests.rnn import kinds
 
@@ -153,7 +153,7 @@ def test_states_have_names():
     [
         (2, None, "the step takes a dict of arrays by name, rnn_h; received NoneType"),
         (None, 2, "the step takes a dict of arrays by name, x; received NoneType"),
-        (2, 3, "the inputs and states of a step have one batch size; received 2, 3"),
+        (2, 3, "the inputs and states of a step must have one batch size; received 2, 3"),
     ],
 )
 def test_arguments_of_a_step_that_do_not_fit_are_refused(inputs, states, message):
@@ -166,7 +166,7 @@ def test_arguments_of_a_step_that_do_not_fit_are_refused(inputs, states, message
 @pytest.mark.parametrize("batch", [-1, None, "a", 1.5])
 def test_initial_states_are_for_a_number_of_sequences(batch):
     step = Step(one_layer(keras_norm.LayerNormGRU(4)))
-    with pytest.raises(ValueError, match="batch is a number of sequences; received"):
+    with pytest.raises(ValueError, match="batch must be a number of sequences; received"):
         step.initial_states(batch)
 
 
@@ -273,7 +273,7 @@ def test_layers_that_look_back_further_than_the_cases_are_long_are_found(before)
 
 
 def test_a_reason_that_a_layer_gives_is_said_without_what_keras_adds():
-    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, and a stream"):
+    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, but a stream"):
         find_step(one_layer(from_a_state), True)
 
 
@@ -302,14 +302,14 @@ def test_a_cell_without_a_first_state_stops_no_export():
 
 
 def test_a_wish_that_is_neither_yes_nor_no_is_refused():
-    with pytest.raises(ValueError, match="is None, True or False"):
+    with pytest.raises(ValueError, match="must be None, True or False"):
         find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
 
 
 def test_a_fixed_length_is_refused():
     inputs = keras.Input((5, 3))
     model = keras.Model(inputs, keras_norm.LayerNormLSTM(2)(inputs))
-    with pytest.raises(StreamingError, match="open time"):
+    with pytest.raises(StreamingError, match="no input has a dynamic time dimension"):
         Step(model)
 
 
@@ -318,7 +318,7 @@ def test_a_layer_with_an_initial_state_of_its_own_is_refused():
         def get_initial_state(self, batch_size=None):
             return [keras.ops.ones((batch_size, self.units))]
 
-    with pytest.raises(StreamingError, match="starts from states of its own"):
+    with pytest.raises(StreamingError, match="has initial states other than zeros"):
         Step(one_layer(keras.layers.RNN(Warm(4))))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_norm.export.compare.difference_profile import profile
+from keras_norm.export.compare.output_differences import profile_differences
 from keras_norm.export.report.plots import BLUE, RED, colors, difference_map, strip, used
 from keras_norm.export.results.gap_result import LayerStatistics
 from tests.export.compared import compare
@@ -15,7 +15,7 @@ def drawn(actual, rtol=1e-5, atol=1e-5):
     """The map of an output whose expected values are all 0."""
     expected = np.zeros(np.shape(actual))
     (comparison,) = compare({"y": expected}, {"y": np.asarray(actual)}, rtol, atol)
-    return difference_map(comparison, profile(expected, actual))
+    return difference_map(comparison, profile_differences(expected, actual))
 
 
 def pixels(uri):
@@ -102,7 +102,7 @@ def test_a_failed_element_is_drawn_above_the_limit():
     expected = np.array([[100.0, 1.0]])
     actual = np.array([[100.0, 1.03]])
     (comparison,) = compare({"y": expected}, {"y": actual}, 0.01, 0.01)
-    image = pixels(difference_map(comparison, profile(expected, actual)).image)
+    image = pixels(difference_map(comparison, profile_differences(expected, actual)).image)
     assert image[0, 1, 0] > 200  # orange, where blue has little red
 
 

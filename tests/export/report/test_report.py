@@ -11,7 +11,7 @@ import pytest
 import rich.console
 
 from keras_norm.export import check, export_saved_model
-from keras_norm.export.compare.difference_profile import CELLS, profile
+from keras_norm.export.compare.output_differences import CELLS, profile_differences
 from keras_norm.export.report.html_page import percent, render, value_rows
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.tables import breakable
@@ -38,7 +38,7 @@ EXPECTED = np.zeros((2, 3, 4))
 def artifact(name, actual, **changes):
     (comparison,) = compare({"sequence": EXPECTED}, {"sequence": actual}, 1e-5, 1e-5)
     output = OutputResult(
-        "sequence", ("batch 2, length 3",), (comparison,), profile(EXPECTED, actual)
+        "sequence", ("batch 2, length 3",), (comparison,), profile_differences(EXPECTED, actual)
     )
     properties = (PropertyResult("row independence", "pass", ""), PropertyResult("ops", "pass", ""))
     result = ArtifactResult(name, name, "float32", 1e-5, 1e-5, (output,), properties)
@@ -354,7 +354,7 @@ def test_the_page_and_the_json_stay_small_for_large_outputs():
     expected = np.zeros((1, 3000, 500))
     actual = np.random.default_rng(0).normal(size=expected.shape)
     (comparison,) = compare({"y": expected}, {"y": actual}, 1e-5, 1e-5)
-    output = OutputResult("y", ("batch 1",), (comparison,), profile(expected, actual))
+    output = OutputResult("y", ("batch 1",), (comparison,), profile_differences(expected, actual))
     report = report_of(artifact("m", EXPECTED, outputs=(output,)))
     assert len(render(report)) < 100_000
     assert len(report.to_json()) < 12 * CELLS**2

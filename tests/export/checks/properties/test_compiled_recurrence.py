@@ -13,7 +13,7 @@ from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
 from keras_norm.export.checks.properties.property import NotApplicable, Tolerances
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.input_cases import read_samples
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES, Tolerance, default_share
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs

@@ -13,7 +13,8 @@ from keras_norm.export.checks.properties.property import NotApplicable, Toleranc
 from keras_norm.export.checks.properties.repeat import Repeat, RepeatedCall
 from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.weights import Effects, Weights, find_changes
-from keras_norm.export.compare.input_cases import companions, padded, read_samples
+from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
+from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.signature import TensorSpec
@@ -33,13 +34,13 @@ def samples():
 
 
 def judge_rows(run, samples, batch=6):
-    calls = companions(samples, batch)
+    calls = neighbor_cases(samples, batch)
     outputs = [(call, run(call.case.inputs)) for call in calls]
     return RowIndependence().judge(outputs, EXACT)
 
 
 def judge_padding(known, run, samples, fill):
-    outputs = {side: run(inputs) for side, inputs in padded(samples, {"x": fill}).items()}
+    outputs = {side: run(inputs) for side, inputs in pad_samples(samples, {"x": fill}).items()}
     return known.judge(PaddedOutputs(outputs[""], outputs[known.side]), EXACT)
 
 
@@ -52,7 +53,7 @@ def test_a_row_that_depends_on_its_neighbor_is_not_independent(samples):
 
 def test_a_row_with_another_output_when_alone_is_not_independent(samples):
     found = judge_rows(lambda i: {"y": i["x"] * (1 + (len(i["x"]) == 1))}, samples)
-    assert found.detail.startswith("row 0 alone")
+    assert found.detail.startswith("row 0 in a batch of its own")
 
 
 def test_rows_that_depend_only_on_themselves_are_independent(samples):

@@ -1,4 +1,4 @@
-"""How many layers and timesteps values pass through."""
+"""The precision of a model, its depth in layers and its timesteps."""
 
 import keras
 import numpy as np
@@ -6,8 +6,11 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export.model import depth
-from keras_norm.export.model.depth import layers_in_series, timesteps_of
+from keras_norm.export import export_tflite
+from keras_norm.export.compare.tolerance import coarsest
+from keras_norm.export.formats.tflite.tflite_file import read_tflite
+from keras_norm.export.model import tolerance_factors
+from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
 
 
 def stack(*layers):
@@ -16,19 +19,19 @@ def stack(*layers):
 
 def test_layers_without_weights_add_no_depth():
     dense, norm = keras.layers.Dense(4), keras_norm.LayerNormalization()
-    assert layers_in_series(stack(dense, keras.layers.Dropout(0.5), norm)) == 2
+    assert layer_depth(stack(dense, keras.layers.Dropout(0.5), norm)) == 2
 
 
 def test_the_longest_way_through_branches_counts():
     inputs = keras.Input((3,))
     long = keras.layers.Dense(3)(keras.layers.Dense(3)(inputs))
     outputs = keras.layers.Dense(3)(keras.layers.Add()([long, keras.layers.Dense(3)(inputs)]))
-    assert layers_in_series(keras.Model(inputs, outputs)) == 3
+    assert layer_depth(keras.Model(inputs, outputs)) == 3
 
 
 def test_a_nested_model_counts_as_its_layers():
     inner = stack(keras.layers.Dense(3), keras.layers.Dense(3))
-    assert layers_in_series(stack(inner, keras.layers.Dense(2))) == 3
+    assert layer_depth(stack(inner, keras.layers.Dense(2))) == 3
 
 
 def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
@@ -37,7 +40,7 @@ def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
     for _ in range(600):
         x = scale(x)
     model = keras.Model(inputs, keras.layers.Dense(1)(x))
-    assert layers_in_series(model) == 1
+    assert layer_depth(model) == 1
 
 
 def inputs_of(**lengths):
@@ -54,7 +57,7 @@ def inputs_of(**lengths):
     ids=["in a wrapper", "in a model", "none"],
 )
 def test_timesteps_count_where_a_layer_is_recurrent(layer, timesteps):
-    assert max(map(timesteps_of(stack(layer)), [inputs_of(x=4), inputs_of(x=9)])) == timesteps
+    assert max(map(timestep_counter(stack(layer)), [inputs_of(x=4), inputs_of(x=9)])) == timesteps
 
 
 def test_features_are_no_timesteps():
@@ -62,14 +65,14 @@ def test_features_are_no_timesteps():
     joined = keras.layers.Concatenate()([keras_norm.LayerNormLSTM(2)(words), features])
     model = keras.Model([words, features], keras.layers.Dense(2)(keras.ops.tanh(joined)))
     cases = [{"words": np.zeros((2, 7, 3)), "features": np.zeros((2, 50))}]
-    assert max(map(timesteps_of(model), cases)) == 7
+    assert max(map(timestep_counter(model), cases)) == 7
 
 
 def test_timesteps_that_the_model_fixes_are_its_own():
     pixels = keras.Input((784,), name="pixels")
     rows = keras.layers.Reshape((28, 28))(pixels)
     model = keras.Model(pixels, keras.layers.SimpleRNN(2)(rows))
-    assert max(map(timesteps_of(model), [{"pixels": np.zeros((2, 784))}])) == 28
+    assert max(map(timestep_counter(model), [{"pixels": np.zeros((2, 784))}])) == 28
 
 
 def test_timesteps_that_no_input_has_are_one():
@@ -77,14 +80,14 @@ def test_timesteps_that_no_input_has_are_one():
     text = keras.Input((), dtype="string", name="text")
     words = keras.layers.Embedding(5, 3)(tokens(text))
     model = keras.Model(text, keras.layers.SimpleRNN(2)(words))
-    assert max(map(timesteps_of(model), [{"text": np.array(["a b", "b"], object)}])) == 1
+    assert max(map(timestep_counter(model), [{"text": np.array(["a b", "b"], object)}])) == 1
 
 
 @pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])
 def test_rows_that_are_read_one_by_one_are_no_timesteps(time):
     rows = keras.layers.TimeDistributed(keras.layers.SimpleRNN(2))
     model = keras.Sequential([keras.Input((time, 4, 3), name="x"), rows])
-    assert max(map(timesteps_of(model), [{"x": np.zeros((2, 6, 4, 3))}])) == 4
+    assert max(map(timestep_counter(model), [{"x": np.zeros((2, 6, 4, 3))}])) == 4
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -143,12 +146,12 @@ LSTM = keras.layers.LSTM(2, return_sequences=True)
 )
 def test_timesteps_are_those_that_the_recurrence_runs(layers, timesteps):
     model = stack(*(layer.__class__.from_config(layer.get_config()) for layer in layers))
-    assert timesteps_of(model)(inputs_of(x=24_576)) == timesteps
+    assert timestep_counter(model)(inputs_of(x=24_576)) == timesteps
 
 
 def test_a_length_that_the_model_refuses_counts_as_it_is():
     model = stack(keras.layers.Conv1D(4, 512), keras.layers.SimpleRNN(2))
-    assert timesteps_of(model)(inputs_of(x=100)) == 100
+    assert timestep_counter(model)(inputs_of(x=100)) == 100
 
 
 def test_to_count_timesteps_changes_no_layer():
@@ -157,15 +160,66 @@ def test_to_count_timesteps_changes_no_layer():
     layer.call = own = layer.call  # as a user may assign one
     x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
     before = model(x)
-    assert timesteps_of(model)(inputs_of(x=5)) == 5
+    assert timestep_counter(model)(inputs_of(x=5)) == 5
     assert vars(layer)["call"] is own
     np.testing.assert_array_equal(model(x), before)
 
 
 def test_many_lengths_are_not_traced_one_by_one(monkeypatch):
     calls = []
-    traced = depth.call
-    monkeypatch.setattr(depth, "call", lambda *given: calls.append(1) or traced(*given))
-    timesteps = timesteps_of(stack(keras.layers.SimpleRNN(2)))
+    traced = tolerance_factors.call
+    monkeypatch.setattr(tolerance_factors, "call", lambda *given: calls.append(1) or traced(*given))
+    timesteps = timestep_counter(stack(keras.layers.SimpleRNN(2)))
     assert max(timesteps(inputs_of(x=length)) for length in [60, *range(1, 50), 70]) == 70
-    assert len(calls) == depth.TRACED + 1
+    assert len(calls) == tolerance_factors.TRACED + 1
+
+
+# Precision ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("quantize", "precision"), [(None, "float32"), ("float16", "float16"), ("dynamic", "int8")]
+)
+def test_a_tflite_file_has_the_precision_of_its_weights(tmp_path, quantize, precision):
+    # The converter leaves weights of fewer than 1,024 elements alone.
+    model = keras.Sequential([keras.Input((64,), name="x"), keras.layers.Dense(64)])
+    path = export_tflite(model, tmp_path / "model.tflite", quantize=quantize)
+    assert coarsest(read_tflite(path).numbers) == precision
+
+
+def test_a_model_has_the_precision_of_its_coarsest_layer():
+    inputs = keras.Input((3,))
+    h = keras.layers.Dense(2, dtype="mixed_bfloat16")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(h))
+    assert model_precision(model, {"y": np.zeros(2, "float32")}) == "bfloat16"
+
+
+def test_ids_and_classes_of_8_bits_are_no_quantized_weights():
+    ids = keras.Input((4,), dtype="int8", name="ids")
+    h = keras.layers.Embedding(5, 3)(ids)
+    model = keras.Model(ids, {"y": h, "kind": keras.ops.cast(h[:, 0, 0] > 0, "int8")})
+    assert model_precision(model, {"kind": np.zeros(2, "int8")}) == "float32"
+
+
+@pytest.fixture
+def float64():
+    """Layers compute in float64."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float64")
+    yield
+    keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("received", ["float32", "float64"])
+def test_a_layer_that_casts_nothing_computes_in_the_precision_of_its_input(received):
+    inputs = keras.Input((3,), dtype=received)
+    model = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype(received)
+    y = np.array(model(x))
+    wide = x.astype("float64")
+    deviation = np.sqrt(wide.var(axis=-1, keepdims=True) + 1e-3)
+    error = np.abs(y - (wide - wide.mean(axis=-1, keepdims=True)) / deviation).max()
+    assert (error < 1e-14) == (received == "float64")
+    assert y.dtype == "float64"
+    assert model_precision(model, {"y": y}) == received

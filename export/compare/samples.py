@@ -1,0 +1,235 @@
+"""Validate real samples for a model's inputs, and take test inputs from them."""
+
+import contextlib
+import dataclasses
+import numbers
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from keras_norm.export.compare.dtypes import can_convert, numpy_dtype
+from keras_norm.typing import Array, Arrays, Shape, TensorLike
+
+
+class InputSpec(Protocol):
+    """Shape and dtype of an input; `signature.TensorSpec` is one, which needs TensorFlow."""
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes, None for a dynamic dimension."""
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the dtype, or "bfloat16"."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Test inputs of one call.
+
+    Attributes:
+        name: "batch 7, length 12", or "batch 7, length 12, padded left".
+        rows: (batch,), index of each row's sample in the user's data.
+        length: number of timesteps of the longest input with a dynamic time dimension. None if no
+            time dimension is dynamic, or if the data have inputs of different lengths and keep
+            them.
+        inputs: arrays by input name.
+        masked: whether timesteps of the data are masked.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+    length: int | None
+    inputs: Arrays
+    masked: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """Validated real data for a model's inputs.
+
+    Attributes:
+        specs: input specs by input name.
+        arrays: arrays by input name, in the dtype of their spec, all with equally many samples.
+        first: number of the first sample in the user's data.
+    """
+
+    specs: Mapping[str, InputSpec]
+    arrays: Arrays
+    first: int = 0
+
+    @property
+    def count(self) -> int:
+        """Return the number of samples."""
+        return len(next(iter(self.arrays.values())))
+
+    @property
+    def batch(self) -> int | None:
+        """Return the static batch size of the model, or None if the batch dimension is dynamic."""
+        return next(filter(None, (spec.shape[0] for spec in self.specs.values())), None)
+
+    @property
+    def sequences(self) -> tuple[str, ...]:
+        """Return the names of the inputs with a dynamic time dimension (axis 1)."""
+        return tuple(n for n, spec in self.specs.items() if spec.shape[1:2] == (None,))
+
+    @property
+    def length(self) -> int | None:
+        """Return the common number of timesteps of the inputs in `sequences`.
+
+        None if `sequences` is empty, or if its inputs differ in their numbers of timesteps.
+        """
+        lengths = {self.arrays[name].shape[1] for name in self.sequences}
+        return lengths.pop() if len(lengths) == 1 else None
+
+    @property
+    def longest(self) -> int:
+        """Return the largest number of timesteps of the inputs in `sequences`; 0 if it is empty."""
+        return max((self.arrays[name].shape[1] for name in self.sequences), default=0)
+
+    def take(self, rows: Sequence[int], length: int | None = None) -> Arrays:
+        """Return the inputs of some samples, cut or repeated in time to `length` timesteps.
+
+        If the inputs differ in length, the longest input gets `length` timesteps. Every shorter
+        input is cut or repeated in proportion.
+
+        Args:
+            rows: sample numbers; numbers beyond the last sample start over.
+            length: number of timesteps; None for the length of the data.
+        """
+        inputs = {n: np.take(a, rows, axis=0, mode="wrap") for n, a in self.arrays.items()}
+        if length is not None:
+            for name in self.sequences:
+                own = self.arrays[name].shape[1]
+                steps = range(-(-length * own // self.longest))  # rounded up: at least one
+                inputs[name] = np.take(inputs[name], steps, axis=1, mode="wrap")
+        return inputs
+
+    def case(self, rows: Sequence[int], length: int | None = None) -> Case:
+        """Make named test inputs of some samples; arguments as for `take`."""
+        rows = [int(row) % self.count for row in rows]
+        length = self.length if length is None else length
+        name = f"batch {len(rows)}" + ("" if length is None else f", length {length}")
+        numbers = tuple(self.first + row for row in rows)
+        return Case(name, numbers, length, self.take(rows, length))
+
+    def batches(self, size: int) -> Iterator[tuple[slice, Case]]:
+        """Yield all samples in batches of at most `size` rows, each with the slice of its rows.
+
+        If the model has a static batch size, that size replaces `size`, and the first samples fill
+        up the last batch.
+        """
+        size = self.batch or size
+        for start in range(0, self.count, size):
+            rows = slice(start, min(start + size, self.count))
+            yield rows, self.case(range(start, start + size if self.batch else rows.stop))
+
+
+def read_samples(
+    specs: Mapping[str, InputSpec],
+    data: Mapping[str, TensorLike] | Sequence[TensorLike] | TensorLike,
+    first: int = 0,
+) -> Samples:
+    """Validate data against a model's inputs.
+
+    Args:
+        specs: input specs by input name.
+        data: arrays (samples, ...) by input name; or a list or tuple of arrays in the inputs'
+            order; or one array for a model with one input.
+        first: number of the first sample.
+
+    Raises:
+        ValueError: names, shapes or dtypes that the model does not take, no samples, no timesteps,
+            different numbers of samples, NaN or infinity.
+    """
+    arrays = _named_arrays(specs, data)
+    for name, array in arrays.items():
+        _require_shape(name, array, specs[name].shape)
+        arrays[name] = _converted(name, array, specs[name].dtype)
+    counts = {name: len(array) for name, array in arrays.items()}
+    if len(set(counts.values())) != 1:
+        raise ValueError(f"All inputs need the same number of samples. Received: {counts}.")
+    samples = Samples(specs, arrays, first)
+    if samples.count == 0:
+        raise ValueError("The data contain 0 samples. Give at least one sample.")
+    if any(arrays[name].shape[1] == 0 for name in samples.sequences):
+        raise ValueError("The data have a time dimension of 0. Give at least one timestep.")
+    return samples
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is an integer, and not True or False."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
+    names = ", ".join(repr(name) for name in specs)
+    if isinstance(data, str | os.PathLike):
+        raise ValueError(
+            f"The data must be arrays. Received the path {data}. Read the file with numpy.load."
+        )
+    if isinstance(data, list | tuple) and len(data) == len(specs) > 1:
+        data = dict(zip(specs, data, strict=True))
+    if not isinstance(data, Mapping):
+        if len(specs) != 1:
+            raise ValueError(
+                f"The model has {len(specs)} inputs: give a dict of arrays by name ({names}). "
+                f"Received: {type(data).__name__}."
+            )
+        data = {next(iter(specs)): data}
+    if set(data) != set(specs):
+        received = ", ".join(repr(name) for name in data) or "nothing"
+        raise ValueError(
+            f"The data's names must be the model's inputs: {names}. Received: {received}."
+        )
+    return {name: _as_array(name, data[name]) for name in specs}
+
+
+def _as_array(name: str, data: TensorLike) -> Array:
+    with contextlib.suppress(ValueError):  # nested lists of different lengths, a symbolic tensor
+        array = np.asarray(data)
+        if array.dtype.kind != "O" or isinstance(data, np.ndarray):
+            return array
+    raise ValueError(
+        f"Input {name!r} takes an array of numbers, (samples, ...). Received a "
+        f"{type(data).__name__} that NumPy cannot convert. Pad sequences of different lengths "
+        "first."
+    )
+
+
+def _require_shape(name: str, array: Array, shape: Shape) -> None:
+    # The first dimension is the number of samples, so it need not match a static batch size.
+    expected = (None, *shape[1:])
+    fits = array.ndim == len(expected) and all(
+        e is None or e == a for e, a in zip(expected, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = str(expected).replace("None", "any")
+        raise ValueError(
+            f"Input {name!r} takes arrays (samples, ...) of shape {wanted}. "
+            f"Received shape {array.shape}."
+        )
+
+
+def _converted(name: str, array: Array, dtype: str) -> Array:
+    try:
+        target = numpy_dtype(dtype)
+    except TypeError:
+        raise ValueError(
+            f"Input {name!r} has dtype {dtype}. Only inputs of numbers are supported."
+        ) from None
+    if not can_convert(array, target):
+        raise ValueError(
+            f"Input {name!r} takes {dtype}. Received values of {array.dtype} that {dtype} cannot "
+            "represent."
+        )
+    with np.errstate(over="ignore"):
+        converted = array.astype(target)
+    if converted.dtype.kind == "f" and not np.isfinite(converted).all():
+        raise ValueError(
+            f"Input {name!r} must be finite. Received NaN, infinity, or values that {target} "
+            "cannot represent."
+        )
+    return converted

@@ -1,0 +1,256 @@
+"""Run the recurrent layers of a model for one timestep, from given states."""
+
+from collections.abc import Iterable, Mapping
+
+import keras
+from keras import ops
+from keras.backend import standardize_dtype
+
+from keras_norm.export import signature
+from keras_norm.export.compare.dtypes import to_numpy
+from keras_norm.export.errors import StreamingError, one_line
+from keras_norm.export.model.layer_replacement import (
+    at_inference,
+    has_keras_loop,
+    replacement_layer,
+    where_unmasked,
+)
+from keras_norm.export.signature import TensorSpec
+from keras_norm.layers.batch_norm import BatchNormalization
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.named_layers import named_layers
+from keras_norm.rnn import loop
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.substitution import Function
+from keras_norm.typing import Nest, Tensor, Tensors
+
+# Names of the states of Keras' cells and of keras_norm's cells.
+STATE_NAMES = {
+    keras.layers.LSTMCell: ("h", "c"),
+    keras.layers.GRUCell: ("h",),
+    keras.layers.SimpleRNNCell: ("h",),
+}
+
+# Layers that read one timestep at a time. Any other layer may read more timesteps than the usual
+# test inputs have: a convolution with a large dilation, or a slice of the last timesteps.
+ONE_BY_ONE = (
+    keras.layers.InputLayer,
+    keras.layers.RNN,
+    keras.layers.Dense,
+    keras.layers.Embedding,
+    keras.layers.Masking,
+    keras.layers.Dropout,
+    keras.layers.Activation,
+    keras.layers.LayerNormalization,
+    keras.layers.BatchNormalization,
+    LayerNormalization,
+    BatchNormalization,
+)
+
+MIXES_TIMESTEPS = (
+    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
+)
+
+
+class LayerTimestep:
+    """Run a recurrent layer for one timestep.
+
+    Args:
+        name: unique name of the layer.
+        layer: the recurrent layer.
+        taken: names that its states must not have.
+
+    Raises:
+        StreamingError: the layer cannot run timestep by timestep.
+
+    Attributes:
+        name: unique name of the layer.
+        layer: the layer.
+        states: the states by unique name, each (batch, size).
+    """
+
+    def __init__(self, name: str, layer: keras.layers.RNN, taken: Iterable[str] = ()) -> None:
+        self.name, self.layer = name, layer
+        if not has_keras_loop(layer):
+            raise StreamingError(
+                f'layer "{name}" ({type(layer).__name__}) overrides `inner_loop`, so it cannot run '
+                "timestep by timestep. Use a layer of Keras or of keras_norm"
+            )
+        self._zeros = self._initial_states()
+        zeros = keras.tree.flatten(self._zeros)
+        names = signature.unique([f"{name}_{state}" for state in _state_names(layer, zeros)], taken)
+        self.states = {
+            state: TensorSpec(state, (None, *x.shape[1:]), standardize_dtype(x.dtype))
+            for state, x in zip(names, zeros, strict=True)
+        }
+        # Created here, because replacement layers hold variables, and a graph cannot create them.
+        self._replacement = replacement_layer(layer)
+
+    def methods(
+        self, states: Mapping[str, Tensor], after: dict[str, Tensor], center_kernels: bool
+    ) -> dict[str, Function]:
+        """Return methods for the layer that run its cell once.
+
+        Args:
+            states: the states before the timestep, of this layer and of others, by name.
+            after: the layer writes its states after the timestep to this dict.
+            center_kernels: as for `Step`.
+        """
+        name, has_initial_state = self.name, True
+        own = [ops.cast(states[state], spec.dtype) for state, spec in self.states.items()]
+        before = keras.tree.pack_sequence_as(self._zeros, own)
+
+        def get_initial_state(batch_size: int | Tensor) -> Nest:
+            nonlocal has_initial_state
+            has_initial_state = False
+            return before
+
+        def inner_loop(
+            sequences: Tensor, initial_state: Nest, mask: Nest, training: bool = False
+        ) -> tuple[Tensor, Tensor, Nest]:
+            if has_initial_state:
+                raise StreamingError(
+                    f'layer "{name}" takes an initial_state, but a stream starts from zeros. '
+                    "Export the part of the model that begins with this layer as a model of its "
+                    "own, with the states as inputs and outputs"
+                )
+            if sequences.shape[1] != 1:
+                raise StreamingError(
+                    f'layer "{name}" runs over another axis than the timesteps of the inputs'
+                )
+            if self.states.keys() & after.keys():
+                raise StreamingError(
+                    f'layer "{name}" is called twice, so two calls would share its states'
+                )
+            output, states = self._run_cell(sequences, before, center_kernels)
+            if mask is not None:
+                output, states = self._apply_mask(mask, output, states, before)
+            after.update(zip(self.states, keras.tree.flatten(states), strict=True))
+            return output, ops.expand_dims(output, 1), states
+
+        return {
+            "get_initial_state": get_initial_state,
+            "inner_loop": inner_loop,
+            "_maybe_config_dropout_masks": lambda *_: None,
+        }
+
+    def _initial_states(self) -> Nest:
+        """Return the initial states of the layer's cell, with its counter of timesteps."""
+        layer = self.layer
+        try:
+            states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+        except Exception as error:  # a user's cell may raise any error
+            raise StreamingError(
+                f'layer "{self.name}" has no states before the first timestep: {one_line(error)}'
+            ) from error
+        if any(to_numpy(state).any() for state in keras.tree.flatten(states)):
+            raise StreamingError(
+                f'layer "{self.name}" has initial states other than zeros, but a stream starts '
+                "from zeros"
+            )
+        return states
+
+    def _run_cell(
+        self, sequences: Tensor, before: Nest, center_kernels: bool
+    ) -> tuple[Tensor, Nest]:
+        """Return the output and the states after one timestep of sequences (batch, 1, features)."""
+        replacement = self._replacement
+        if replacement is None or _counts_timesteps(replacement):
+            return at_inference(self.layer.cell)(sequences[:, 0], before)
+        _, after, _ = loop.run(
+            replacement.cell,
+            sequences,
+            before,
+            None,
+            False,
+            ([], []),
+            return_sequences=False,
+            unroll=True,
+            center_kernels=center_kernels,
+        )
+        after = [ops.cast(state, self.layer.compute_dtype) for state in after]
+        return after[0], after
+
+    def _apply_mask(
+        self, mask: Nest, output: Tensor, after: Nest, before: Nest
+    ) -> tuple[Tensor, Nest]:
+        """Return the output and the states of one timestep, unchanged for masked sequences."""
+        layer = self.layer
+        is_stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
+        cell, states = (layer.cell.cells[-1], before[-1]) if is_stacked else (layer.cell, before)
+        has_output_state = isinstance(cell, NormCell) or type(cell) in STATE_NAMES
+        if not (has_output_state or layer.zero_output_for_mask):
+            raise StreamingError(
+                f'layer "{layer.name}" repeats its last output at a masked timestep, but '
+                f"{type(cell).__name__} may have states without that output. Build the layer with "
+                "zero_output_for_mask=True"
+            )
+        unmasked = ops.cast(mask[0] if isinstance(mask, list | tuple) else mask, "bool")
+        # A masked timestep repeats the previous output. In Keras' cells that output is the state h.
+        previous = keras.tree.flatten(states)[0]
+        previous = ops.zeros_like(output) if layer.zero_output_for_mask else previous
+        new, old = keras.tree.flatten(after), keras.tree.flatten(before)
+        result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
+        if isinstance(layer, NormRNN) and _counts_timesteps(layer):
+            result[-1] = new[-1]  # NormRNN counts masked timesteps too
+        output = where_unmasked(unmasked, output, previous)
+        return output, keras.tree.pack_sequence_as(before, result)
+
+
+def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
+    """Return the recurrent layers of a model, each to run for one timestep.
+
+    Args:
+        model: a functional or a built sequential model.
+        taken: names that no state must have.
+
+    Raises:
+        StreamingError: there is no recurrent layer, or a layer cannot run timestep by timestep.
+    """
+    layers: dict[str, keras.layers.RNN] = {}
+    for path, layer in named_layers(model):
+        if not isinstance(layer, keras.layers.RNN):
+            continue
+        if layer.go_backwards:
+            raise StreamingError(
+                f'layer "{path}" ({type(layer).__name__}) runs backward, from the end of the '
+                "sequence, but a stream has no end yet"
+            )
+        if layer.stateful:
+            raise StreamingError(
+                f'layer "{path}" is stateful, but the client of a stream keeps the states: build '
+                "the layer with stateful=False"
+            )
+        (name,) = signature.unique([layer.name], layers)
+        layers[name] = layer
+    if not layers:
+        raise StreamingError("the model has no recurrent layer, so it has no states")
+    names, timesteps = [*taken], []
+    for name, layer in layers.items():
+        timesteps.append(LayerTimestep(name, layer, names))
+        names += timesteps[-1].states
+    return timesteps
+
+
+def _state_names(layer: keras.layers.RNN, states: Tensors) -> list[str]:
+    """Name the states of a layer's cell, in the order of the flattened states."""
+    for cell_class, names in STATE_NAMES.items():
+        if isinstance(layer.cell, cell_class):
+            return [*names, *["steps"] * _counts_timesteps(layer)]
+    return [f"state_{i}" for i in range(len(states))]
+
+
+def _counts_timesteps(layer: keras.layers.RNN) -> bool:
+    """Return whether the last state of a layer's cell is a counter of timesteps."""
+    return isinstance(layer.cell, NormCell) and layer.cell.slots.count_steps
+
+
+def reads_single_timesteps(model: keras.Model) -> bool:
+    """Return whether every layer and operation, also in nested models, is in `ONE_BY_ONE`."""
+    return all(
+        reads_single_timesteps(operation)
+        if isinstance(operation, keras.Model)
+        else isinstance(operation, ONE_BY_ONE)
+        for operation in getattr(model, "operations", model.layers)
+    )

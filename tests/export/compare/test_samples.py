@@ -1,0 +1,93 @@
+"""Validation of the data, and batches of them."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm.export.compare.samples import read_samples
+from keras_norm.export.signature import TensorSpec
+
+
+def spec(shape=(None, None, 3), dtype="float32", name="x"):
+    return {name: TensorSpec(name, shape, dtype)}
+
+
+def samples(count=10, length=4, shape=(None, None, 3)):
+    data = np.random.default_rng(0).normal(size=(count, length, 3))
+    return read_samples(spec(shape), data)
+
+
+def test_one_array_serves_a_model_with_one_input():
+    assert list(samples().arrays) == ["x"]
+
+
+def test_data_take_the_dtype_of_the_input():
+    assert samples().arrays["x"].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"z": np.zeros((4, 2, 3))}, r"must be the model's inputs: 'x'\. Received: 'z'"),
+        (np.zeros((4, 2, 5)), r"\(any, any, 3\). Received shape \(4, 2, 5\)"),
+        (np.zeros((4, 3)), r"Received shape \(4, 3\)"),
+        (np.zeros((0, 2, 3)), "contain 0 samples"),
+        (np.zeros((4, 0, 3)), "at least one timestep"),
+        (np.full((4, 2, 3), np.nan), "NaN"),
+        (np.full((4, 2, 3), "a"), "takes float32"),
+        (
+            [[[1.0] * 3], [[1.0] * 3] * 2],
+            "Received a list that NumPy cannot convert. Pad sequences",
+        ),
+        ((x for x in np.zeros((4, 2, 3))), "Received a generator that NumPy cannot convert"),
+        (keras.Input((2, 3)), "Received a KerasTensor that NumPy cannot convert"),
+        (
+            tf.ragged.constant([[[1.0] * 3], []], ragged_rank=1),
+            "Received a RaggedTensor that NumPy cannot convert",
+        ),
+        ("data.npz", "must be arrays. Received the path data.npz"),
+        (pathlib.Path("data.npz"), "Received the path data.npz"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        read_samples(spec(), data)
+
+
+def test_one_sample_is_enough_to_be_read():
+    assert samples(1).count == 1
+
+
+def test_floats_are_refused_where_integers_are_taken():
+    with pytest.raises(ValueError, match=r"takes int32\. Received values of float64"):
+        read_samples(spec((None, None), "int32"), np.zeros((4, 2)))
+
+
+def test_a_bare_array_is_refused_for_two_inputs():
+    with pytest.raises(ValueError, match="2 inputs"):
+        read_samples({**spec(), **spec(name="z")}, np.zeros((4, 2, 3)))
+
+
+def test_inputs_with_different_numbers_of_samples_are_refused():
+    data = {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}
+    with pytest.raises(ValueError, match="same number of samples"):
+        read_samples({**spec(), **spec(name="z")}, data)
+
+
+def test_all_samples_run_in_batches_once():
+    batches = list(samples().batches(4))
+    assert [rows for rows, _ in batches] == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert [row for _, case in batches for row in case.rows] == list(range(10))
+
+
+def test_a_batch_of_the_one_size_is_filled_by_the_first_samples():
+    (_, first), (rows, last) = samples(count=4, shape=(3, None, 3)).batches(32)
+    assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
+
+
+def test_values_outside_the_range_of_the_dtype_are_refused():
+    with pytest.raises(ValueError, match="values that float16 cannot represent"):
+        read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))
