@@ -20,7 +20,7 @@ from keras_norm.export.compare.version_differences import changes, threshold
 from keras_norm.export.formats.registry import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.version_report import VersionReport
-from keras_norm.export.results.version_changes import OutputChange
+from keras_norm.export.results.version_comparison import OutputChange
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 

@@ -5,8 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from keras_norm.export.checks.properties.no_nan import has_nan
 from keras_norm.export.checks.properties.registry import property_named
 from keras_norm.export.compare.input_cases import is_edge
-from keras_norm.export.results.artifact_result import ArtifactResult, Finding
-from keras_norm.export.results.gap_result import NOTABLE, LayerStatistics, TrainInferenceGap
+from keras_norm.export.results.artifact_result import ArtifactResult
+from keras_norm.export.results.check_result import (
+    NOTABLE,
+    Finding,
+    LayerStatistics,
+    TrainInferenceGap,
+)
 
 RUN_ADVICE = "Correct the cause that the message names, or export the model again."
 VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."

@@ -21,7 +21,12 @@ from keras_norm.export.results.measurements import (
     Spread,
 )
 from keras_norm.export.results.output_comparison import Element, Measurement, largest_known
-from keras_norm.export.results.version_changes import LISTED, Change, Flip, OutputChange
+from keras_norm.export.results.version_comparison import (
+    MOST_LISTED,
+    ChangedPrediction,
+    ClassChange,
+    OutputChange,
+)
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.typing import Json
 
@@ -135,17 +140,23 @@ def _text(one: str | None, other: str | None) -> str | None:
     return min(filter(None, (one, other)), default=None)
 
 
-def _flips(one: tuple[Flip, ...], other: tuple[Flip, ...]) -> tuple[Flip, ...]:
-    """Add up the counts of equal flips, the most frequent flip first."""
+def _class_changes(
+    one: tuple[ClassChange, ...], other: tuple[ClassChange, ...]
+) -> tuple[ClassChange, ...]:
+    """Add up the counts for each pair of classes, the most frequent pair first."""
     found: collections.Counter[tuple[float, float]] = collections.Counter()
-    for flip in (*one, *other):
-        found[flip.before, flip.after] += flip.count
-    return tuple(Flip(*key, n) for key, n in sorted(found.items(), key=lambda x: (-x[1], x[0])))
+    for change in (*one, *other):
+        found[change.before, change.after] += change.count
+    return tuple(
+        ClassChange(*key, n) for key, n in sorted(found.items(), key=lambda x: (-x[1], x[0]))
+    )
 
 
-def _listed(one: tuple[Change, ...], other: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Return the `LISTED` largest changes."""
-    return tuple(heapq.nsmallest(LISTED, (*one, *other), lambda c: (-c.size, c.where)))
+def _largest_changes(
+    one: tuple[ChangedPrediction, ...], other: tuple[ChangedPrediction, ...]
+) -> tuple[ChangedPrediction, ...]:
+    """Return the `MOST_LISTED` largest changes."""
+    return tuple(heapq.nsmallest(MOST_LISTED, (*one, *other), lambda c: (-c.size, c.where)))
 
 
 SUMS = ["samples", "count", "total", "squares", "squared", "signed"]
@@ -162,8 +173,8 @@ RULES: dict[str, Callable[[Value, Value], Value]] = {
     **dict.fromkeys(("before", "after"), lambda *two: merge_results(*two) if all(two) else None),
     "shares": min,
     "profile": merge_profiles,
-    "flips": _flips,
-    "listed": _listed,
+    "class_changes": _class_changes,
+    "largest_changes": _largest_changes,
     "scales": _scales,
     "rows_by_output": _two_rows,
     "gap": merge_results,

@@ -7,7 +7,12 @@ import numpy as np
 from keras_norm.export.compare.dtypes import to_float64
 from keras_norm.export.compare.element_differences import axis_names
 from keras_norm.export.compare.metrics import classes, tally
-from keras_norm.export.results.version_changes import LISTED, Change, Flip, OutputChange
+from keras_norm.export.results.version_comparison import (
+    MOST_LISTED,
+    ChangedPrediction,
+    ClassChange,
+    OutputChange,
+)
 from keras_norm.typing import Array, Arrays
 
 
@@ -101,29 +106,33 @@ def _of_output(
         total=float(difference.sum()),
         values=difference.size,
         largest=float(difference.max(initial=0.0)),
-        listed=_listed(predicted, size, known, changed, axis_names(old.ndim, source), rows),
-        flips=tuple(Flip(a, b, int(n)) for (a, b), n in zip(kinds.tolist(), times, strict=True)),
+        largest_changes=_largest_changes(
+            predicted, size, known, changed, axis_names(old.ndim, source), rows
+        ),
+        class_changes=tuple(
+            ClassChange(a, b, int(n)) for (a, b), n in zip(kinds.tolist(), times, strict=True)
+        ),
         before=tallies[0],
         after=tallies[1],
         lost=int((finite[0] & ~finite[1]).sum()),
     )
 
 
-def _listed(
+def _largest_changes(
     predicted: list[Array],
     size: Array,
     labels: Array | None,
     changed: Array,
     axes: tuple[str, ...],
     rows: Sequence[int],
-) -> tuple[Change, ...]:
-    """Return the `LISTED` predictions that changed most, in order; equal changes in row order."""
+) -> tuple[ChangedPrediction, ...]:
+    """Return the `MOST_LISTED` predictions that changed most, the largest change first."""
     positions = np.argwhere(changed)
-    order = np.argsort(-size[changed], kind="stable")[:LISTED]
+    order = np.argsort(-size[changed], kind="stable")[:MOST_LISTED]
     found = []
     for at in map(tuple, positions[order].tolist()):
         where = zip(axes, (rows[at[0]], *at[1:]), strict=False)
         old, new = (float(p[at]) for p in predicted)
         label = None if labels is None else float(labels[at])
-        found.append(Change(tuple(where), old, new, float(size[at]), label))
+        found.append(ChangedPrediction(tuple(where), old, new, float(size[at]), label))
     return tuple(found)

@@ -10,7 +10,7 @@ from keras_norm.export.packages import require
 from keras_norm.export.report.tables import group_by_item, number, rounded_up
 from keras_norm.export.report.terminal import position, tolerances, updates
 from keras_norm.export.results.artifact_result import PropertyResult, readable_size
-from keras_norm.export.results.check_outcome import Outcome
+from keras_norm.export.results.check_result import CheckResult
 from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Row:
         return self.result.comparisons[self.result.worst_case]
 
 
-def render(report: Outcome) -> str:
+def render(report: CheckResult) -> str:
     """Render the HTML page: verdict, tables and images; styles and images are embedded.
 
     Args:
@@ -119,7 +119,7 @@ class PropertyRow:
     results: tuple[PropertyResult | None, ...]
 
 
-def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
+def property_rows(report: CheckResult) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
     """Make the columns and rows of the table of properties.
 
     A column has the names of the artifacts with equal results.
@@ -137,7 +137,7 @@ def property_rows(report: Outcome) -> tuple[list[tuple[str, ...]], list[Property
     return [names for names, _ in tested], rows
 
 
-def value_rows(report: Outcome) -> list[Row]:
+def value_rows(report: CheckResult) -> list[Row]:
     """Make the rows of the table of values, sorted by the used share of the tolerance.
 
     Artifacts with equal results share a row. All outputs without any difference share one row too.

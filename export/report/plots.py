@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from keras_norm.export.compare.output_differences import DECADES
-from keras_norm.export.results.gap_result import LARGE_DISTANCE, LayerStatistics
+from keras_norm.export.results.check_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
 # Blue up to the limit; a smaller share is more transparent, so it suits a white or a black page.

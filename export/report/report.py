@@ -13,7 +13,7 @@ import rich.console
 from keras_norm.export.formats.staging import replace_text
 from keras_norm.export.report.html_page import render
 from keras_norm.export.report.terminal import report_tables
-from keras_norm.export.results.check_outcome import Outcome
+from keras_norm.export.results.check_result import CheckResult
 
 
 class Printed(abc.ABC):
@@ -56,8 +56,8 @@ class Printed(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Report(Printed, Outcome):
-    """The report of `check`, with the attributes of `Outcome`. Falsy when any check failed."""
+class Report(Printed, CheckResult):
+    """The report of `check`, with the attributes of `CheckResult`. Falsy when any check failed."""
 
     def __repr__(self) -> str:
         return f"<Report of {self.model!r}: {self.verdict}>"

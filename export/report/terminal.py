@@ -18,8 +18,7 @@ from keras_norm.export.report.tables import (
     rounded_up,
 )
 from keras_norm.export.results.artifact_result import ArtifactResult, readable_size
-from keras_norm.export.results.check_outcome import Outcome
-from keras_norm.export.results.gap_result import LayerStatistics
+from keras_norm.export.results.check_result import CheckResult, LayerStatistics
 from keras_norm.export.results.output_comparison import OutputComparison
 
 # The statuses of a property that applies.
@@ -34,7 +33,7 @@ STYLES = {
 }
 
 
-def report_tables(report: Outcome) -> Iterator[RenderableType]:
+def report_tables(report: CheckResult) -> Iterator[RenderableType]:
     """Yield the parts of a report: verdict, failures, notes, findings, and all tables.
 
     The tables are: values, metrics, properties, sizes and latencies, train/inference gap, and
@@ -79,7 +78,7 @@ def position(comparison: OutputComparison, case: str) -> str:
     return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
 
 
-def _values(report: Outcome) -> Iterator[RenderableType]:
+def _values(report: CheckResult) -> Iterator[RenderableType]:
     table = new_table(
         "Outputs, compared with the Keras model in inference mode",
         Column("", no_wrap=True, width=4),
@@ -110,7 +109,7 @@ def _values(report: Outcome) -> Iterator[RenderableType]:
     yield Text.assemble(plain(smallest_tolerances(report), "dim"), "\n")
 
 
-def smallest_tolerances(report: Outcome) -> str:
+def smallest_tolerances(report: CheckResult) -> str:
     """Describe the smallest `atol` that would pass, for each artifact."""
     needed = (
         f"{result.name} {'none' if result.atol_needed is None else rounded_up(result.atol_needed)}"
@@ -119,7 +118,7 @@ def smallest_tolerances(report: Outcome) -> str:
     return f"Smallest atol that passes with this rtol: {', '.join(needed)}"
 
 
-def _metrics(report: Outcome) -> Table:
+def _metrics(report: CheckResult) -> Table:
     table = new_table("Metrics, on the labels", Column("", overflow="fold"))
     for metric in report.keras.metrics:
         table.add_column(f"{metric.output}: {metric.name}", justify="right", overflow="fold")
@@ -132,7 +131,7 @@ def _metrics(report: Outcome) -> Table:
     return table
 
 
-def tolerances(report: Outcome) -> str:
+def tolerances(report: CheckResult) -> str:
     """Describe the tolerance of each artifact, with the layers and timesteps that set it."""
     used = group_by_item((result.name, _describe_tolerance(result)) for result in report.artifacts)
     parts = (f"{allowed} ({', '.join(names)})" for names, allowed in used)
@@ -151,7 +150,7 @@ def _describe_tolerance(result: ArtifactResult) -> str:
     return f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"
 
 
-def _properties(report: Outcome) -> Iterator[RenderableType]:
+def _properties(report: CheckResult) -> Iterator[RenderableType]:
     table = new_table("Properties", Column("", overflow="fold", max_width=28), *TESTED)
     subjects = (report.keras, *(r for r in report.artifacts if r.error is None))
     found = group_by_item((r.name, tuple(_named(r, status) for status in TESTED)) for r in subjects)
@@ -172,7 +171,7 @@ def _named(result: ArtifactResult, status: str) -> str:
     return ", ".join(p.name for p in result.properties if p.status == status)
 
 
-def _costs(report: Outcome) -> Table:
+def _costs(report: CheckResult) -> Table:
     table = new_table("Sizes, and milliseconds of one call")
     known = [(result.name, r) for result in (report.keras, *report.artifacts) if (r := result.cost)]
     batches = sorted({batch for _, cost in known for batch, _ in cost.latency})
@@ -190,7 +189,7 @@ def _costs(report: Outcome) -> Table:
     return table
 
 
-def _outputs_gap(report: Outcome) -> Iterator[RenderableType]:
+def _outputs_gap(report: CheckResult) -> Iterator[RenderableType]:
     gap = report.gap
     numbers = (Column(n, justify="right") for n in ("worst abs", "mean abs", "largest output"))
     table = new_table("Train/inference gap, dropout off", "output", *numbers)
@@ -201,7 +200,7 @@ def _outputs_gap(report: Outcome) -> Iterator[RenderableType]:
     yield Text.assemble(verdict, plain(f": {gap.reason}"), "\n")
 
 
-def _layers_gap(report: Outcome) -> Iterator[RenderableType]:
+def _layers_gap(report: CheckResult) -> Iterator[RenderableType]:
     table = new_table(
         "Moving statistics, compared with the statistics of the data",
         Column("batch normalization", overflow="fold"),

@@ -8,14 +8,14 @@ from rich.text import Text
 
 from keras_norm.export.report.report import Printed
 from keras_norm.export.report.tables import add_row, new_table, number, plain
-from keras_norm.export.results.version_changes import Changes, OutputChange
+from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
 
 # Most pairs of an old and a new class that are shown, and most changed predictions.
-FLIPS, SHOWN = 8, 10
+CLASS_CHANGES, SHOWN = 8, 10
 
 
-class VersionReport(Printed, Changes):
-    """The report of `compare_versions`, with the attributes of `Changes`."""
+class VersionReport(Printed, VersionComparison):
+    """The report of `compare_versions`, with the attributes of `VersionComparison`."""
 
     def __repr__(self) -> str:
         return f"<VersionReport against {self.old!r}: {self.verdict}>"
@@ -33,32 +33,32 @@ class VersionReport(Printed, Changes):
         for name, outputs in self.versions:
             for output in outputs:
                 # This is a text above the table: a table title wraps at the width of the table.
-                if output.flips:
+                if output.class_changes:
                     title = f"{name}, {output.output}: from which class to which"
                     yield Text.assemble("\n", plain(title, "bold"))
-                    yield _flips(output)
-                if output.listed:
+                    yield _class_changes(output)
+                if output.largest_changes:
                     title = f"{name}, {output.output}: the predictions that changed most"
                     yield plain(title, "bold")
-                    yield _listed(output)
+                    yield _largest_changes(output)
 
 
-def _flips(output: OutputChange) -> Table:
+def _class_changes(output: OutputChange) -> Table:
     columns = (Column(name, justify="right") for name in ("old", "new", "predictions"))
     table = new_table("", *columns)
-    for flip in output.flips[:FLIPS]:
-        add_row(table, f"{flip.before:g}", f"{flip.after:g}", str(flip.count))
-    more = sum(flip.count for flip in output.flips[FLIPS:])
+    for change in output.class_changes[:CLASS_CHANGES]:
+        add_row(table, f"{change.before:g}", f"{change.after:g}", str(change.count))
+    more = sum(change.count for change in output.class_changes[CLASS_CHANGES:])
     if more:
         add_row(table, "others", "", str(more), style="dim")
     return table
 
 
-def _listed(output: OutputChange) -> Table:
+def _largest_changes(output: OutputChange) -> Table:
     names = ("old", "new", "label", "outputs differ by")
     columns = (Column(name, justify="right") for name in names)
     table = new_table("", Column("where", overflow="fold"), *columns)
-    for change in output.listed[:SHOWN]:
+    for change in output.largest_changes[:SHOWN]:
         where = ", ".join(f"{axis} {index}" for axis, index in change.where)
         label = "-" if change.label is None else f"{change.label:.4g}"
         values = f"{change.before:.4g}", f"{change.after:.4g}", label, number(change.size)

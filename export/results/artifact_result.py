@@ -175,38 +175,6 @@ class ArtifactResult:
         return next((p for p in self.properties if p.name == name), None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
-    """One reason why a check failed.
-
-    Attributes:
-        subject: the artifact's name, or "Keras model".
-        check: "run", "values", "gap", or the name of a property.
-        detail: the observation, in one line.
-        meaning: the meaning of the failure, as a clause.
-    """
-
-    subject: str
-    check: str
-    detail: str
-    meaning: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """An observation of a check, with advice.
-
-    Attributes:
-        subject: the artifact, layer or output that was measured.
-        observation: the measured fact.
-        advice: the recommended action.
-    """
-
-    subject: str
-    observation: str
-    advice: str
-
-
 def readable_size(size: int) -> str:
     """Format a number of bytes as "1.2 MB" or "3.4 kB"."""
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

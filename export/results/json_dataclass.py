@@ -74,14 +74,14 @@ def from_plain(kind: Any, plain: Json) -> Any:
     return float(plain) if kind is float else _require_type(kind, plain)
 
 
-class InJson:
+class JsonDataclass:
     """Base class of dataclasses that are written to JSON and read from it.
 
     Attributes:
-        CALLED: noun for the dataclass in error messages.
+        NOUN: noun for the dataclass in error messages.
     """
 
-    CALLED = "result"
+    NOUN = "result"
 
     def to_json(self) -> str:
         """Return the whole dataclass as JSON text; `from_json` reads this text."""
@@ -101,7 +101,7 @@ class InJson:
             return typing.cast(Self, from_plain(cls, json.loads(text)))
         except (KeyError, TypeError, ValueError) as error:
             why = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise ValueError(f"the text is not a {cls.CALLED} that to_json wrote: {why}") from None
+            raise ValueError(f"the text is not a {cls.NOUN} that to_json wrote: {why}") from None
 
 
 def _require_type(kind: type, plain: Json) -> Json:

@@ -16,7 +16,7 @@ from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.rounding import PERTURBATIONS, half_unit, perturb
-from keras_norm.export.results.artifact_result import Failure
+from keras_norm.export.results.check_result import Failure
 from keras_norm.export.runtimes.runner import Arrays
 from keras_norm.export.signature import input_specs
 from tests.fuzz.models import RandomModel, random_model

@@ -9,7 +9,7 @@ import rich.console
 import tensorflow as tf
 
 from keras_norm.export import compare_versions, export_tflite
-from keras_norm.export.results.version_changes import Changes, Flip
+from keras_norm.export.results.version_comparison import ClassChange, VersionComparison
 from keras_norm.export.signature import TensorSpec
 
 X = np.random.default_rng(0).normal(size=(50, 4, 3)).astype("float32")
@@ -52,19 +52,22 @@ def of_one(report):
 def test_the_report_names_the_samples_with_another_class(old):
     found = of_one(compare_versions(old, gives(changed(7, 31)), X))
     assert (found.predictions, found.changed) == (50, 2)
-    assert {change.where for change in found.listed} == {(("sample", 7),), (("sample", 31),)}
-    for change in found.listed:
+    assert {change.where for change in found.largest_changes} == {
+        (("sample", 7),),
+        (("sample", 31),),
+    }
+    for change in found.largest_changes:
         row = change.where[0][1]
         assert (change.before, change.after) == (LABELS[row], (LABELS[row] + 1) % 3)
         assert change.size == pytest.approx(np.abs(np.roll(OLD[row], 1) - OLD[row]).max())
-    assert sum(flip.count for flip in found.flips) == 2
+    assert sum(change.count for change in found.class_changes) == 2
 
 
 def test_only_predictions_with_another_class_are_listed_the_largest_change_first(old):
     table = changed(7, 31)
     table[12] += 9.0
     found = of_one(compare_versions(old, gives(table), X))
-    sizes = [change.size for change in found.listed]
+    sizes = [change.size for change in found.largest_changes]
     assert sizes == sorted(sizes, reverse=True)
     assert len(sizes) == 2
     assert found.largest == pytest.approx(9.0)
@@ -86,15 +89,17 @@ def test_the_batch_size_does_not_change_the_report(old):
     parts = of_one(compare_versions(old, gives(table), dataset, batch_size=3))
     whole = of_one(compare_versions(old, gives(table), X, labels=LABELS, batch_size=50))
     assert parts.total == pytest.approx(whole.total)
-    for name in ("changed", "broken", "listed", "before", "after", "largest"):
+    for name in ("changed", "broken", "largest_changes", "before", "after", "largest"):
         assert getattr(parts, name) == getattr(whole, name)
-    assert set(parts.flips) == set(whole.flips)
-    assert len(parts.listed) == 17
+    assert set(parts.class_changes) == set(whole.class_changes)
+    assert len(parts.largest_changes) == 17
 
 
 def test_changed_predictions_are_counted_for_each_pair_of_classes(old):
     rows = np.flatnonzero(LABELS == 0)[:4]
-    assert of_one(compare_versions(old, gives(changed(*rows)), X)).flips == (Flip(0.0, 1.0, 4),)
+    assert of_one(compare_versions(old, gives(changed(*rows)), X)).class_changes == (
+        ClassChange(0.0, 1.0, 4),
+    )
 
 
 def test_float_labels_give_a_mean_squared_error(old):
@@ -102,7 +107,7 @@ def test_float_labels_give_a_mean_squared_error(old):
     table[3, 1] += 2.0
     found = of_one(compare_versions(old, gives(table), X, labels=OLD))
     assert (found.classes, found.changed) == (False, 0)
-    assert found.listed[0].where == (("sample", 3), ("unit", 1))
+    assert found.largest_changes[0].where == (("sample", 3), ("unit", 1))
     assert [metric.value for metric in found.metrics] == pytest.approx([0.0, 4.0 / 150])
 
 
@@ -116,7 +121,7 @@ def test_a_report_is_printed_written_and_read(old, tmp_path):
     page = (tmp_path / "versions.html").read_text()
     assert "sample 7" in page
     assert "://" not in page
-    assert Changes.from_json(report.to_json()).versions == report.versions
+    assert VersionComparison.from_json(report.to_json()).versions == report.versions
 
 
 @pytest.mark.parametrize(

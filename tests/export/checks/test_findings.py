@@ -10,7 +10,7 @@ from keras_norm.export.results.artifact_result import (
     FirstDifference,
     PropertyResult,
 )
-from keras_norm.export.results.gap_result import (
+from keras_norm.export.results.check_result import (
     LayerStatistics,
     MetricGap,
     OutputGap,

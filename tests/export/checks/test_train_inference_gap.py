@@ -8,7 +8,7 @@ from keras_norm.clone import clone_for_statistics
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.train_inference_gap import GapMeter, judge_gap
 from keras_norm.export.compare.merge import merge
-from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
+from keras_norm.export.results.check_result import OutputGap, TrainInferenceGap
 from keras_norm.export.results.measurements import DataMeasurements
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from keras_norm.export.compare.output_differences import profile_differences
 from keras_norm.export.report.plots import BLUE, RED, colors, difference_map, strip, used
-from keras_norm.export.results.gap_result import LayerStatistics
+from keras_norm.export.results.check_result import LayerStatistics
 from tests.export.compared import compare
 
 

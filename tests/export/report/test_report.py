@@ -15,14 +15,9 @@ from keras_norm.export.compare.output_differences import CELLS, profile_differen
 from keras_norm.export.report.html_page import percent, render, value_rows
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.tables import breakable
-from keras_norm.export.results.artifact_result import (
-    ArtifactResult,
-    Cost,
+from keras_norm.export.results.artifact_result import ArtifactResult, Cost, Metric, PropertyResult
+from keras_norm.export.results.check_result import (
     Finding,
-    Metric,
-    PropertyResult,
-)
-from keras_norm.export.results.gap_result import (
     LayerStatistics,
     MetricGap,
     OutputGap,

@@ -3,14 +3,14 @@
 import dataclasses
 
 from keras_norm.export.results.artifact_result import Metric, Tally
-from keras_norm.export.results.json_dataclass import InJson
+from keras_norm.export.results.json_dataclass import JsonDataclass
 
 # Most changed predictions that are listed, sorted by the difference of their outputs.
-LISTED = 20
+MOST_LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class ChangedPrediction:
     """One prediction of the old and of the new version.
 
     Attributes:
@@ -29,7 +29,7 @@ class Change:
 
 
 @dataclasses.dataclass(frozen=True)
-class Flip:
+class ClassChange:
     """Number of predictions that changed from the class `before` to the class `after`."""
 
     before: float
@@ -51,8 +51,9 @@ class OutputChange:
         total: sum of |new - old| over all values.
         values: number of values in `total`.
         largest: the largest |new - old| of finite values.
-        listed: the predictions that changed most; for classes, only predictions with another class.
-        flips: number of changed predictions for each pair of an old and a new class.
+        largest_changes: the predictions that changed most; for classes, only predictions with
+            another class.
+        class_changes: number of changed predictions for each pair of an old and a new class.
         before: sum and count for the old version's metric; None without labels.
         after: sum and count for the new version's metric; None without labels.
         lost: number of values that are finite in the old version, and NaN or infinite in the new.
@@ -67,8 +68,8 @@ class OutputChange:
     total: float
     values: int
     largest: float
-    listed: tuple[Change, ...]
-    flips: tuple[Flip, ...]
+    largest_changes: tuple[ChangedPrediction, ...]
+    class_changes: tuple[ClassChange, ...]
     before: Tally | None = None
     after: Tally | None = None
     lost: int = 0
@@ -87,7 +88,7 @@ class OutputChange:
 
 
 @dataclasses.dataclass(frozen=True)
-class Changes(InJson):
+class VersionComparison(JsonDataclass):
     """Differences between the predictions of new versions and of an old version.
 
     Attributes:
@@ -96,7 +97,7 @@ class Changes(InJson):
         versions: (name, one entry for every output) pairs, one for each new version.
     """
 
-    CALLED = "comparison of versions"
+    NOUN = "comparison of versions"
 
     old: str
     samples: int

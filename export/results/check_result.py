@@ -1,0 +1,257 @@
+"""The result of a whole check, with the train/inference gap, the failures and the findings."""
+
+import dataclasses
+import math
+
+from keras_norm.export.results.artifact_result import ArtifactResult
+from keras_norm.export.results.json_dataclass import JsonDataclass
+from keras_norm.export.results.output_comparison import largest_known
+
+# A gap is large above either limit: moving means are one standard deviation off on average, or
+# variances differ by a factor of four.
+LARGE_DISTANCE = 1.0
+LARGE_LOG_RATIO = math.log(4.0)
+# Report a gap above this share of the largest output, or this many standard deviations.
+NOTABLE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputGap:
+    """|training output - inference output| of one output.
+
+    Attributes:
+        output: name of the output.
+        worst: the largest difference over all elements.
+        mean: the mean difference over all elements.
+        scale: the largest absolute output in inference mode.
+    """
+
+    output: str
+    worst: float
+    mean: float
+    scale: float
+
+    @property
+    def notable(self) -> bool:
+        """Whether the report mentions this gap: it exceeds `NOTABLE` times the scale."""
+        return self.worst > NOTABLE * self.scale
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricGap:
+    """A metric of one output of the Keras model in inference mode and in training mode.
+
+    Attributes:
+        output: name of the output.
+        name: "accuracy" or "mean squared error".
+        inference: value in inference mode.
+        training: value in training mode with dropout off.
+    """
+
+    output: str
+    name: str
+    inference: float
+    training: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerStatistics:
+    """Distance between one BatchNorm's moving statistics and the statistics of the data.
+
+    Attributes:
+        path: path of the layer.
+        distance: mean of |batch mean - moving mean| / sqrt(moving variance + epsilon), in standard
+            deviations; None if nothing could be compared.
+        log_ratio: mean of |log((batch variance + epsilon) / (moving variance + epsilon))|.
+        by_row: the distance of each row of per-timestep statistics, None for rows that training or
+            the data did not reach; one value for a layer with one row.
+        trained_rows: number of rows that training reached.
+        data_rows: number of rows that the data reached.
+        note: a remark for the report, or "".
+        updates: number of updates of each row; None for a layer that does not count updates, such
+            as `keras.layers.BatchNormalization`.
+        initial_share: largest weight of the initial value in the moving statistics of a row:
+            momentum^updates. 0 for averages that exclude the initial value (debiased, cumulative),
+            None if the layer does not count updates.
+    """
+
+    path: str
+    distance: float | None
+    log_ratio: float | None
+    by_row: tuple[float | None, ...]
+    trained_rows: int
+    data_rows: int
+    note: str
+    updates: tuple[int, ...] | None = None
+    initial_share: float | None = None
+
+    @property
+    def factor(self) -> float | None:
+        """The factor between the variances: a geometric mean over features and rows."""
+        return None if self.log_ratio is None else math.exp(self.log_ratio)
+
+    @property
+    def large(self) -> bool:
+        """Whether the moving statistics are too far from the data's statistics for inference."""
+        return self.distance is not None and (
+            self.distance > LARGE_DISTANCE or (self.log_ratio or 0.0) > LARGE_LOG_RATIO
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainInferenceGap:
+    """The difference between training mode, with dropout off, and inference mode.
+
+    Attributes:
+        verdict: "ok", "large" or "not measured".
+        reason: the reason for the verdict, in one line.
+        outputs: one entry for every output.
+        layers: one entry for every batch normalization, also in nested layers.
+        max_gap: largest `OutputGap.worst` that passes; with None the gap cannot fail the check.
+        metrics: one entry for every output with labels.
+    """
+
+    verdict: str
+    reason: str
+    outputs: tuple[OutputGap, ...] = ()
+    layers: tuple[LayerStatistics, ...] = ()
+    max_gap: float | None = None
+    metrics: tuple[MetricGap, ...] = ()
+
+    @property
+    def worst(self) -> float | None:
+        """The largest gap of all outputs, NaN if any gap is NaN; None if no gap was measured."""
+        return largest_known(gap.worst for gap in self.outputs)
+
+    @property
+    def passed(self) -> bool:
+        """False if `max_gap` is given, and the gap exceeds it or was not measured; else True."""
+        return self.max_gap is None or (self.worst is not None and self.worst <= self.max_gap)
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """One reason why a check failed.
+
+    Attributes:
+        subject: the artifact's name, or "Keras model".
+        check: "run", "values", "gap", or the name of a property.
+        detail: the observation, in one line.
+        meaning: the meaning of the failure, as a clause.
+    """
+
+    subject: str
+    check: str
+    detail: str
+    meaning: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """An observation of a check, with advice.
+
+    Attributes:
+        subject: the artifact, layer or output that was measured.
+        observation: the measured fact.
+        advice: the recommended action.
+    """
+
+    subject: str
+    observation: str
+    advice: str
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckResult(JsonDataclass):
+    """The result of `check`. Falsy when any check failed.
+
+    Attributes:
+        model: name of the Keras model.
+        samples: number of samples in the data.
+        keras: properties of the Keras model.
+        artifacts: one result for every artifact and runner.
+        gap: the difference between training mode and inference mode.
+        notes: tests that were left out, with the reasons.
+        versions: (name, version) pairs of the libraries that ran.
+        findings: observations with advice.
+        layers: number of layers with weights in series; the default tolerance depends on it.
+        timesteps: most timesteps that a recurrent layer ran, 1 without a recurrent layer; the
+            default tolerance depends on it.
+    """
+
+    NOUN = "report"
+
+    model: str
+    samples: int
+    keras: ArtifactResult
+    artifacts: tuple[ArtifactResult, ...]
+    gap: TrainInferenceGap
+    notes: tuple[str, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    layers: int = 0
+    timesteps: int = 1
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check passed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """All failed checks, each with its reason."""
+        found = [f for result in (self.keras, *self.artifacts) for f in _failures(result)]
+        if not self.gap.passed:
+            size = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
+            detail = f"the train/inference gap {size}, max_gap is {self.gap.max_gap:.3g}"
+            meaning = "the outputs of training mode and inference mode differ by more than max_gap"
+            found.append(Failure("Keras model", "gap", detail, meaning))
+        return tuple(found)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Notes that the user should read, although they do not fail the check."""
+        known = [] if self.gap.verdict == "ok" else [f"train/inference gap {self.gap.verdict}: "]
+        return (*(text + self.gap.reason for text in known), *self.notes)
+
+    @property
+    def verdict(self) -> str:
+        """One line: PASS with the largest difference, or FAIL with the failed artifacts."""
+        if self.passed:
+            files = len({result.path or result.name for result in self.artifacts})
+            equal = "1 artifact equals" if files == 1 else f"{files} artifacts equal"
+            count = len(self.artifacts)
+            runners = "1 runner" if count == 1 else f"{count} runners"
+            found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))
+            within = " and".join(f" within {worst:.2g}{bits}" for worst, bits in found if worst)
+            return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
+        # A file that fails in two runners is named once.
+        paths = {result.name: result.path for result in self.artifacts}
+        names: dict[str, str] = {}
+        for failure in self.failures:
+            names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
+        return f"FAIL: {', '.join(names.values())}"
+
+    def _largest(self, by_rms: bool) -> float | None:
+        """Return the largest difference of the artifacts with this `ArtifactResult.by_rms`."""
+        judged = (result for result in self.artifacts if result.by_rms == by_rms)
+        return largest_known(output.max_abs for result in judged for output in result.outputs)
+
+
+def _failures(result: ArtifactResult) -> list[Failure]:
+    found = []
+    if result.error is not None:
+        found.append(Failure(result.name, "run", result.error, "the artifact could not be run"))
+    for output in result.outputs:
+        if not output.passed:
+            case, worst = output.cases[output.worst_case], output.comparisons[output.worst_case]
+            detail = f"{case}: {worst.description}"
+            if result.first_difference is not None and result.first_difference.layer is not None:
+                detail += f"; the first layer that differs is {result.first_difference.layer!r}"
+            meaning = "the outputs differ from the outputs of the Keras model"
+            found.append(Failure(result.name, "values", detail, meaning))
+    failed = (p for p in result.properties if p.status == "fail")
+    return found + [Failure(result.name, p.name, p.detail, p.meaning) for p in failed]
