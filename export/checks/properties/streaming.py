@@ -27,12 +27,14 @@ class StepOutputs:
     Attributes:
         expected: outputs of the Keras model for whole sequences.
         actual: outputs of the step signature; None if it has other inputs than the model's step.
-        inputs: names of the inputs of the step signature.
+        file_inputs: names of the inputs of the step signature.
+        inputs: names of the inputs of the Keras model's single-step model.
         length: total number of timesteps of all sequences.
     """
 
     expected: Arrays
     actual: Arrays | None
+    file_inputs: Sequence[str]
     inputs: Sequence[str]
     length: int
 
@@ -61,8 +63,11 @@ class Streaming(Property[StepOutputs]):
 
     def judge(self, measured: StepOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         if measured.actual is None:
-            inputs = ", ".join(measured.inputs)
-            return self.differs(f"the step signature is of another model; its inputs are {inputs}")
+            file_inputs, inputs = ", ".join(measured.file_inputs), ", ".join(measured.inputs)
+            return self.differs(
+                f"the step signature has the inputs {file_inputs}, but the single-step model has "
+                f"the inputs {inputs}: give the recurrent layers names, and export again"
+            )
         worst = find_difference(tolerances.values, measured.expected, measured.actual)
         if worst is not None:
             return self.failed(worst.description)
@@ -99,7 +104,7 @@ def _run_step(subject: Subject, step_runner: Runner) -> StepOutputs | NotApplica
     stream = plan.long_stream() if subject.source.is_single_step else plan.stream()
     if isinstance(stream, str):
         return NotApplicable(f"the Keras model has no single-step model: {stream}")
-    inputs, actual = sorted(step_runner.inputs), None
-    if set(inputs) == stream.takes:
+    file_inputs, inputs, actual = sorted(step_runner.inputs), sorted(stream.takes), None
+    if file_inputs == inputs:
         actual = stream.over_time(step_runner, stream.inputs)
-    return StepOutputs(stream.expected, actual, inputs, stream.length)
+    return StepOutputs(stream.expected, actual, file_inputs, inputs, stream.length)

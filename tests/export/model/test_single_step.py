@@ -357,7 +357,9 @@ def test_a_step_with_other_names_is_noted(tmp_path):
     renamed.set_weights(model.get_weights())
     report = check(renamed, file, data)
     assert report
-    assert any("m.tflite: streaming was not compared: the signature" in n for n in report.notes)
+    assert any(
+        "m.tflite: streaming was not compared: the step signature" in n for n in report.notes
+    )
 
 
 def test_a_masked_output_of_stacked_cells_is_the_last_cells():
