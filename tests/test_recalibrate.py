@@ -15,6 +15,19 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(3.0, 2.0, size=(70, 4)).astype("float32")
 
 
+@pytest.fixture
+def traced():
+    """Trace the model, as users do."""
+
+
+@pytest.fixture(autouse=True)
+def eager(request):
+    """Run models eagerly, unless a test uses `traced`: tracing takes most of the time."""
+    tf.config.run_functions_eagerly("traced" not in request.fixturenames)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 def batch_norm_model(layer):
     return keras.Sequential([keras.Input((4,)), keras.layers.Dropout(0.5), layer])
 
@@ -42,6 +55,7 @@ def assert_has_statistics_of(layer, x, row=(), rtol=1e-5, ddof=0):
     ],
     ids=["exponential", "cumulative", "debiased", "ghosts", "renorm", "Keras renorm", "Keras"],
 )
+@pytest.mark.usefixtures("traced")
 def test_statistics_become_those_of_the_data(layer):
     """The last of the three batches has 6 samples, the others 32."""
     layer = layer()
@@ -121,6 +135,7 @@ def test_a_custom_layer_keeps_its_momentum():
     np.testing.assert_allclose(layer.moving_mean, 1.8 * X[:64].mean(axis=0), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("traced")
 def test_a_recalibrator_uses_the_present_weights_in_each_call():
     dense, layer = keras.layers.Dense(4), keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), dense, layer])
@@ -131,6 +146,7 @@ def test_a_recalibrator_uses_the_present_weights_in_each_call():
         assert_has_statistics_of(layer, scale * X)
 
 
+@pytest.mark.usefixtures("traced")
 def test_equal_samples_have_the_variance_of_gaussian_noise():
     layer = keras_norm.BatchNormalization()
     model = keras.Sequential([keras.Input((4,)), keras.layers.GaussianNoise(0.5), layer])
@@ -152,6 +168,7 @@ def test_steps_limits_the_batches():
     np.testing.assert_allclose(layer.moving_mean, X[:32].mean(axis=0), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("name", ["BatchNormalization", "TimestepBatchNormalization"])
 def test_masked_positions_do_not_count(name):
     layer = getattr(keras_norm, name)(**({"max_timesteps": 3} if name[0] == "T" else {}))
@@ -174,6 +191,7 @@ def test_a_fully_masked_batch_does_not_count():
     assert_has_statistics_of(layer, X)
 
 
+@pytest.mark.usefixtures("traced")
 def test_statistics_of_a_timestep_are_those_of_the_sequences_that_reach_it():
     """The batches have 9, 9 and 3 sequences of different lengths.
 
@@ -278,6 +296,7 @@ def test_one_row_for_all_timesteps_accepts_a_batch_of_one_sequence():
     assert_has_statistics_of(layer.cell.kernel_norm, projected, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("traced")
 def test_infinite_statistics_of_one_layer_leave_all_layers_unchanged():
     first, second = (keras_norm.BatchNormalization(axis=-1) for _ in range(2))
     dense = keras.layers.Dense(2)
@@ -461,6 +480,7 @@ def test_the_first_batch_size_of_a_sequential_model_does_not_limit_recalibration
     assert_has_statistics_of(layer, X)
 
 
+@pytest.mark.usefixtures("traced")
 def test_an_index_that_is_too_large_is_refused_in_one_line():
     ids = keras.Input((None,), dtype="int32")
     embedded = keras.layers.Embedding(9, 4)(ids)
@@ -485,6 +505,7 @@ def test_a_path_in_place_of_a_model_is_refused():
         keras_norm.recalibrate("model.keras", X)
 
 
+@pytest.mark.usefixtures("traced")
 def test_data_of_another_shape_are_refused_in_one_line():
     model = batch_norm_model(keras_norm.BatchNormalization())
     with pytest.raises(ValueError, match=r"cannot process the data: Input 0 .* shape \(32, 3\)$"):
@@ -622,6 +643,7 @@ def test_an_error_of_the_data_leaves_the_model_unchanged():
         "no rows",
     ],
 )
+@pytest.mark.usefixtures("traced")
 def test_unusable_data_are_refused_in_one_line(data, error, message):
     model = keras.Sequential([keras.Input((4,)), keras_norm.BatchNormalization()])
     assert_refused(model, data, message, error)

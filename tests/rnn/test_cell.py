@@ -343,7 +343,7 @@ def test_trainable_weights_are_ordered_cell_first_then_norms(kind):
 
 @pytest.mark.parametrize(
     ("kind", "norm"),
-    [(kinds.LSTM, "timestep"), (kinds.GRU, "layer"), (kinds.SIMPLE_RNN, "layer")],
+    [(kinds.LSTM, "timestep"), (kinds.GRU, "layer")],
     ids=str,
 )
 def test_one_step_in_a_graph_and_under_xla_equals_eager(kind, norm):
