@@ -3,18 +3,18 @@
 import tempfile
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import keras
 
 from keras_norm.keras_internals import reason
 from keras_norm.named_layers import batch_norms, is_batch_norm, named_layers
 from keras_norm.time_distributed import apply_to_rows
+from keras_norm.typing import Arrays, Config, Json
 
 DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.GaussianDropout)
 
 
-def clone_for_statistics(model: Any, *, noise: bool = False) -> Any:
+def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Model:
     """Clone a model without dropout, noise and BatchNorm momentum.
 
     With momentum 0, a call with training=True stores the mean and variance of the batch in
@@ -49,7 +49,9 @@ def clone_for_statistics(model: Any, *, noise: bool = False) -> Any:
     return clone
 
 
-def rebuild_model(model: Any, change: Callable[[dict[str, Any]], Any] = lambda part: part) -> Any:
+def rebuild_model(
+    model: keras.Model, change: Callable[[Config], Config] = lambda part: part
+) -> keras.Model:
     """Rebuild a model from its config, with the model's weights.
 
     Args:
@@ -74,7 +76,7 @@ def rebuild_model(model: Any, change: Callable[[dict[str, Any]], Any] = lambda p
     return clone
 
 
-def _map_dicts(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
+def _map_dicts(change: Callable[[Config], Config], node: Json) -> Json:
     """Apply `change` to every dict of a nested config, and remove the compile settings."""
     if isinstance(node, list | tuple):
         return type(node)(_map_dicts(change, item) for item in node)
@@ -84,7 +86,7 @@ def _map_dicts(change: Callable[[dict[str, Any]], Any], node: Any) -> Any:
     return change({key: _map_dicts(change, value) for key, value in items})
 
 
-def _custom_classes(layers: list[Any]) -> dict[str, type]:
+def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
     """Map the names in a config to the custom classes of layers.
 
     Raises:
@@ -104,7 +106,7 @@ def _custom_classes(layers: list[Any]) -> dict[str, type]:
     return found
 
 
-def _copy_adapted(model: Any, clone: Any) -> None:
+def _copy_adapted(model: keras.Model, clone: keras.Model) -> None:
     """Copy the state that layers computed in `adapt`, such as vocabularies and means."""
     copies = dict(named_layers(clone))
     for path, layer in named_layers(model):
@@ -115,12 +117,12 @@ def _copy_adapted(model: Any, clone: Any) -> None:
                 layer.save_assets(folder)
                 copies[path].load_assets(folder)
         else:
-            store: dict[str, Any] = {}
+            store: Arrays = {}
             layer.save_own_variables(store)
             copies[path].load_own_variables(store)
 
 
-def _disable_dropout(layer: Any, noise: bool) -> bool:
+def _disable_dropout(layer: keras.layers.Layer, noise: bool) -> bool:
     """Set dropout, noise and momentum of a layer to 0; return whether the layer has dropout."""
     if isinstance(layer, DROPOUTS):
         layer.rate = 0.0
@@ -137,7 +139,7 @@ def _disable_dropout(layer: Any, noise: bool) -> bool:
     return True
 
 
-def _has_dropout(layer: Any) -> bool:
+def _has_dropout(layer: keras.layers.Layer) -> bool:
     rates = [getattr(layer, name, 0) for name in ("dropout", "recurrent_dropout")]
     if "Dropout" in type(layer).__name__:
         rates.append(getattr(layer, "rate", 0))

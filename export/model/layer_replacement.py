@@ -11,7 +11,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
@@ -26,7 +26,7 @@ from keras_norm.rnn.norm_rnn import NormRNN, broadcast_rows
 from keras_norm.rnn.simple_rnn import NormSimpleRNN
 from keras_norm.substitution import Function, Owner, Substitutes, substituted_functions
 from keras_norm.time_distributed import apply_to_rows
-from keras_norm.typing import Tensor, Tensors
+from keras_norm.typing import Nest, Shape, Tensor, Tensors
 
 # Keras' cell -> the keras_norm layer that computes equal outputs if it has no norm.
 REPLACEMENTS = {
@@ -37,6 +37,11 @@ REPLACEMENTS = {
 CELL_OPTIONS = ("units", "activation", "recurrent_activation", "use_bias", "reset_after")
 LAYER_OPTIONS = ("return_sequences", "go_backwards", "unroll", "zero_output_for_mask")
 WEIGHTS = ("kernel", "recurrent_kernel", "bias")
+
+# Maps (inputs, states) of a timestep to (output, new states).
+Cell: TypeAlias = Callable[[Tensor, Nest], tuple[Tensor, Nest]]
+# The last output, the output sequence and the last states.
+LoopResults: TypeAlias = tuple[Tensor, Tensor, Nest]
 
 
 @contextlib.contextmanager
@@ -135,8 +140,12 @@ def _portable_loop(layer: keras.layers.RNN) -> dict[str, Function]:
 
 
 def _cell_loop(
-    layer: keras.layers.RNN, sequences: Any, initial_state: Any, mask: Any, training: bool = False
-) -> tuple[Any, Any, Any]:
+    layer: keras.layers.RNN,
+    sequences: Tensor,
+    initial_state: Nest,
+    mask: Nest,
+    training: bool = False,
+) -> LoopResults:
     """Run a cell over all timesteps in inference mode, in a loop of `keras_norm.ops.scan`."""
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     xs = [sequences] if mask is None else [sequences, mask]
@@ -149,7 +158,7 @@ def _cell_loop(
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 
-    def step(carry: list[Any], xs: list[Any]) -> tuple[list[Any], list[Any]]:
+    def step(carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
         x, *unmasked = xs
         last, states = carry[:repeats], carry[repeats:]
         output, after = cell(x, keras.tree.pack_sequence_as(initial_state, states))
@@ -166,16 +175,16 @@ def _cell_loop(
     return last, outputs, keras.tree.pack_sequence_as(initial_state, states)
 
 
-def at_inference(cell: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
+def at_inference(cell: keras.layers.Layer) -> Cell:
     """Return a cell as a function of inputs and states, in inference mode."""
     takes_training = "training" in inspect.signature(cell.call).parameters
     return functools.partial(cell, training=False) if takes_training else cell
 
 
-def _zero_output(cell: Callable[[Any, Any], Any], xs: Any, states: Any) -> Any:
+def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
     """Return zeros shaped as a cell's output at one timestep of `xs`, (time, batch, ...)."""
 
-    def spec(x: Any, shape: Any) -> tf.TensorSpec:
+    def spec(x: Tensor, shape: Shape) -> tf.TensorSpec:
         return tf.TensorSpec(shape, x.dtype)
 
     x = spec(xs, xs.shape[1:])
@@ -186,7 +195,7 @@ def _zero_output(cell: Callable[[Any, Any], Any], xs: Any, states: Any) -> Any:
     return tf.zeros([ops.shape(xs)[1], *output.shape[1:]], output.dtype)
 
 
-def where_unmasked(unmasked: Any, new: Any, old: Any) -> Any:
+def where_unmasked(unmasked: Tensor, new: Tensor, old: Tensor) -> Tensor:
     """Select rows of `new` where a timestep is unmasked, and rows of `old` where it is masked.
 
     Args:
@@ -199,8 +208,8 @@ def where_unmasked(unmasked: Any, new: Any, old: Any) -> Any:
 
 
 def _unrolled_loop(
-    layer: keras.layers.RNN, sequences: Any, *args: Any, **kwargs: Any
-) -> tuple[Any, Any, Any]:
+    layer: keras.layers.RNN, sequences: Tensor, *args: Nest, **kwargs: Nest
+) -> LoopResults:
     """Run a subclass' own loop, unrolled if the number of timesteps is static.
 
     Keras' loop converts to TFLite with a static batch size only. The unrolled loop converts with
@@ -208,25 +217,29 @@ def _unrolled_loop(
     """
     before, vars(layer)["unroll"] = layer.unroll, sequences.shape[1] is not None
     try:
-        return type(layer).inner_loop(layer, sequences, *args, **kwargs)
+        results: LoopResults = type(layer).inner_loop(layer, sequences, *args, **kwargs)
+        return results
     finally:
         vars(layer)["unroll"] = before
 
 
 def _time_distributed(
-    layer: keras.layers.TimeDistributed, inputs: Any, training: Any = None, mask: Any = None
-) -> Any:
+    layer: keras.layers.TimeDistributed,
+    inputs: Tensor,
+    training: bool | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     if inputs.shape[1] is not None:
         return type(layer).call(layer, inputs, training=training, mask=mask)
     return apply_to_rows(layer, inputs, training, mask)
 
 
-def _lookup(layer: keras.layers.Embedding, inputs: Any) -> Any:
+def _lookup(layer: keras.layers.Embedding, inputs: Tensor) -> Tensor:
     """Return the embeddings of nonnegative ids."""
     rows = tf.gather(layer.embeddings, ops.cast(inputs, "int32"))
     return ops.cast(rows, layer.compute_dtype)
 
 
-def _inherits(layer: Any, cls: type, method: str) -> bool:
+def _inherits(layer: keras.layers.Layer, cls: type, method: str) -> bool:
     """Return whether a layer is an instance of a class and does not override its method."""
     return isinstance(layer, cls) and getattr(type(layer), method) is getattr(cls, method)

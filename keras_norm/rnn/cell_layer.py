@@ -2,13 +2,14 @@
 
 import inspect
 import operator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 
 from keras_norm.layers.arguments import ClassSignature, bind_arguments, signature
-from keras_norm.rnn.cell import with_norm
+from keras_norm.rnn.cell import NormCell, with_norm
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.typing import Config
 
 OWN_ARGUMENTS = signature(NormRNN).parameters
 
@@ -23,12 +24,12 @@ class CellLayer(NormRNN):
         TypeError: an unknown, missing or repeated argument, or too many positional arguments.
     """
 
-    cell_class: type[Any]
-    keras_class: type[Any]
+    cell_class: type[NormCell]
+    keras_class: type[keras.layers.RNN]
     __signature__ = ClassSignature()
     declared: ClassVar[inspect.Signature]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Add the cell's arguments to the signature and to the attributes of the layer."""
         super().__init_subclass__(**kwargs)
         parameters = signature(cls.cell_class).parameters
@@ -44,7 +45,7 @@ class CellLayer(NormRNN):
         shared = {name: own[name] for name in ("dtype", "trainable") if name in own}
         super().__init__(self.cell_class(**given, **shared), **own)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> Config:
         """Return every constructor argument, including those of the cell."""
         config = super().get_config()
         del config["cell"]
@@ -55,7 +56,7 @@ class CellLayer(NormRNN):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
+    def from_config(cls, config: Config) -> Self:
         """Create the layer from a configuration of `get_config`."""
         return cls(**with_norm(config))
 

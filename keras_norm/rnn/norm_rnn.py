@@ -76,7 +76,8 @@ class NormRNN(keras.layers.RNN):
 
     def get_initial_state(self, batch_size: int | Tensor) -> Tensors:
         """Return zeros for every state."""
-        return self.cell.get_initial_state(batch_size)[: len(self.state_size)]
+        states: Tensors = self.cell.get_initial_state(batch_size)
+        return states[: len(self.state_size)]
 
     def inner_loop(
         self,
@@ -183,7 +184,7 @@ class NormRNN(keras.layers.RNN):
             unroll=self.unroll,
         )
 
-    def _maybe_config_dropout_masks(self, *_: Any) -> None:
+    def _maybe_config_dropout_masks(self, *_: object) -> None:
         """Draw no dropout masks here; `run_recurrence` draws them in training.
 
         keras.layers.RNN draws masks at inference too. A served model would then write to the
