@@ -299,10 +299,10 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
 
 
 def damaged(problem: str) -> GoldenCasesError:
-    """Make the error for golden cases that no exporter wrote.
+    """Make the error for golden cases that were changed after the export.
 
     Args:
-        problem: the difference from golden cases of an exporter.
+        problem: the first part of the golden cases that is wrong.
     """
     return GoldenCasesError(
         f"the golden cases are damaged: {problem.rstrip('.')}. Export the model again"
@@ -537,7 +537,7 @@ def require_arrays(path: pathlib.Path) -> None:
     try:
         require_file(path)
     except IsADirectoryError as error:
-        raise IsADirectoryError(f"{error} Give the .npz or .npy files in it.") from error
+        raise IsADirectoryError(f"{error} Give the .npz or .npy files of the folder.") from error
     with path.open("rb") as file:
         begin = file.read(len(NPY_BYTES))
     if not begin.startswith((*NPZ_BYTES, NPY_BYTES)):

@@ -110,7 +110,7 @@ def _trained(arm: Arm, rate: float, seed: int, parts: Parts) -> Scores:
 
 
 def shift(recorded: np.ndarray) -> float:
-    """Return the mean move of percentiles, relative to the distance of the outer percentiles.
+    """Return the mean change of percentiles, relative to the distance of the outer percentiles.
 
     Args:
         recorded: (recordings, percentiles, units).

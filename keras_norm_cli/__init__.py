@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     """Run a command; return its exit status and an error message, or ""."""
     with interruptible():
         escape_unknown_letters()
-        if args.command == "verify":  # runs without an import of Keras or keras_norm
+        if args.command == "verify":  # `verify` works without Keras
             try:
                 return print_result(args.file, args.golden_cases), ""
             except GoldenCasesError as error:

@@ -1,1 +1,1 @@
-"""What the studies share: data, training, the runs that ended, verdicts and pictures."""
+"""Shared code of the studies: data, training, results, verdicts and plots."""

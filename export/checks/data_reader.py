@@ -16,8 +16,8 @@ from keras_norm.export.golden_cases.printable import printable
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, Arrays, Nest, TensorLike
 
-# Most samples in memory, and in one batch in training mode. The standard error of the mean of this
-# many samples is 0.03 standard deviations.
+# Maximum number of samples in memory, and in one batch in training mode. The standard error of the
+# mean of this many samples is 0.03 standard deviations.
 PART = 1024
 # The test inputs and the property tests use the first parts of the data, until they have this many
 # samples or the shape changes.

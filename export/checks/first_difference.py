@@ -66,7 +66,8 @@ def _found(
     layer = _find_first(model, tensors, file, fresh)
     if layer is None:
         return FirstDifference(
-            None, "the output of every layer is right, if all tensors of the file are computed"
+            None,
+            "the output of every layer is right when the runtime computes every tensor",
         )
     if known.stored_weights is not None:
         others = _layers_with_other_weights(model, known.stored_weights(path))

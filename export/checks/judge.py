@@ -44,7 +44,7 @@ class Judge:
 
     @property
     def timesteps(self) -> int:
-        """Most timesteps that a recurrent layer ran; 1 without a recurrent layer."""
+        """Largest number of timesteps that a recurrent layer ran; 1 without a recurrent layer."""
         return max(self.plan.timesteps, self.measured.timesteps)
 
     def share(self, precision: str) -> float:

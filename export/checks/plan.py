@@ -26,7 +26,7 @@ from keras_norm.export.model.tolerance_factors import layer_depth, model_precisi
 from keras_norm.export.runtimes.runner import Run
 from keras_norm.typing import Arrays
 
-# Number of sequences that run through the step signature, and most timesteps of each.
+# Number of sequences that run through the step signature, and the maximum length of a sequence.
 STREAMS, LONGEST_STREAM = 2, 64
 # Approximate number of timesteps, over all sequences, that a single-step model runs.
 TIMESTEPS = 10_000

@@ -21,7 +21,7 @@ from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# Most calls that are timed, and the seconds after which no further call starts.
+# Maximum number of timed calls, and the number of seconds after which no further call starts.
 CALLS, SECONDS = 5, 0.25
 
 

@@ -95,7 +95,7 @@ def _worst_elements(one: Measurement, other: Measurement) -> dict[str, Element |
     """Return the worst and the widest element of two measurements, by field name."""
     if (one.output, one.rtol) != (other.output, other.rtol):
         raise ValueError(
-            "Parts of one check have the same outputs and rtol. "
+            "All parts of a check must have equal outputs and one rtol. "
             f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
         )
     rtol = 0.0 if one.exact or other.exact else one.rtol

@@ -57,7 +57,7 @@ def staged(
             yield work / target.name
             _require_writable(target, overwrite, is_folder)
             with contextlib.ExitStack() as undo:
-                if other is not None and other.exists():  # belongs to the old target
+                if other is not None and other.exists():  # golden cases of the old target
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
@@ -120,7 +120,7 @@ def replace_text(path: pathlib.Path, text: str) -> None:
         # `text` can contain file names, which are not always valid UTF-8.
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
         unfinished.replace(path)
-    except OSError as error:  # its message names the temporary file
+    except OSError as error:  # the message of `error` names the temporary file
         raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)

@@ -130,7 +130,7 @@ def require_arrays(path: pathlib.Path) -> None:
     try:
         require_file(path)
     except IsADirectoryError as error:
-        raise IsADirectoryError(f"{error} Give the .npz or .npy files in it.") from error
+        raise IsADirectoryError(f"{error} Give the .npz or .npy files of the folder.") from error
     with path.open("rb") as file:
         begin = file.read(len(NPY_BYTES))
     if not begin.startswith((*NPZ_BYTES, NPY_BYTES)):

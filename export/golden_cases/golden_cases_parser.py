@@ -59,10 +59,10 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
 
 
 def damaged(problem: str) -> GoldenCasesError:
-    """Make the error for golden cases that no exporter wrote.
+    """Make the error for golden cases that were changed after the export.
 
     Args:
-        problem: the difference from golden cases of an exporter.
+        problem: the first part of the golden cases that is wrong.
     """
     return GoldenCasesError(
         f"the golden cases are damaged: {problem.rstrip('.')}. Export the model again"

@@ -189,7 +189,7 @@ def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
 
     x = spec(xs, xs.shape[1:])
     states = keras.tree.map_structure(lambda s: spec(s, s.shape), states)
-    # Traced in a separate graph, because a plain call would leave its operations in the file.
+    # Trace the cell in a separate graph: a plain call would add its operations to the file.
     traced = tf.function(lambda x, states: cell(x, states)[0], autograph=False)
     output = traced.get_concrete_function(x, states).structured_outputs
     return tf.zeros([ops.shape(xs)[1], *output.shape[1:]], output.dtype)

@@ -84,7 +84,7 @@ class LayerTimestep:
             state: TensorSpec(state, (None, *x.shape[1:]), standardize_dtype(x.dtype))
             for state, x in zip(names, zeros, strict=True)
         }
-        # Created here, because replacement layers hold variables, and a graph cannot create them.
+        # Create the replacement layer here: it has variables, and a graph cannot create variables.
         self._replacement = replacement_layer(layer)
 
     def methods(

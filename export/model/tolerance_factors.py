@@ -45,7 +45,7 @@ def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
         for tensor in node.input_tensors
     ]
     names = [*compute_dtypes, *inputs, *(array.dtype.name for array in outputs.values())]
-    # Skips integers: "int8" would mean quantized weights, but ids and classes may be int8 too.
+    # Skip integer dtypes: "int8" means quantized weights, but ids and classes may be int8 too.
     return coarsest(name for name in names if "float" in name)
 
 
@@ -107,7 +107,7 @@ def _trace_timesteps(
     layers: Sequence[keras.layers.Layer],
     shapes: tuple[tuple[int, ...], ...],
 ) -> int:
-    """Trace a model for input shapes, and return the most timesteps that a layer of `layers` runs.
+    """Trace a model, and return the largest number of timesteps that a layer of `layers` runs.
 
     Args:
         model: a functional or Sequential model.

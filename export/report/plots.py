@@ -13,8 +13,9 @@ from keras_norm.export.compare.output_differences import DECADES
 from keras_norm.export.results.check_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
-# Blue up to the limit; a smaller share is more transparent, so it suits a white or a black page.
-# Orange just above the limit, then red. The legend of the HTML page repeats these three colors.
+# Colors of differences: blue up to the limit, orange just above the limit, red far above it.
+# Smaller differences are more transparent, on white and on black pages. The legend of the HTML page
+# repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
 # The color scale: 0 means equal, 1 is the limit, 2 is UP decades above the limit. Below the limit,

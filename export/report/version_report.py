@@ -10,7 +10,7 @@ from keras_norm.export.report.report import Printed
 from keras_norm.export.report.tables import add_row, new_table, number, plain
 from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
 
-# Most pairs of an old and a new class that are shown, and most changed predictions.
+# Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
 CLASS_CHANGES, SHOWN = 8, 10
 
 

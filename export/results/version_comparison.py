@@ -5,7 +5,7 @@ import dataclasses
 from keras_norm.export.results.artifact_result import Metric, Tally
 from keras_norm.export.results.json_dataclass import JsonDataclass
 
-# Most changed predictions that are listed, sorted by the difference of their outputs.
+# Maximum number of changed predictions in the list, which is sorted by the difference of outputs.
 MOST_LISTED = 20
 
 

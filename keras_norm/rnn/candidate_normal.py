@@ -30,7 +30,7 @@ class CandidateNormal(keras.initializers.RandomNormal):
         super().__init__(mean, stddev, seed)
 
     def for_cell(self, units: int, gate: int) -> "CandidateNormal":
-        """Copy the initializer for a cell.
+        """Return a copy of the initializer that knows the gates of a cell.
 
         Args:
             units: size of the cell's state.

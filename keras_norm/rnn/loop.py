@@ -286,7 +286,7 @@ def _norm(
         return LayerCall(layer, training)
     uses_batch = training and layer.trainable
     if uses_batch and slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
-        return LayerCall(layer, training)  # has one statistic over all timesteps
+        return LayerCall(layer, training)  # one mean over all timesteps
     mean, variance = layer.statistics_at(steps, dtype)
     if uses_batch:
         return BatchNormTraining((mean, variance), layer)

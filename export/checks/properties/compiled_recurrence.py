@@ -67,7 +67,7 @@ class CompiledRecurrence(Property[LayerCalls]):
         return subject.is_keras_model
 
     def measure(self, subject: Subject) -> LayerCalls | NotApplicable:
-        """Run the smallest test input with masked timesteps, or else with several rows."""
+        """Run a small test input; prefer masked timesteps, several rows and several timesteps."""
         assert subject.clone is not None
         case = min(subject.plan.cases, key=_preference)
         try:

@@ -23,7 +23,9 @@ def load(options: protocol.Options) -> protocol.Loaded:
     interpreter = Interpreter(model_path=options["path"], **settings)
     signatures = sorted(interpreter.get_signature_list())
     if not signatures:
-        raise ValueError("the file has no signature, so its inputs have no names; export with one")
+        raise ValueError(
+            "the file has no signature, so its inputs have no names; export it with a signature"
+        )
     key = options["signature"]
     if key not in signatures:
         # In a file of another exporter the only signature may have any name.
