@@ -106,7 +106,7 @@ def test_problems_of_parts_do_not_hide_each_other():
 
 def test_parts_of_different_tolerances_are_refused():
     one, other = (measure({"y": np.ones(2)}, {"y": np.ones(2)}, rtol)[0] for rtol in (0.0, 0.1))
-    with pytest.raises(ValueError, match="have the same outputs and rtol"):
+    with pytest.raises(ValueError, match="must have equal outputs and one rtol"):
         merge_results(one, other)
 
 
