@@ -246,6 +246,8 @@ def _prepare(
         for slot, layer in cell.slot_layers().items()
     }
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
+    # Found before the loop: a norm of the joint form has columns in both kernels.
+    centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):
         blocks, betas, start = [], [], 0
@@ -253,7 +255,7 @@ def _prepare(
             end = start + cell.slots.widths[slot]
             block, beta = kernel[:, start:end], ops.zeros([end - start], dtype)
             norm = layers.get(slot)
-            if center and isinstance(norm, PerSampleNorm) and norm.center:
+            if slot in centered and isinstance(norm, PerSampleNorm):
                 block = block - ops.mean(block, axis=1, keepdims=True)
                 norm = layers[slot] = norm._replace(center=False)
             norm = norm if slot in ADDED_SLOTS and bias is not None else None
