@@ -1,4 +1,4 @@
-"""Real SavedModels with one planted defect each: `check` must fail, for that reason."""
+"""SavedModels with one defect each: `check` must fail, and name the defect."""
 
 import keras
 import numpy as np
@@ -13,7 +13,7 @@ DATA = np.random.default_rng(0).normal(1.0, 2.0, size=(9, 4, 3)).astype("float32
 
 @pytest.fixture(scope="module")
 def model():
-    """Without a recurrence, which is slow to trace, and with which none of the defects has to do.
+    """A model without a recurrence, because recurrences are slow to trace.
 
     `test_streaming.py` checks true exports of recurrences.
     """
@@ -25,14 +25,14 @@ def model():
     return model
 
 
-def save(model, folder, answer):
-    """Write a SavedModel whose outputs are answer(inputs)."""
+def save(model, folder, serve):
+    """Write a SavedModel whose outputs are serve(inputs)."""
     archive = keras.export.ExportArchive()
     archive.track(model)
     spec = {"x": tf.TensorSpec((None, None, 3), "float32", name="x")}
     archive.add_endpoint(
         "serving_default",
-        lambda inputs: {name: tf.identity(y) for name, y in answer(inputs).items()},
+        lambda inputs: {name: tf.identity(y) for name, y in serve(inputs).items()},
         input_signature=[spec],
     )
     archive.write_out(str(folder), verbose=False)
@@ -85,20 +85,20 @@ def test_a_wrong_weight_fails_the_values_only(model, tmp_path):
 
 @pytest.mark.usefixtures("unexplained")
 def test_a_saved_model_that_mixes_rows_fails_row_independence(model, tmp_path):
-    def answer(inputs):
+    def serve(inputs):
         (y,) = signature.call(model, inputs).values()
         return {"y": y - tf.reduce_mean(y, axis=0)}
 
-    report = check(model, [save(model, tmp_path / "leaky", answer)], DATA)
+    report = check(model, [save(model, tmp_path / "leaky", serve)], DATA)
     assert failed(report) == {"values", "row independence"}
 
 
 def test_a_batch_norm_in_training_mode_fails_row_independence_and_weights(model, tmp_path):
-    def answer(inputs):
+    def serve(inputs):
         return signature.call(model, inputs, training=True)
 
     before = model.get_weights()
-    report = check(model, [save(model, tmp_path / "training", answer)], DATA)
+    report = check(model, [save(model, tmp_path / "training", serve)], DATA)
     tensorflow, c_api = failed_by_runner(report)
     assert {"values", "row independence"} <= c_api
     assert {"values", "row independence", "weights"} <= tensorflow  # the C API shows no variables

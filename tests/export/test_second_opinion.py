@@ -1,4 +1,4 @@
-"""What a check makes of a runtime that shares no code with TensorFlow."""
+"""Checks in OpenVINO, a runtime that shares no code with TensorFlow."""
 
 import importlib
 
@@ -13,14 +13,14 @@ from tests.export import models
 
 pytest.importorskip("openvino")
 
-# The package itself gives the function.
+# The package `export` has a function of this name.
 CHECK = importlib.import_module("keras_norm.export.checks.check")
 DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 
 @pytest.fixture(autouse=True)
 def optional_runtimes(monkeypatch):
-    """Only OpenVINO runs: the others have tests of their own."""
+    """Run OpenVINO only, because other tests cover the other runtimes."""
 
     def second_only(files, model):
         return tuple(source for source in artifacts.sources(files, model) if source.optional)
@@ -29,7 +29,7 @@ def optional_runtimes(monkeypatch):
 
 
 def test_openvino_does_not_run_models_quantized_by_keras(tmp_path):
-    """It multiplies their integers wrongly."""
+    """OpenVINO multiplies the integers of such a model wrongly."""
     model = models.recurrent()
     model.get_layer("y").quantize("int8")
     file = export_saved_model(model, tmp_path / "quantized")

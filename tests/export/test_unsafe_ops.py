@@ -1,4 +1,4 @@
-"""SavedModels that compute right, and besides reach files: no runner opens them."""
+"""SavedModels with correct outputs and unsafe operations: no runner opens them."""
 
 import keras
 import numpy as np
@@ -40,7 +40,7 @@ def model():
 
 
 def exported(model, effect, folder):
-    """A SavedModel of the model with a side effect, and the file that it would write."""
+    """Export the model with an operation that has a side effect."""
 
     def serve(x):
         y = model(x)
@@ -99,7 +99,7 @@ def test_a_layer_that_writes_a_file_is_not_exported(tmp_path):
 
 
 def changed(path, folder, change):
-    """A SavedModel whose graph was changed."""
+    """Copy a SavedModel and change its graph."""
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     change(saved.meta_graphs[0])
     folder.mkdir()
@@ -153,7 +153,7 @@ def test_unsafe_ops_are_recognized_by_their_names(model, op, found, tmp_path):
 
 
 class Looks(tf.Module):
-    """Looks words up in a table that a text file fills."""
+    """Looks up words in a table that is filled from a text file."""
 
     def __init__(self, file):
         index = tf.lookup.TextFileIndex

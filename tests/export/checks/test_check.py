@@ -16,7 +16,7 @@ DATA = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
 
 @keras.saving.register_keras_serializable(package="tests")
 class Counts(keras.layers.Layer):
-    """Adds one to a weight in every call, in inference too."""
+    """Adds one to a weight in every call, also at inference."""
 
     def build(self, input_shape):
         self.calls = self.add_weight(name="calls", initializer="zeros", trainable=False)
@@ -43,7 +43,7 @@ def masked():
 
 
 def faulty(model, fault):
-    """A runner that gives the model's outputs after `fault(inputs, outputs)` changed them."""
+    """Make a runner that returns fault(inputs, outputs) for the outputs of the model."""
     run = KerasRunner(model)
 
     def faulty_run(inputs):
@@ -233,7 +233,7 @@ def test_an_artifact_that_is_wrong_for_masked_timesteps_fails(masked, where):
 
 
 def off_at_zeros(by):
-    """A fault for rows of zeros alone."""
+    """Make a fault that changes the outputs of rows of zeros only."""
 
     def fault(inputs, outputs):
         silent = ~inputs["x"].any(axis=(1, 2), keepdims=True)
@@ -358,7 +358,7 @@ def test_the_user_s_tolerance_replaces_the_default(model):
 
 
 def test_the_tolerance_follows_the_timesteps_that_a_recurrence_runs():
-    """A convolution leaves an LSTM a timestep for 256 samples of audio."""
+    """The LSTM runs one timestep for each 256 samples of audio, because of the convolution."""
     audio = keras.Input((None, 1), name="audio")
     frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
     model = keras.Model(audio, keras.layers.Dense(2, name="y")(keras.layers.LSTM(4)(frames)))
@@ -511,7 +511,7 @@ def test_a_path_that_does_not_exist_raises(model, tmp_path):
 
 
 def test_a_folder_without_a_saved_model_raises(model, tmp_path):
-    with pytest.raises(ValueError, match="is no SavedModel"):
+    with pytest.raises(ValueError, match="is not a SavedModel"):
         check(model, [tmp_path], DATA)
 
 
@@ -540,7 +540,7 @@ def test_atol_needed_is_none_for_integers():
 
 def test_a_function_may_have_attributes_of_any_name(model):
     class Served:
-        """What a user has to ask a server with."""
+        """A user's client of a server."""
 
         path, batch, state, ops = "http://server", "many", None, 3
         run = KerasRunner(model)

@@ -1,4 +1,4 @@
-"""Files of a step alone in `check`: every runtime runs whole sequences through them as streams."""
+"""Checks of single-step files: every runtime runs whole sequences one timestep at a time."""
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ DATA = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
 RUNNERS = ("step.tflite", "step.tflite (OpenVINO)", "step.tflite (TFLite Micro)")
 
 
-STEPS = 1000  # in place of plan.TIMESTEPS; a stream begins anew after 6
+STEPS = 1000  # replaces plan.TIMESTEPS; each sequence has 6 timesteps
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Two versions of a model: what changed, and for whom."""
+"""Comparisons of the predictions of two versions of a model."""
 
 import io
 
@@ -17,40 +17,40 @@ OLD = np.random.default_rng(1).random((50, 3)).astype("float32")
 LABELS = OLD.argmax(axis=-1)
 
 
-def gives(table, name="y"):
-    """A version that gives the rows of a table, which it knows by what they are asked."""
+def look_up(table, name="y"):
+    """Make a version that returns the rows of a table, looked up by their inputs."""
     rows = {x.tobytes(): y for x, y in zip(X, table, strict=True)}
     return lambda inputs: {name: np.stack([rows[x.tobytes()] for x in inputs["x"]])}
 
 
 @pytest.fixture
 def old(monkeypatch):
-    """A Keras model whose runner gives the table `OLD`."""
+    """A Keras model whose runner returns the table `OLD`."""
     inputs = keras.Input((None, 3), name="x")
     pooled = keras.layers.GlobalAveragePooling1D()(inputs)
     model = keras.Model(inputs, keras.layers.Dense(3, name="y")(pooled))
-    answer = gives(OLD)
+    version = look_up(OLD)
     monkeypatch.setattr(
-        "keras_norm.export.model.keras_runner.KerasRunner._run", lambda self, x: answer(x)
+        "keras_norm.export.model.keras_runner.KerasRunner._run", lambda self, x: version(x)
     )
     return model
 
 
 def changed(*rows):
-    """The table with the classes of some rows moved on by one, and how much that takes."""
+    """Return the table `OLD`, with the next class in some rows."""
     table = OLD.copy()
     for row in rows:
         table[row] = np.roll(table[row], 1)
     return table
 
 
-def of_one(report):
+def get_output_change(report):
     ((_, (output,)),) = report.versions
     return output
 
 
 def test_the_report_names_the_samples_with_another_class(old):
-    found = of_one(compare_versions(old, gives(changed(7, 31)), X))
+    found = get_output_change(compare_versions(old, look_up(changed(7, 31)), X))
     assert (found.predictions, found.changed) == (50, 2)
     assert {change.where for change in found.largest_changes} == {
         (("sample", 7),),
@@ -66,7 +66,7 @@ def test_the_report_names_the_samples_with_another_class(old):
 def test_only_predictions_with_another_class_are_listed_the_largest_change_first(old):
     table = changed(7, 31)
     table[12] += 9.0
-    found = of_one(compare_versions(old, gives(table), X))
+    found = get_output_change(compare_versions(old, look_up(table), X))
     sizes = [change.size for change in found.largest_changes]
     assert sizes == sorted(sizes, reverse=True)
     assert len(sizes) == 2
@@ -76,8 +76,8 @@ def test_only_predictions_with_another_class_are_listed_the_largest_change_first
 def test_with_labels_the_report_counts_predictions_that_became_right_or_wrong(old):
     labels = LABELS.copy()
     labels[31] = (labels[31] + 1) % 3
-    report = compare_versions(old, gives(changed(7, 31, 40)), X, labels=labels)
-    found = of_one(report)
+    report = compare_versions(old, look_up(changed(7, 31, 40)), X, labels=labels)
+    found = get_output_change(report)
     assert (found.fixed, found.broken) == (1, 2)
     assert [metric.value for metric in found.metrics] == pytest.approx([0.98, 0.96])
     assert "1 become right and 2 wrong, accuracy 0.98 -> 0.96" in report.verdict
@@ -86,8 +86,10 @@ def test_with_labels_the_report_counts_predictions_that_became_right_or_wrong(ol
 def test_the_batch_size_does_not_change_the_report(old):
     dataset = tf.data.Dataset.from_tensor_slices((X, LABELS)).batch(7)
     table = changed(*range(0, 50, 3))
-    parts = of_one(compare_versions(old, gives(table), dataset, batch_size=3))
-    whole = of_one(compare_versions(old, gives(table), X, labels=LABELS, batch_size=50))
+    parts = get_output_change(compare_versions(old, look_up(table), dataset, batch_size=3))
+    whole = get_output_change(
+        compare_versions(old, look_up(table), X, labels=LABELS, batch_size=50)
+    )
     assert parts.total == pytest.approx(whole.total)
     for name in ("changed", "broken", "largest_changes", "before", "after", "largest"):
         assert getattr(parts, name) == getattr(whole, name)
@@ -97,7 +99,7 @@ def test_the_batch_size_does_not_change_the_report(old):
 
 def test_changed_predictions_are_counted_for_each_pair_of_classes(old):
     rows = np.flatnonzero(LABELS == 0)[:4]
-    assert of_one(compare_versions(old, gives(changed(*rows)), X)).class_changes == (
+    assert get_output_change(compare_versions(old, look_up(changed(*rows)), X)).class_changes == (
         ClassChange(0.0, 1.0, 4),
     )
 
@@ -105,14 +107,14 @@ def test_changed_predictions_are_counted_for_each_pair_of_classes(old):
 def test_float_labels_give_a_mean_squared_error(old):
     table = OLD.copy()
     table[3, 1] += 2.0
-    found = of_one(compare_versions(old, gives(table), X, labels=OLD))
+    found = get_output_change(compare_versions(old, look_up(table), X, labels=OLD))
     assert (found.classes, found.changed) == (False, 0)
     assert found.largest_changes[0].where == (("sample", 3), ("unit", 1))
     assert [metric.value for metric in found.metrics] == pytest.approx([0.0, 4.0 / 150])
 
 
 def test_a_report_is_printed_written_and_read(old, tmp_path):
-    report = compare_versions(old, gives(changed(7)), X, labels=LABELS)
+    report = compare_versions(old, look_up(changed(7)), X, labels=LABELS)
     text = io.StringIO()
     report.print(rich.console.Console(file=text, width=80))
     assert "1 of 50 predictions change (2.00%)" in text.getvalue()
@@ -147,16 +149,16 @@ def test_versions_that_cannot_be_compared_raise(old, new, message):
 @pytest.mark.parametrize("batch_size", [0, -1, "a", True])
 def test_a_batch_size_below_one_raises(old, batch_size):
     with pytest.raises(ValueError, match="batch_size must be an integer, 1 or larger"):
-        compare_versions(old, gives(OLD), X, batch_size=batch_size)
+        compare_versions(old, look_up(OLD), X, batch_size=batch_size)
 
 
 def test_a_function_as_the_old_version_raises():
     with pytest.raises(ValueError, match="The old version must be a Keras model or an exported"):
-        compare_versions(gives(OLD), gives(OLD), X)
+        compare_versions(look_up(OLD), look_up(OLD), X)
 
 
 def test_files_and_models_are_versions(tmp_path):
-    """By their one output, whatever it is called."""
+    """A version with one output may use another name for it."""
 
     def build(seed):
         keras.utils.set_random_seed(seed)
@@ -177,9 +179,9 @@ def test_files_and_models_are_versions(tmp_path):
 def test_nan_in_a_new_version_is_reported(old):
     table = OLD.copy()
     table[:4] = np.nan
-    report = compare_versions(old, gives(table), X)
+    report = compare_versions(old, look_up(table), X)
     assert "12 of 150 values are NaN or infinite" in report.verdict
-    assert of_one(report).largest == 0.0
+    assert get_output_change(report).largest == 0.0
 
 
 @pytest.mark.parametrize(
@@ -203,10 +205,10 @@ def test_data_of_a_file_must_be_given_by_name(data, labels, message):
 
 
 def test_the_threshold_of_classes_follows_all_data():
-    """The first rows do not decide: what is a share has to be one in all data."""
+    """The threshold is 0.5 only if the output lies between 0 and 1 for all data."""
     scores = np.linspace(0.0, 3.0, len(X))[:, None].astype("float32")
     labels = (scores[:, 0] > 0).astype(int)
-    old, new = gives(scores), gives(scores - 0.06)
+    old, new = look_up(scores), look_up(scores - 0.06)
     old.inputs = {"x": TensorSpec("x", (None, *X.shape[1:]), "float32")}
-    output = of_one(compare_versions(old, new, X, labels={"y": labels}, batch_size=2))
+    output = get_output_change(compare_versions(old, new, X, labels={"y": labels}, batch_size=2))
     assert output.changed == 0

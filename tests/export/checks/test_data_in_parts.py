@@ -1,4 +1,4 @@
-"""A check over data that come in parts: batches and files."""
+"""Checks over data in several parts: batches of a dataset, and files."""
 
 import keras
 import numpy as np
@@ -45,20 +45,20 @@ def files(folder, name):
     return [folder / f"{name}-{k}.npz" for k in range(3)]
 
 
-def off_at(model, place):
-    """A function that is wrong for one sample."""
+def wrong_for_sample(model, index):
+    """Make a function with a wrong output for one sample."""
     run = KerasRunner(model)
 
     def wrong(inputs):
         outputs = run(inputs)
-        at = (inputs["x"][:, :1] == X[place, :1]).all(axis=(1, 2))
+        at = (inputs["x"][:, :1] == X[index, :1]).all(axis=(1, 2))
         return {"y": outputs["y"] + 0.5 * (at & (inputs["x"].shape[1] == 6))[:, None]}
 
     return wrong
 
 
 def figures(report):
-    """All numbers of a report that data give, but for those of training mode."""
+    """Return the numbers of a report that depend on the data, without training mode."""
     (result,) = report.artifacts
     (output,) = result.outputs
     whole = output.comparisons[output.cases.index("all 90 samples")]
@@ -69,7 +69,7 @@ def figures(report):
 
 
 def test_arrays_files_and_datasets_give_equal_reports(model, folder):
-    artifact = [off_at(model, 77)]
+    artifact = [wrong_for_sample(model, 77)]
     dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(30)
     reports = [
         check(model, artifact, X, labels=Y, batch_sizes=[2, 5]),
@@ -90,7 +90,7 @@ def test_arrays_files_and_datasets_give_equal_reports(model, folder):
 
 
 def test_a_wrong_sample_is_named_by_its_index_in_the_data_or_in_its_file(model, folder):
-    artifact = off_at(model, 77)
+    artifact = wrong_for_sample(model, 77)
     dataset = tf.data.Dataset.from_tensor_slices(X).batch(30)
     for data, where in ((dataset, "sample"), (files(folder, "rows"), "rows-2.npz: sample")):
         report = check(model, artifact, data, batch_sizes=[2], lengths=[6])

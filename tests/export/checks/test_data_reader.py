@@ -1,4 +1,4 @@
-"""Data in parts: whatever brings them, the same samples, each once."""
+"""Arrays, files and datasets are read in parts, each sample once."""
 
 import contextlib
 

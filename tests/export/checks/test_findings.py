@@ -38,7 +38,7 @@ def test_a_passed_check_has_no_findings():
 
 
 @pytest.mark.parametrize(
-    ("changes", "seen", "advice"),
+    ("changes", "observation", "advice"),
     [
         ({"trained_rows": 0}, "initial values", "recalibrate"),
         ({"distance": 3.0}, "3 standard deviations", "recalibrate"),
@@ -65,10 +65,10 @@ def test_a_passed_check_has_no_findings():
         ({"samples": 20}, "only 20 samples", "100 samples or more"),
     ],
 )
-def test_statistics_that_differ_from_the_data_have_advice(changes, seen, advice):
+def test_statistics_that_differ_from_the_data_have_advice(changes, observation, advice):
     (finding,) = of_layer(**changes)
     assert finding.subject == "bn"
-    assert seen in finding.observation
+    assert observation in finding.observation
     assert advice in finding.advice
 
 
@@ -104,7 +104,7 @@ def test_the_advice_for_a_metric_that_is_worse_at_inference_is_recalibration(met
 
 
 @pytest.mark.parametrize(
-    ("first", "seen", "advice"),
+    ("first", "observation", "advice"),
     [
         (
             FirstDifference("lstm", "old", stale=True),
@@ -125,9 +125,9 @@ def test_the_advice_for_a_metric_that_is_worse_at_inference_is_recalibration(met
         (FirstDifference(None, "tiny", False, is_rounding=True), "tiny", "lengths="),
     ],
 )
-def test_wrong_values_have_advice_by_their_cause(first, seen, advice):
+def test_wrong_values_have_advice_by_their_cause(first, observation, advice):
     (finding,) = found(dataclasses.replace(FILE, first_difference=first))
-    assert seen in finding.observation
+    assert observation in finding.observation
     assert advice in finding.advice
 
 
@@ -146,20 +146,22 @@ def test_a_file_with_the_precision_of_its_model_is_not_quantized():
 
 @pytest.mark.parametrize("name", [p.name for p in PROPERTIES if p.name != "left padding"])
 def test_every_failed_property_is_a_finding(name):
-    failed = dataclasses.replace(FILE, properties=(PropertyResult(name, "fail", "it was seen"),))
+    failed = dataclasses.replace(
+        FILE, properties=(PropertyResult(name, "fail", "an output differs"),)
+    )
     (finding,) = found(failed)
-    assert (finding.subject, finding.observation) == ("model.tflite", "it was seen")
+    assert (finding.subject, finding.observation) == ("model.tflite", "an output differs")
 
 
 def with_outputs(actual, **changes):
-    """The file with outputs of its own where the model gives two zeros."""
+    """Return the result of a file with these outputs, where the Keras model has two zeros."""
     comparisons = compare({"y": np.zeros(2)}, {"y": actual}, 0.0, 0.1)
     outputs = (OutputResult("y", ("batch 2",), comparisons, None),)
     return dataclasses.replace(FILE, outputs=outputs, **changes)
 
 
 def test_wrong_values_and_a_wrong_step_are_one_finding():
-    step = PropertyResult("streaming", "fail", "it was seen")
+    step = PropertyResult("streaming", "fail", "an output differs")
     first = FirstDifference("lstm", "old", stale=True)
     file = with_outputs(np.ones(2), properties=(step,), first_difference=first)
     (finding,) = found(file)
@@ -167,8 +169,10 @@ def test_wrong_values_and_a_wrong_step_are_one_finding():
 
 
 def test_a_wrong_step_with_correct_values_is_a_finding():
-    step = PropertyResult("streaming", "fail", "it was seen")
-    assert found(with_outputs(np.zeros(2), properties=(step,)))[0].observation == "it was seen"
+    step = PropertyResult("streaming", "fail", "an output differs")
+    assert (
+        found(with_outputs(np.zeros(2), properties=(step,)))[0].observation == "an output differs"
+    )
 
 
 def test_outputs_that_cannot_be_compared_have_advice():
@@ -181,7 +185,7 @@ GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), ma
 
 
 @pytest.mark.parametrize(
-    ("gap", "seen", "advice"),
+    ("gap", "observation", "advice"),
     [
         (GAP, "is 0.5, max_gap is 0.1", "recalibrate"),
         (
@@ -191,9 +195,9 @@ GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), ma
         ),
     ],
 )
-def test_a_gap_above_max_gap_has_advice(gap, seen, advice):
+def test_a_gap_above_max_gap_has_advice(gap, observation, advice):
     (finding,) = findings(OWN, (), gap, 500, None)
-    assert seen in finding.observation
+    assert observation in finding.observation
     assert advice in finding.advice
 
 

@@ -24,7 +24,7 @@ def build():
 
 
 def flat():
-    """The same without a recurrence: quicker to export, which a search does once more."""
+    """Build the model without a recurrence, which exports faster."""
     return sequential()
 
 
@@ -46,7 +46,7 @@ def tflite_file(tmp_path_factory):
 
 
 def retrained(model, name):
-    """The model with other weights in one layer: its files are wrong from there on."""
+    """Change the weights of one layer: older files differ from this layer on."""
     layer = model.get_layer(name)
     layer.set_weights([weight + 0.05 for weight in layer.get_weights()])
     return model
@@ -65,20 +65,20 @@ def test_the_layer_of_a_tflite_file_with_old_weights_is_named(tflite_file):
 
 
 def dense():
-    """Layers large enough for the converter to quantize."""
+    """A model with layers that are large enough for the converter to quantize."""
     keras.utils.set_random_seed(0)
     layers = (keras.layers.Dense(64, "relu", name="h"), keras.layers.Dense(64, name="y"))
     return keras.Sequential([keras.Input((64,), name="x"), *layers])
 
 
 @pytest.mark.parametrize(
-    ("quantize", "layer", "stale", "seen"),
+    ("quantize", "layer", "stale", "reason"),
     [
         ("dynamic", "y", True, "a new export of the model is right"),
         ("int8", None, None, "it computes in 8 bits"),
     ],
 )
-def test_the_first_difference_of_an_old_8_bit_file(tmp_path, quantize, layer, stale, seen):
+def test_the_first_difference_of_an_old_8_bit_file(tmp_path, quantize, layer, stale, reason):
     model, path = dense(), tmp_path / "model.tflite"
     rows = np.random.default_rng(0).normal(size=(50, 64)).astype("float32")
     samples = rows if quantize == "int8" else None
@@ -87,7 +87,7 @@ def test_the_first_difference_of_an_old_8_bit_file(tmp_path, quantize, layer, st
     last.set_weights([weight + 0.5 for weight in last.get_weights()])
     found = find_first_difference(model, str(path), {"x": rows[:5]}, share=0.05)
     assert (found.layer, found.stale) == (layer, stale)
-    assert seen in found.reason
+    assert reason in found.reason
 
 
 def test_stale_is_none_if_the_model_cannot_be_exported_again(tflite_file, monkeypatch):
@@ -115,7 +115,7 @@ def test_the_new_export_has_no_step_signature(tmp_path, monkeypatch):
 
 
 def nested():
-    """Two inputs, masks, a layer that is used twice, and a model within the model."""
+    """A model with two inputs, masks, a shared layer and a nested model."""
     keras.utils.set_random_seed(0)
     inner = keras.Sequential(
         [

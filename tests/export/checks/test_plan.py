@@ -58,7 +58,7 @@ def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
 
 def test_the_scale_of_an_output_is_its_largest_absolute_value(masked):
     _, plan = masked
-    assert plan.scales == {"y": max(np.abs(answer["y"]).max() for answer in plan.expected)}
+    assert plan.scales == {"y": max(np.abs(outputs["y"]).max() for outputs in plan.expected)}
 
 
 def test_a_row_with_infinite_outputs_is_left_out_with_a_note():
@@ -129,12 +129,12 @@ def test_fewer_timesteps_than_a_kernel_are_left_out():
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
     plan = make_plan(model, read_samples(input_specs(model), DATA))
     assert {case.length for case in plan.cases} == {3, 6, 9}
-    # A wrong shape, or the maximum of nothing: it depends on the processor.
+    # The reason depends on the processor: a wrong shape, or the maximum of no values.
     assert plan.notes[0].startswith("batch 1, length 1 was left out: the Keras model ")
 
 
 class Convolved(keras.layers.Conv1D):
-    """Gives what it was given where it has fewer steps than its kernel, as some processors do."""
+    """Returns short inputs unchanged, as convolutions do on some processors."""
 
     def call(self, inputs):
         convolve = super().call

@@ -119,7 +119,7 @@ def test_the_reason_for_outputs_that_differ_with_right_statistics_is_reported():
 
 
 class FixedDropout(keras.layers.Layer):
-    """Drops at a rate that its config does not hold."""
+    """Has a dropout rate that is not in its config."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -240,7 +240,7 @@ def test_a_large_gap_without_max_gap_is_not_a_failure():
 
 
 class Unconfigured(keras.layers.Layer):
-    """A layer that cannot be made from its config."""
+    """A layer that cannot be rebuilt from its config."""
 
     def __init__(self, table):
         super().__init__()

@@ -12,7 +12,7 @@ from tests.export.compared import compare
 
 
 def drawn(actual, rtol=1e-5, atol=1e-5):
-    """The map of an output whose expected values are all 0."""
+    """Draw the map of an output whose expected values are all 0."""
     expected = np.zeros(np.shape(actual))
     (comparison,) = compare({"y": expected}, {"y": np.asarray(actual)}, rtol, atol)
     return difference_map(comparison, profile_differences(expected, actual))
@@ -61,7 +61,7 @@ def test_the_map_of_an_output_without_time_has_one_row():
 
 
 def test_the_map_of_an_output_without_units_has_no_mark():
-    """Cells are rows of a batch, while a failure is told by the number of the sample."""
+    """The cells are rows of a batch, but a failure names the sample in the data."""
     actual = np.zeros(32)
     actual[3] = 1.0
     axis = drawn(actual).across

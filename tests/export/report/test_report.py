@@ -120,8 +120,8 @@ def test_a_report_is_false_when_any_check_failed(failing):
 
 
 def test_a_file_that_fails_in_two_runners_is_named_once():
-    twins = [artifact(name, EXPECTED + 1.0, path="m") for name in ("m", "m (C API)")]
-    assert report_of(*twins, artifact("other", EXPECTED + 1.0)).verdict == "FAIL: m, other"
+    runners = [artifact(name, EXPECTED + 1.0, path="m") for name in ("m", "m (C API)")]
+    assert report_of(*runners, artifact("other", EXPECTED + 1.0)).verdict == "FAIL: m, other"
 
 
 def test_every_failure_has_its_reason(failing):
@@ -253,8 +253,8 @@ def test_the_advice_follows_the_verdict(passing):
 
 def test_runners_with_equal_results_share_a_row_and_a_map():
     wrong = EXPECTED + 0.25
-    twins = [artifact("saved_model", wrong), artifact("saved_model (C API)", wrong)]
-    page = render(report_of(*twins, artifact("model.tflite", EXPECTED + 0.5)))
+    runners = [artifact("saved_model", wrong), artifact("saved_model (C API)", wrong)]
+    page = render(report_of(*runners, artifact("model.tflite", EXPECTED + 0.5)))
     assert page.count('<figure class="drawing">') == 2
     assert page.count('class="word fail"') == 2
 
