@@ -4,8 +4,8 @@ The models classify handwritten digits, read row by row, and questions (TREC). T
 environment variable KERAS_NORM_DATA to name a folder with `sentence_classification`. The models
 are trained, exported in every way, and evaluated on test data.
 
-`python -m experiments.quantization` prints the table of docs/export.md. With `--streams` it prints
-the tables of files of one timestep, run over whole sequences: digits, questions by characters, and
+`python -m experiments.quantization` prints the table of docs/quantization.md. With `--streams` it
+prints the tables of single-step files on whole sequences: digits, questions by characters, and
 MNIST by four pixels at a time.
 """
 
@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import os
 import pathlib
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
@@ -269,9 +270,7 @@ def _print_whole(folder: pathlib.Path) -> None:
 
 
 def _print_streams(folder: pathlib.Path) -> None:
-    columns = ("data", "model", "Keras", "float32", *STEP_QUANTIZE[1:])
-    print(f"| {' | '.join(map(str, columns))} |\n|{'---|' * len(columns)}")
-    later = []
+    all_accuracies, all_costs = [], []
     for task in streams():
         for layer in STREAMED:
             with quiet_native_logs():
@@ -280,10 +279,21 @@ def _print_streams(folder: pathlib.Path) -> None:
                 if layer == "LSTM":
                     rows.append(list(measure_tensorflow(task, model, folder)))
             for accuracies, costs in rows:
-                print(f"| {' | '.join(accuracies)} |", flush=True)
-                later.append(costs)
-    for costs in later:
-        print(f"| {' | '.join(costs)} |")
+                print(*accuracies, file=sys.stderr, flush=True)
+                all_accuracies.append(accuracies)
+                all_costs.append(costs)
+    names = ["data", "model", "Keras", "float32", *map(str, STEP_QUANTIZE[1:])]
+    # A table of the documentation has at most six columns.
+    _print_columns(names, all_accuracies, [0, 1, 2, 3, 4, 5])
+    _print_columns(names, all_accuracies, [0, 1, 6, 7])
+    _print_columns(names, all_costs, [0, 1, 3, 4, 5])
+    _print_columns(names, all_costs, [0, 1, 6, 7])
+
+
+def _print_columns(names: list[str], rows: list[list[str]], columns: list[int]) -> None:
+    print(f"\n| {' | '.join(names[i] for i in columns)} |\n|{'---|' * len(columns)}")
+    for row in rows:
+        print(f"| {' | '.join(row[i] for i in columns)} |")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ TOLERANCES = {
 # weight can change an argmax. One changed integer is always allowed.
 INTEGER_SHARE = 0.25
 # A tolerance of `TOLERANCES` is valid up to layers * sqrt(timesteps) = REACH. At this value, the
-# measured difference of float32 from float64 is an eighth of the tolerance (docs/export.md).
+# measured difference of float32 from float64 is an eighth of the tolerance (docs/check.md).
 REACH = 10.0
 
 

@@ -1,4 +1,4 @@
-"""docs/export.md, from its first block of Python to its last, on one small model."""
+"""The pages about export run in order, from the first block of Python to the last, on one model."""
 
 import inspect
 import pathlib
@@ -14,7 +14,8 @@ from keras_norm import export
 pytest.importorskip("ai_edge_litert")
 pytest.importorskip("openvino")
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "export.md"
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+PAGES = ("export", "quantization", "golden_cases", "check", "ci", "runtimes")
 
 # How many calls are run: these take seconds each, and have tests of their own.
 RUNS = {"export_tflite": 1, "check": 1, "export_onnx": 0, "assert_consistent": 0}
@@ -54,8 +55,11 @@ def test_every_block_runs(tmp_path, monkeypatch):
         np.savez(f"rows/{k}.npz", rows=rng.normal(size=(5, 6, 8)))
     for name, runs in RUNS.items():
         monkeypatch.setattr(export, name, limited(getattr(export, name), runs))
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(compile(block, PAGE.name, "exec"), names)
+    for page in PAGES:
+        for block in re.findall(
+            r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL
+        ):
+            exec(compile(block, page, "exec"), names)
     names["test_the_exports_compute_the_outputs_of_the_model"]()
     assert set(names["states"]) == {"lstm_h", "lstm_c"}
     assert (tmp_path / "report.html").is_file()

@@ -156,7 +156,7 @@ def _findings(report: Report, model: keras.Model) -> list[Failure]:
 
 
 def _is_documented(error: Exception) -> bool:
-    """Whether an export was refused with a reason that docs/export.md gives."""
+    """Whether an export was refused for an unsupported operation, as docs/export.md describes."""
     return isinstance(error, UnsupportedOpError)
 
 
