@@ -16,7 +16,7 @@ from keras_norm.export.formats.refusals import (
     refuse_unsupported_model,
     warn_of_static_batch,
 )
-from keras_norm.export.formats.saved_model.export_saved_model import write_saved_model
+from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.formats.staging import staged
 from keras_norm.export.formats.verification import (
     make_golden_cases,

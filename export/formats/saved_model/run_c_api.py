@@ -156,7 +156,7 @@ class Session:
     def _tensor(self, array: protocol.Array, number: int) -> int:
         array = np.ascontiguousarray(array, self._dtypes[number]).reshape(array.shape)
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)
-        tensor = self._lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
+        tensor: int = self._lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
         ctypes.memmove(self._lib.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
         return tensor
 

@@ -285,7 +285,7 @@ def require_literal(path: pathlib.Path) -> pathlib.Path:
 def _is_unsafe(node: node_def_pb2.NodeDef) -> bool:
     """Return whether a node accesses files, the Python process or other machines."""
     if node.op == "PrintV2" and "output_stream" in node.attr:
-        return node.attr["output_stream"].s.startswith(b"file:")
+        return bool(node.attr["output_stream"].s.startswith(b"file:"))
     return UNSAFE.search(node.op) is not None
 
 

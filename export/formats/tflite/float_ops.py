@@ -185,7 +185,7 @@ class _Graph:
             sizes = [1] * values.ndim
             sizes[old.quantization.quantizedDimension] = -1
             scale, zero = scale.reshape(sizes), zero.reshape(sizes)
-        return ((values - zero) * scale).astype("float32")
+        return np.asarray((values - zero) * scale, np.float32)
 
     def _new(self, tensor: int, constant: "npt.NDArray[np.float32] | None" = None) -> int:
         """Add a float32 tensor with the shape and name of `tensor`, and return its index."""
@@ -230,7 +230,8 @@ def _kind(model: schema.ModelT, op: schema.OperatorT) -> int:
     """Return the operation's number in `BuiltinOperator`."""
     code = model.operatorCodes[op.opcodeIndex]
     # Old files store the code in a byte, new files in an int: the larger number is the code.
-    return max(code.builtinCode, code.deprecatedBuiltinCode)
+    number: int = max(code.builtinCode, code.deprecatedBuiltinCode)
+    return number
 
 
 def _any_float(graph: schema.SubGraphT, tensors: Iterable[int]) -> bool:
