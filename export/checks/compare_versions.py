@@ -12,7 +12,7 @@ from keras_norm.export.checks.artifacts import Artifact, FunctionRunner
 from keras_norm.export.checks.data_comparison import Batch, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.subject import restored_variables
-from keras_norm.export.compare.dtypes import kind_of
+from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH
 from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.samples import is_whole

@@ -12,7 +12,7 @@ from keras_norm.export.checks.data_reader import Part
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
-from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.arrays import magnitude
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.compare.metrics import read_labels, tally
 from keras_norm.export.compare.output_differences import measure

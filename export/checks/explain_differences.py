@@ -8,7 +8,7 @@ import keras
 
 from keras_norm.export.checks.first_difference import find_first_difference
 from keras_norm.export.checks.plan import Plan
-from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.arrays import magnitude
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.model.reference import MOST
 from keras_norm.export.model.rounding import MAGNIFIED, rounding_errors

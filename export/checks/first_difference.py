@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.compare.element_differences import largest
+from keras_norm.export.compare.arrays import largest, to_float64
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.registry import format_of
@@ -92,7 +92,7 @@ class _Tensors:
 
     def find(self, output: Tensor) -> set[int]:
         """Return the indices of the tensors that equal a layer's output, in any shape."""
-        wanted = keras.ops.convert_to_numpy(output).astype(np.float64).ravel()
+        wanted = to_float64(output).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
             index
@@ -148,7 +148,7 @@ def _is_distinctive(value: Tensor) -> bool:
     """Check that values are floats and not all equal, so that a match is not by chance."""
     if "float" not in keras.backend.standardize_dtype(value.dtype):
         return False
-    return bool(np.ptp(keras.ops.convert_to_numpy(value).astype(np.float64)))
+    return bool(np.ptp(to_float64(value)))
 
 
 def _format(path: pathlib.Path) -> Format:

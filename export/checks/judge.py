@@ -9,8 +9,7 @@ import numpy as np
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.dtypes import kind_of, to_float64
-from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.arrays import kind_of, magnitude, to_float64
 from keras_norm.export.compare.output_differences import measure, merge_profiles
 from keras_norm.export.compare.quantization_tolerance import useful_tolerance
 from keras_norm.export.compare.tolerance import (

@@ -4,14 +4,13 @@ import functools
 from collections.abc import Sequence
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_norm.clone import clone_for_statistics
 from keras_norm.export import signature
-from keras_norm.export.compare.dtypes import kind_of
+from keras_norm.export.compare.arrays import kind_of, to_float64
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Array, Arrays, Tensor
+from keras_norm.typing import Array, Arrays
 
 
 class ModelClone:
@@ -63,11 +62,5 @@ class ModelClone:
         outputs = map(
             ops.convert_to_numpy, signature.call(self.model, named, training=training).values()
         )
-        values = [value if kind_of(value) != "float" else as_array(value) for value in outputs]
+        values = [value if kind_of(value) != "float" else to_float64(value) for value in outputs]
         return dict(zip(signature.output_names(self._original), values, strict=True))
-
-
-def as_array(tensor: Tensor) -> Array:
-    """Convert a tensor of any dtype to a float64 array."""
-    array: Array = ops.convert_to_numpy(tensor).astype(np.float64)
-    return array

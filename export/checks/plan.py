@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from keras_norm.export.compare.dtypes import contains_nan
-from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.arrays import contains_nan, magnitude
 from keras_norm.export.compare.input_cases import (
     MASKED_BATCH,
     NeighborCase,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_norm.export.checks.model_clone import ModelClone, as_array
-from keras_norm.export.compare.element_differences import absolute_difference
+from keras_norm.export.checks.model_clone import ModelClone
+from keras_norm.export.compare.arrays import absolute_difference, to_float64
 from keras_norm.export.compare.metrics import tally
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
@@ -131,13 +131,13 @@ def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
         layer: a batch normalization; statistics of shape (features,) are one row.
     """
     mean, variance = (
-        np.atleast_2d(as_array(v)) for v in (layer.moving_mean, layer.moving_variance)
+        np.atleast_2d(to_float64(v)) for v in (layer.moving_mean, layer.moving_variance)
     )
     count = getattr(layer, "update_count", None)
     if count is None:
         reached = np.array([not (np.all(mean == 0.0) and np.all(variance == 1.0))])
     else:
-        reached = np.atleast_1d(as_array(count)) > 0
+        reached = np.atleast_1d(to_float64(count)) > 0
     return mean, variance, reached
 
 
@@ -166,8 +166,8 @@ def _layer_statistics(
 
 def _batch_statistics(index: int, found: StatisticsAccumulator) -> BatchStatistics:
     """Return the statistics of one batch in a batch normalization of the clone."""
-    mean, variance = (np.atleast_2d(as_array(s)) for s in (found.mean, found.variance))
-    return BatchStatistics(index, as_array(found.count).reshape(-1, 1), mean, variance)
+    mean, variance = (np.atleast_2d(to_float64(s)) for s in (found.mean, found.variance))
+    return BatchStatistics(index, to_float64(found.count).reshape(-1, 1), mean, variance)
 
 
 def _rounded(value: float) -> float:
@@ -180,7 +180,7 @@ def _updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float |
     count = getattr(layer, "update_count", None)
     if count is None:
         return None, None
-    updates = tuple(int(n) for n in np.atleast_1d(as_array(count)))
+    updates = tuple(int(n) for n in np.atleast_1d(to_float64(count)))
     fewest = min((n for n in updates if n), default=0)
     averaged = layer.momentum is None or layer.debias
     return updates, 0.0 if averaged and fewest else float((layer.momentum or 0.0) ** fewest)
@@ -243,7 +243,7 @@ def _verdict(
 
 
 def _mode_difference(name: str, rows: int, inference: Array, training: Array) -> ModeDifference:
-    inference, training = as_array(inference), as_array(training)
+    inference, training = to_float64(inference), to_float64(training)
     difference = absolute_difference(inference, training)
     sums = float(difference.max()), float(difference.sum()), difference.size
     return ModeDifference(name, rows, *sums, float(np.abs(inference).max()))

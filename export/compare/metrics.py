@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_norm.export.compare.dtypes import to_float64
+from keras_norm.export.compare.arrays import to_float64
 from keras_norm.export.results.artifact_result import Tally
 from keras_norm.typing import Array, Arrays, TensorLike
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.dtypes import kind_of, to_float64
-from keras_norm.export.compare.element_differences import (
+from keras_norm.export.compare.arrays import (
     absolute_difference,
     axis_names,
     incomparable,
+    kind_of,
     largest,
     magnitude,
+    to_float64,
 )
 from keras_norm.export.results.output_comparison import (
     DifferenceProfile,

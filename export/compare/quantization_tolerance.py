@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.dtypes import kind_of, to_float64
+from keras_norm.export.compare.arrays import kind_of, to_float64
 from keras_norm.export.compare.tolerance import INTEGER_SHARE, Tolerance
 from keras_norm.export.results.measurements import Spread
 from keras_norm.typing import Array

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from keras_norm.export.compare.dtypes import can_convert, numpy_dtype
+from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.typing import Array, Arrays, Shape, TensorLike
 
 

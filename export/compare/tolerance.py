@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.element_differences import magnitude
+from keras_norm.export.compare.arrays import magnitude
 from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison

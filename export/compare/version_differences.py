@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.dtypes import to_float64
-from keras_norm.export.compare.element_differences import axis_names
+from keras_norm.export.compare.arrays import axis_names, to_float64
 from keras_norm.export.compare.metrics import classes, tally
 from keras_norm.export.results.version_comparison import (
     MOST_LISTED,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import keras
 
-from keras_norm.export.compare.element_differences import largest
+from keras_norm.export.compare.arrays import largest
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import TextError, VerificationError, one_line

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.compare.dtypes import to_numpy
+from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.export.errors import TextError, one_line
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.named_layers import named_layers

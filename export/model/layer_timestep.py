@@ -7,7 +7,7 @@ from keras import ops
 from keras.backend import standardize_dtype
 
 from keras_norm.export import signature
-from keras_norm.export.compare.dtypes import to_numpy
+from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.model.layer_replacement import (
     at_inference,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import keras
 
-from keras_norm.export.compare.element_differences import magnitude, without_common_nan
+from keras_norm.export.compare.arrays import magnitude, without_common_nan
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import Tolerance, coarsest, default_tolerance
 from keras_norm.export.errors import VerificationError

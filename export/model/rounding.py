@@ -6,8 +6,7 @@ import numpy as np
 
 from keras_norm.clone import rebuild_model
 from keras_norm.export import signature
-from keras_norm.export.compare.dtypes import kind_of
-from keras_norm.export.compare.element_differences import absolute_difference, both_nan
+from keras_norm.export.compare.arrays import absolute_difference, both_nan, kind_of
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.tolerance_factors import model_precision
 from keras_norm.typing import Array, Arrays, Config

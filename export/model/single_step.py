@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export import signature
-from keras_norm.export.compare.dtypes import numpy_dtype
+from keras_norm.export.compare.arrays import numpy_dtype
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.model.layer_timestep import (

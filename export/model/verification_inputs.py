@@ -10,7 +10,7 @@ from typing import TypeAlias
 import keras
 import numpy as np
 
-from keras_norm.export.compare.dtypes import contains_nan, numpy_dtype
+from keras_norm.export.compare.arrays import contains_nan, numpy_dtype
 from keras_norm.export.compare.input_cases import masked_cases
 from keras_norm.export.compare.samples import Case, Samples, read_samples
 from keras_norm.export.errors import TextError, one_line

@@ -8,7 +8,7 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from keras_norm.export import signature
-from keras_norm.export.compare.dtypes import can_convert, numpy_dtype
+from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.export.errors import TextError
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, TensorLike

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import keras
 
-from keras_norm.export.checks.model_clone import ModelClone, as_array
+from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.element_differences import largest
+from keras_norm.export.compare.arrays import largest, to_float64
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.errors import one_line
@@ -144,4 +144,4 @@ def _run_both(
 def _by_name(outputs: Outputs) -> Arrays:
     _, sequence, states = outputs
     named = {"sequence": sequence, **{f"state {k}": state for k, state in enumerate(states)}}
-    return {name: as_array(tensor) for name, tensor in named.items()}
+    return {name: to_float64(tensor) for name, tensor in named.items()}

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import keras
 
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.element_differences import without_common_nan
+from keras_norm.export.compare.arrays import without_common_nan
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.output_comparison import OutputComparison

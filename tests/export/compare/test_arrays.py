@@ -1,4 +1,4 @@
-"""Rules for the dtypes of arrays."""
+"""The dtypes of arrays."""
 
 import keras
 import ml_dtypes
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.compare.dtypes import can_convert, kind_of, numpy_dtype, to_numpy
+from keras_norm.export.compare.arrays import can_convert, kind_of, numpy_dtype, to_numpy
 
 VALUES = [[1.5, -0.25, 3.0]]
 
