@@ -279,7 +279,7 @@ def test_training_equals_that_of_keras_layer(kwargs):
     ours.build((None, 3, 5))
     theirs.set_weights([weight + RNG.uniform(size=weight.shape) for weight in theirs.weights])
     ours.set_weights(theirs.get_weights())
-    for _ in range(4):
+    for _ in range(2):
         x, weights = draw((2, 6, 3, 5), "float32")
         gradients = [
             layer_gradients(layer, x, lambda y, w=weights: keras.ops.sum(w * y), training=True)
