@@ -106,7 +106,7 @@ def test_recalibrate_gives_equal_statistics_on_jax_and_tensorflow(tmp_path: path
     run_on_jax(RECALIBRATE, tmp_path)
 
 
-def test_jax_gives_the_outputs_of_tensorflow_and_trains(tmp_path: pathlib.Path) -> None:
+def test_layers_on_jax_give_the_outputs_of_tensorflow_and_train(tmp_path: pathlib.Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 5, 4)).astype("float32")
     mask = rng.random((6, 5)) < 0.7

@@ -107,7 +107,7 @@ def check(cls):
     check_layer(cls, {"gain": 2.0}, (4, 3, 5), expected_trainable=1, expected_non_trainable=0)
 
 
-def test_sound_layer_passes():
+def test_a_correct_layer_passes():
     check(Sound)
 
 

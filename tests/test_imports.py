@@ -177,7 +177,7 @@ def reached(module):
 @pytest.mark.parametrize(
     "module", [m for m in MODULES if within(m, *NUMPY_ALONE) and MODULES[m].name != "__init__.py"]
 )
-def test_comparing_needs_numpy_alone(module):
+def test_compare_and_results_do_not_import_keras_or_tensorflow(module):
     assert not [n for n in reached(module) if within(n, "keras", "tensorflow")]
 
 
@@ -189,7 +189,7 @@ def test_a_worker_script_imports_nothing_of_the_package(module):
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])
-def test_an_example_is_short_and_imports_no_other_example(module):
+def test_an_example_has_under_100_lines_and_imports_no_other_example(module):
     """A user copies an example as a single file."""
     assert len(MODULES[module].read_text().splitlines()) < 100
     assert not [name for name in imported(module) if within(name, "examples")]
@@ -199,7 +199,7 @@ def test_imports_inside_functions_are_found():
     assert "keras_norm.ops.tensorflow_scan" in imported("keras_norm.ops.scan")
 
 
-def test_every_part_has_modules():
+def test_every_part_of_the_import_order_has_modules():
     found = {rank(module) for module in MODULES}
     assert found == {*range(len(ORDER)), None}
     assert set(MODULES) > TENSORFLOW

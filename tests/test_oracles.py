@@ -316,7 +316,7 @@ def test_each_gru_norm_is_applied_in_its_slot():
     ],
     ids=["lstm", "gru", "gru-reset-before", "simple"],
 )
-def test_steps_equal_those_of_keras_cells(cell, step, gates, bias_rows):
+def test_steps_equal_the_keras_cells(cell, step, gates, bias_rows):
     x, states, _, _, _ = lstm_case()
     states = states if gates == 4 else states[:1]
     kernel, recurrent, bias = rnn_weights(2, 4, gates)

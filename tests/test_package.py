@@ -50,6 +50,6 @@ def test_a_missing_requirement_of_export_is_named_with_the_command_that_installs
     assert refusal.value.name == missing
 
 
-def test_unknown_attributes_are_refused():
+def test_an_unknown_attribute_of_the_package_raises():
     with pytest.raises(AttributeError, match="'keras_norm' has no attribute 'exports'"):
         keras_norm.exports  # noqa: B018

@@ -436,12 +436,12 @@ def test_a_model_without_batch_normalization_is_refused():
         keras_norm.recalibrate(model, X)
 
 
-def test_no_batch_is_refused():
+def test_data_without_a_batch_are_refused():
     with pytest.raises(ValueError, match="Give at least one"):
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), [])
 
 
-def test_masked_inputs_may_be_joined():
+def test_a_model_that_concatenates_masked_inputs_is_supported():
     """Keras adds a layer to the clone of such a model."""
     ids, features = keras.Input((None,), dtype="int32"), keras.Input((None, 2))
     embedded = keras.layers.Embedding(5, 2, mask_zero=True)(ids)
@@ -481,7 +481,7 @@ def test_the_first_batch_size_of_a_sequential_model_does_not_limit_recalibration
 
 
 @pytest.mark.usefixtures("traced")
-def test_an_index_that_is_too_large_is_refused_in_one_line():
+def test_an_id_beyond_the_embedding_is_refused_in_one_line():
     ids = keras.Input((None,), dtype="int32")
     embedded = keras.layers.Embedding(9, 4)(ids)
     model = keras.Model(ids, keras_norm.BatchNormalization()(embedded))

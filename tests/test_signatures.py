@@ -68,7 +68,7 @@ def test_the_signature_of_a_layer_instance_shows_the_arguments_of_its_call(cls):
 @every_kind
 @layer_or_cell
 @pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
-def test_recurrent_layers_show_every_argument_of_keras_layer(kind, suffix, prefix):
+def test_recurrent_layers_show_every_argument_of_the_keras_layer(kind, suffix, prefix):
     ours = parameters(getattr(keras_norm, f"{prefix}{kind}{suffix}"))
     theirs = dict(parameters(getattr(keras.layers, f"{kind}{suffix}")))
     del theirs["kwargs"]
@@ -81,7 +81,7 @@ def test_recurrent_layers_show_every_argument_of_keras_layer(kind, suffix, prefi
 
 
 @pytest.mark.parametrize("name", ["LayerNormalization", "RMSNormalization", "BatchNormalization"])
-def test_norms_show_every_argument_of_keras_layer(name):
+def test_norms_show_every_argument_of_the_keras_layer(name):
     ours, theirs = (dict(parameters(getattr(m, name))) for m in (keras_norm, keras.layers))
     del theirs["kwargs"]
     assert {n: ours[n].default for n in theirs} == {n: p.default for n, p in theirs.items()}
@@ -180,7 +180,7 @@ def test_a_configuration_without_epsilon_loads(kind, suffix):
 
 
 @every_class
-def test_refusals_name_the_class_that_was_called(cls):
+def test_argument_errors_name_the_class_that_was_called(cls):
     given, first = required(cls), next(iter(parameters(cls)))
     takes = f"{cls.__name__} takes"
     for args, kwargs, words in [
@@ -214,7 +214,7 @@ def test_a_missing_max_timesteps_is_explained(kind, suffix):
 
 
 @every_class
-def test_a_refusal_proposes_the_most_similar_argument(cls):
+def test_an_argument_error_proposes_the_most_similar_argument(cls):
     assert_refused(lambda: cls(**required(cls), dtipe=1), f"{cls.__name__}: ", "mean 'dtype'?")
 
 
@@ -228,7 +228,7 @@ def test_a_preset_that_refuses_norm_names_the_class_that_takes_it(kind, suffix, 
 
 
 @every_class
-def test_refusals_of_a_value_name_no_internal_class(cls):
+def test_errors_about_a_value_name_no_internal_class(cls):
     refused = 0
     for name, parameter in parameters(cls).items():
         is_number = type(parameter.default) in (int, float, type(parameter.empty))
@@ -251,7 +251,7 @@ def test_a_layer_norm_gru_that_refuses_reset_after_names_the_class_that_takes_it
 # Undeclared arguments, and subclasses of users --------------------------------------------------
 
 
-def test_arguments_that_keras_does_not_declare_are_taken():
+def test_arguments_that_keras_does_not_declare_are_accepted():
     with pytest.warns(UserWarning, match="input_shape"):
         layer = LayerNormLSTM(3, input_shape=(5, 2), implementation=1)
     assert keras.Sequential([layer]).output_shape == (None, 3)

@@ -18,7 +18,7 @@ def printed(results, width=80):
     return text.getvalue()
 
 
-def test_goals_are_geometric_means_and_the_worst():
+def test_goals_are_checked_on_geometric_means_and_on_the_worst_ratio():
     found = {goal.name: goal for goal in goals(sample_results.results())}
     assert found["warm training step: LN-LSTM / LSTM"].measured == pytest.approx(0.6)
     assert found["warm training step: LN-LSTM / LSTM"].reached

@@ -11,7 +11,7 @@ from benchmarks.timing import Spread
 from tests.benchmarks import sample_results
 
 
-def test_results_survive_saving(tmp_path):
+def test_results_are_equal_after_saving_and_loading(tmp_path):
     saved = sample_results.results()
     saved.save(tmp_path / "new" / "results.json")
     assert Results.load(tmp_path / "new" / "results.json") == saved

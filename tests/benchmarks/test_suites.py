@@ -70,7 +70,7 @@ def test_a_cold_suite_has_every_variant_in_every_round(suite, modes, variants, m
         assert all(len(times) == 1 and times[0] > 0 for times in m.values.values())
 
 
-def test_every_call_has_a_new_process(monkeypatch):
+def test_every_cold_call_runs_in_a_new_process(monkeypatch):
     monkeypatch.setattr(fresh_process, "PRELOADED", [])
     assert len({os.getpid(), fresh_process.run(os.getpid), fresh_process.run(os.getpid)}) == 3
 
@@ -108,6 +108,6 @@ def test_a_static_tflite_file_runs(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-def test_the_peak_includes_freed_memory():
+def test_the_memory_peak_includes_freed_memory():
     idle = memory.peak_during(lambda: None)
     assert memory.peak_during(lambda: np.ones(2**24)) > idle + 100 * 2**20  # 128 MiB, freed at once

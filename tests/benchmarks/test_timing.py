@@ -83,7 +83,7 @@ def test_geometric_mean_of_a_ratio_and_its_inverse_is_one():
     assert timing.geometric_mean([4.0, 0.25]) == pytest.approx(1)
 
 
-def test_fits_recover_the_line_and_the_exponent():
+def test_growth_fits_recover_the_line_and_the_exponent():
     sizes = np.array([32, 128, 512, 1024])
     assert timing.linear_fit(sizes, 3 + 0.5 * sizes) == pytest.approx((3, 0.5))
     assert timing.growth_exponent(sizes, 7 * sizes**1.5) == pytest.approx(1.5)

@@ -1,4 +1,4 @@
-"""Writes the files of this folder: `python -m tests.data.make`, once, as README.md says."""
+"""Write the files of this folder, once: python -m tests.data.make. See README.md."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ def sequences(**kwargs):
 
 
 def layers_of(kind, **kwargs):
-    """The layers LSTM, GRU or SimpleRNN with every kind of norm, by name."""
+    """Return LSTM, GRU or SimpleRNN layers with every kind of norm, by name."""
     plain, layer_norm, batch_norm = (
         getattr(kn, f"{prefix}{kind}") for prefix in ("Norm", "LayerNorm", "BatchNorm")
     )
@@ -153,7 +153,7 @@ def half():
 
 
 def learned(weight):
-    """A value that training might have left in a weight."""
+    """Draw a typical value of a trained weight."""
     shape = tuple(weight.shape)
     if weight.name == "update_count":  # all rows, or those of the first timesteps
         return RNG.integers(1, 9, shape) * (np.arange(shape[0]) < 3 if shape else 1)
@@ -165,7 +165,7 @@ def learned(weight):
 
 
 def compress(path):
-    """Keras stores its parts as they are, and HDF5 fills small files with zeros."""
+    """Compress a .keras file: Keras does not compress, and HDF5 fills small files with zeros."""
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:

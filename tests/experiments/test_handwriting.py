@@ -92,7 +92,7 @@ class Pen:
 
 
 @pytest.mark.parametrize(("length", "drawn"), [(3, 3), (None, handwriting.LONGEST)])
-def test_a_sample_ends_with_the_model_or_at_the_largest_length(length, drawn):
+def test_a_sample_ends_when_the_model_predicts_the_end_or_at_the_largest_length(length, drawn):
     made = handwriting.sample(Pen(length), {})
     assert len(made) == handwriting.SHOWN
     assert all(drawing == [[100, 200, 1]] * drawn for drawing in made)

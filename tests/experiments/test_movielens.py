@@ -48,7 +48,7 @@ def test_rare_values_of_a_field_share_an_id():
     np.testing.assert_array_equal(movielens.numbered(fields, np.arange(1)), [[0, 1]] * 5)
 
 
-def test_the_place_of_a_rating_is_its_rank_by_time():
+def test_the_position_of_a_rating_is_its_rank_by_time():
     users, times = np.array(["b", "a", "b", "b", "a"]), np.array([30, 5, 10, 20, 4])
     np.testing.assert_allclose(movielens.places(users, times), [2 / 3, 1 / 2, 0, 1 / 3, 0])
 

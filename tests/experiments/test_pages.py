@@ -60,7 +60,7 @@ def test_tables_have_at_most_six_columns():
             assert not line.startswith("|") or line.count("|") <= 7, (page.name, line)
 
 
-def test_every_claim_has_questions_and_every_open_question_says_what_would_decide_it(found):
+def test_every_claim_has_questions_and_open_questions_name_the_missing_runs(found):
     verdicts = [verdict for page in found.values() for verdict in page.verdicts]
     assert {verdict.question.claim for verdict in verdicts} == set(CLAIMS)
     for verdict in verdicts:
@@ -75,7 +75,7 @@ def test_the_conclusion_of_a_topic_was_written_for_these_answers(topic, found):
 
 
 @ALL_STUDIES
-def test_a_study_says_what_is_smaller_than_in_the_paper_and_compares_its_own_arms(study):
+def test_a_study_lists_its_differences_from_the_paper_and_compares_its_own_arms(study):
     assert study.question.endswith("?")
     assert study.paper
     assert study.differences.startswith(("Smaller: ", "Nothing is smaller"))
@@ -126,7 +126,7 @@ def filled(tmp_path, size, error=lambda arm, rate: 1.0, **changes):
     return study, results
 
 
-def test_the_page_says_if_the_largest_learning_rate_was_the_best(tmp_path):
+def test_the_page_reports_whether_the_largest_learning_rate_was_the_best(tmp_path):
     size = dataclasses.replace(toy_study.SIZE, seeds=1, rates=(1e-3, 3e-3, 1e-2))
     best = {"none": 3e-3, "BN": 1e-2}
     study, results = filled(tmp_path, size, lambda arm, rate: 1.0 + abs(rate - best[arm.model]))

@@ -31,7 +31,7 @@ def test_questions_are_word_ids_padded_on_the_left():
     np.testing.assert_array_equal(task.y_train, [0, 1])
 
 
-def test_an_unrolled_model_computes_what_the_looped_model_computes(monkeypatch):
+def test_an_unrolled_model_equals_the_looped_model(monkeypatch):
     monkeypatch.delenv("KERAS_NORM_DATA", raising=False)
     (task,) = quantization.tasks()
     model, unrolled = (quantization.build(task, "LN-GRU", unroll=u) for u in (False, True))

@@ -14,17 +14,17 @@ import conftest  # noqa: F401  # makes keras_norm.export from export/
 from tests.fuzz.campaign import Campaign, run_here
 from tests.fuzz.trial import FAILED, FORMATS, LOSSES, PASSED, REFUSED, Trial
 
-# Of the models asked for, how many each format has to pass for: a refusal shows nothing.
+# The share of the models that each format must export and pass: a refused model tests nothing.
 PASSING_SHARE = 0.5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the trials that the arguments ask for; 1 where they do not show that all is well."""
+    """Run the trials; return 0 if all models ran, none failed and enough passed, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--models", type=int, default=300, help="how many")
-    parser.add_argument("--seed", type=int, default=0, help="of the first; the others count on")
+    parser.add_argument("--models", type=int, default=300, help="number of models")
+    parser.add_argument("--seed", type=int, default=0, help="first seed; later seeds count up")
     parser.add_argument("--minutes", type=float, default=60.0, help="time limit")
-    parser.add_argument("--processes", type=int, default=2, help="how many run at once")
+    parser.add_argument("--processes", type=int, default=2, help="number of parallel processes")
     parser.add_argument("--here", type=int, nargs="+", metavar="SEED", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.here:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _campaign(args: argparse.Namespace) -> bool:
-    """Whether all trials were run, none failed, and enough of them passed."""
+    """Run all trials and print the results; return whether the campaign passed."""
     console = Console()
     trials: list[Trial] = []
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
@@ -59,10 +59,10 @@ def _campaign(args: argparse.Namespace) -> bool:
         try:
             Campaign(seeds, args.processes, 60 * args.minutes, report).run()
         except KeyboardInterrupt:
-            console.print("interrupted: the summary is of what was done")
+            console.print("interrupted: the summary has the finished trials only")
     console.print(_summary(trials))
     wide = [trial.seed for trial in trials if trial.widened]
-    console.print(f"passed within {LOSSES:g} times rounding's own: {sorted(wide) or 'none'}")
+    console.print(f"passed within {LOSSES:g} times the rounding error: {sorted(wide) or 'none'}")
     wanting = "; ".join(_shortcomings(trials, args.models))
     well = f"{len(trials)} models, each format passed for at least {PASSING_SHARE:.0%} of them"
     console.print(f"FAIL: {wanting}" if wanting else f"PASS: {well}", soft_wrap=True)
@@ -70,7 +70,7 @@ def _campaign(args: argparse.Namespace) -> bool:
 
 
 def _shortcomings(trials: Sequence[Trial], asked: int) -> Iterator[str]:
-    """Why the trials do not show that all is well."""
+    """Yield the reasons why the campaign does not pass."""
     if failed := sorted(trial.seed for trial in trials if trial.failed):
         yield f"seeds that failed: {failed}"
     if len(trials) < max(asked, 1):
@@ -83,7 +83,7 @@ def _shortcomings(trials: Sequence[Trial], asked: int) -> Iterator[str]:
 
 
 def _summary(trials: list[Trial]) -> Table:
-    """How often each format passed, was refused and failed, and one reason for each dtype."""
+    """Count passed, refused and failed models by format; give one refusal for each dtype policy."""
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     refused: dict[str, list[str]] = {}
     for trial in sorted(trials, key=lambda trial: trial.seed):

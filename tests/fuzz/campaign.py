@@ -1,4 +1,4 @@
-"""Many trials, in several processes at once, each of which ends after some models."""
+"""Run many trials in parallel processes. Each process ends after some models, to free memory."""
 
 import concurrent.futures
 import dataclasses
@@ -15,18 +15,18 @@ from unittest import mock
 from tests import forked_workers
 from tests.fuzz.trial import FAILED, Outcome, Trial, run_trial
 
-MODELS_A_PROCESS = 20  # TensorFlow keeps every graph
+MODELS_A_PROCESS = 20  # TensorFlow keeps every graph in memory
 SECONDS_A_TRIAL = 900
 
 
 class Campaign:
-    """Trials of some seeds.
+    """Run the trials of some seeds.
 
     Args:
-        seeds: which.
-        processes: how many run at once.
-        seconds: no trial ends after so many.
-        report: called with every trial, one at a time.
+        seeds: the seeds of the models.
+        processes: number of parallel processes.
+        seconds: time limit of the campaign.
+        report: function that gets every finished trial, one at a time.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Campaign:
                 process.terminate()
 
     def _run_chunk(self, seeds: Sequence[int]) -> None:
-        """Run these seeds, and go on in a new process after one that ends it."""
+        """Run these seeds; if a seed ends its process, run the next seeds in a new process."""
         while seeds:
             started = time.monotonic()
             with self._lock:
@@ -87,15 +87,15 @@ class Campaign:
 
 
 def run_here(seeds: Sequence[int]) -> None:
-    """Run trials in this process, and print each as a line of JSON, and nothing else."""
+    """Run trials in this process, and print each trial as one line of JSON."""
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # TensorFlow prints
+    os.dup2(2, 1)  # TensorFlow prints to stdout too
     with (
         forked_workers.forking(),
         mock.patch("keras_norm.export.runtimes.worker_process.start", forked_workers.start),
     ):
         for seed in seeds:
-            signal.alarm(SECONDS_A_TRIAL)  # and one that hangs is ended
+            signal.alarm(SECONDS_A_TRIAL)  # ends a process that hangs
             trial = run_trial(seed)
             print(json.dumps(dataclasses.asdict(trial)), file=replies, flush=True)
 

@@ -1,10 +1,10 @@
-"""A random model from a seed: a grammar of small functions, each of which draws one part.
+"""Make a random model from a seed, with one function for each part of a model.
 
 ::
 
-    model       inputs, joined where there are two; 1 to 3 blocks; 1 or 2 heads
+    model       1 or 2 inputs (concatenated); 1 to 3 blocks; 1 or 2 heads
     input       token ids -> Embedding, or features, with or without a mask
-    block       norm | recurrence | both ways | ordinary layer | residual
+    block       norm | recurrence | Bidirectional | other layer | residual
     head        a sequence, or one vector for each sample
 """
 
@@ -19,10 +19,11 @@ import keras_norm
 
 SAMPLES = 8
 VOCABULARY = 6
-# The stream of choices that came later: of those that leave the models of the tests as they were.
+# Seed of the second stream of random numbers. New choices use it, so that the models of older seeds
+# change as little as possible.
 LATER = 17
 
-# TFLite takes float32 alone: of the others there are a few.
+# Number of models with each policy. TFLite supports float32 only, so other policies are rare.
 POLICIES = {"float32": 27, "float64": 1, "mixed_float16": 1, "mixed_bfloat16": 1}
 
 Data = dict[str, np.ndarray]
@@ -30,12 +31,12 @@ Data = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class RandomModel:
-    """A model that has computed nothing yet, and data for it.
+    """A model that was not called yet, and data for it.
 
     Attributes:
-        seed: what both were drawn from.
+        seed: the seed of the model and the data.
         policy: dtype policy of the layers.
-        model: with random weights and moving statistics.
+        model: a model with random weights and moving statistics.
         data: arrays (samples, ...) by input name.
     """
 
@@ -46,11 +47,11 @@ class RandomModel:
 
 
 def random_model(seed: int, policy: str | None = None) -> RandomModel:
-    """Draw a model and its data; the same seed gives the same, whatever was drawn before.
+    """Draw a model and its data. They depend on the seed only, and not on earlier calls.
 
     Args:
-        seed: what all is drawn from.
-        policy: dtype policy in place of the one drawn; all else stays.
+        seed: the seed of the model and the data.
+        policy: dtype policy in place of the random policy; the weights do not change.
     """
     keras.backend.clear_session()  # layers are numbered from 0
     keras.utils.set_random_seed(seed)
@@ -72,8 +73,8 @@ class Rng:
     """Random choices.
 
     Args:
-        seed: which they are.
-        later: whether they are those of a choice that came later, which must not move the others.
+        seed: the seed.
+        later: whether to use the second stream, see `LATER`.
     """
 
     def __init__(self, seed: int, later: bool = False) -> None:
@@ -81,19 +82,19 @@ class Rng:
         self.later = self if later else Rng(seed, later=True)
 
     def chance(self, probability: float) -> bool:
-        """True that often."""
+        """Return True with this probability."""
         return bool(self.numbers.random() < probability)
 
     def number(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
+        """Draw an integer from low to high, both included."""
         return int(self.numbers.integers(low, high + 1))
 
     def one(self, *options: Any) -> Any:
-        """One of some options."""
+        """Draw one of the options."""
         return options[self.number(0, len(options) - 1)]
 
     def weighted(self, weights: dict[Any, int]) -> Any:
-        """A key, as often as its weight says."""
+        """Draw a key with a probability proportional to its weight."""
         return self.one(*(key for key, weight in weights.items() for _ in range(weight)))
 
 
@@ -125,7 +126,7 @@ def _ids(rng: Rng, name: str, shape: tuple, time: int) -> tuple[Any, Any, np.nda
     ids = keras.Input(batch_shape=shape, dtype="int32", name=name)
     embed = keras.layers.Embedding(VOCABULARY, rng.number(2, 4), mask_zero=rng.chance(0.7))
     values = rng.numbers.integers(1, VOCABULARY, (SAMPLES, time))
-    return ids, embed(ids), np.where(_alive(rng, time), values, 0).astype("int32")
+    return ids, embed(ids), np.where(_unmasked(rng, time), values, 0).astype("int32")
 
 
 def _features(rng: Rng, name: str, shape: tuple, time: int) -> tuple[Any, Any, np.ndarray]:
@@ -134,26 +135,26 @@ def _features(rng: Rng, name: str, shape: tuple, time: int) -> tuple[Any, Any, n
     values = rng.numbers.normal(size=(SAMPLES, time, size))
     if not rng.chance(0.5):
         return features, features, values.astype(features.dtype)
-    values = np.where(_alive(rng, time)[:, :, None], values, 0.0)
+    values = np.where(_unmasked(rng, time)[:, :, None], values, 0.0)
     return features, keras.layers.Masking()(features), values.astype(features.dtype)
 
 
-def _alive(rng: Rng, time: int) -> np.ndarray:
-    """A mask (samples, time) with padding on the right, and holes; timestep 0 is alive.
+def _unmasked(rng: Rng, time: int) -> np.ndarray:
+    """Draw a mask (samples, time) with padding on the right and gaps; timestep 0 is unmasked.
 
-    (The mean over no timesteps is NaN, and `check` runs sequences of the first timestep too.)
+    A mean over zero timesteps is NaN, and `check` also runs sequences of one timestep.
     """
     lengths = rng.numbers.integers(1, time + 1, (SAMPLES, 1))
-    alive = (np.arange(time) < lengths) & (rng.numbers.random((SAMPLES, time)) < 0.9)
-    alive[:, 0] = True
-    return alive
+    unmasked = (np.arange(time) < lengths) & (rng.numbers.random((SAMPLES, time)) < 0.9)
+    unmasked[:, 0] = True
+    return unmasked
 
 
 def _weight(rng: Rng, variable: Any) -> np.ndarray:
-    """An ordinary value of a weight or a moving statistic, not the one it starts with."""
+    """Draw a typical value of a trained weight or moving statistic."""
     shape, name = variable.shape, variable.name
     if name == "update_count":
-        # Rows of statistics are reached from the first one on.
+        # Training reaches the rows of statistics in order, without gaps.
         rows = np.arange(int(np.prod(shape))).reshape(shape)
         return np.where(rows < rng.number(1, max(rows.size, 1)), 3, 0)
     if name in ("gamma", "scale", "moving_variance", "renorm_stddev"):
@@ -161,7 +162,7 @@ def _weight(rng: Rng, variable: Any) -> np.ndarray:
     return 0.5 * rng.numbers.normal(size=shape)
 
 
-# Blocks: a sequence (batch, time, features) -> another ------------------------------------------
+# Blocks: sequence (batch, time, features) -> sequence -------------------------------------------
 
 
 def _norm_block(rng: Rng, x: Any) -> Any:
@@ -172,12 +173,12 @@ def _recurrent_block(rng: Rng, x: Any) -> Any:
     return _recurrence(rng, x.shape, return_sequences=True)(x)
 
 
-def _both_ways_block(rng: Rng, x: Any) -> Any:
-    return _both_ways(rng, x.shape, return_sequences=True)(x)
+def _bidirectional_block(rng: Rng, x: Any) -> Any:
+    return _bidirectional(rng, x.shape, return_sequences=True)(x)
 
 
 def _encoder_block(rng: Rng, x: Any) -> Any:
-    """A recurrence that starts from the states in which another one ended."""
+    """Add a decoder whose initial states are the final states of an encoder."""
     kind = rng.one(*KINDS)
     units = rng.number(2, 6)
     encoder, decoder = (
@@ -188,12 +189,12 @@ def _encoder_block(rng: Rng, x: Any) -> Any:
     return decoder(y, initial_state=states)
 
 
-def _ordinary_block(rng: Rng, x: Any) -> Any:
+def _other_block(rng: Rng, x: Any) -> Any:
     width = rng.number(2, 5)
     layers = keras.layers
     return rng.one(
         lambda: layers.Dense(width, activation=_activation(rng)),
-        # Not TimeDistributed: under a mask Keras' own takes no batch larger than the time.
+        # Not TimeDistributed of Keras: with a mask it fails if the batch is larger than the time.
         lambda: layers.EinsumDense("bti,io->bto", (None, width)),
         lambda: layers.Conv1D(width, 3, padding=rng.one("same", "causal")),
         lambda: layers.DepthwiseConv1D(2, padding="same"),
@@ -212,15 +213,15 @@ def _attention_block(rng: Rng, x: Any) -> Any:
 
 
 def _residual_block(rng: Rng, x: Any) -> Any:
-    y = rng.one(_norm_block, _recurrent_block, _both_ways_block)(rng, x)
+    y = rng.one(_norm_block, _recurrent_block, _bidirectional_block)(rng, x)
     return keras.layers.Add()([x, keras.layers.Dense(x.shape[-1])(y)])
 
 
 BLOCKS = {
     _recurrent_block: 5,
-    _both_ways_block: 2,
+    _bidirectional_block: 2,
     _norm_block: 3,
-    _ordinary_block: 3,
+    _other_block: 3,
     _encoder_block: 1,
     _attention_block: 1,
     _residual_block: 1,
@@ -235,12 +236,12 @@ def _sequence_head(rng: Rng, x: Any) -> Any:
 
 
 def _last_head(rng: Rng, x: Any) -> Any:
-    # With the final states among the outputs at times.
+    # Some models return the final states too.
     return _recurrence(rng, x.shape, return_state=rng.chance(0.3))(x)
 
 
-def _both_ways_head(rng: Rng, x: Any) -> Any:
-    return _both_ways(rng, x.shape)(x)
+def _bidirectional_head(rng: Rng, x: Any) -> Any:
+    return _bidirectional(rng, x.shape)(x)
 
 
 def _pooled_head(rng: Rng, x: Any) -> Any:
@@ -250,14 +251,14 @@ def _pooled_head(rng: Rng, x: Any) -> Any:
     return keras.layers.Dense(rng.number(1, 4))(x)
 
 
-HEADS = {_sequence_head: 3, _last_head: 3, _both_ways_head: 1, _pooled_head: 2}
+HEADS = {_sequence_head: 3, _last_head: 3, _bidirectional_head: 1, _pooled_head: 2}
 
 
 # Layers -----------------------------------------------------------------------------------------
 
 
 def _norm(rng: Rng, inside: bool) -> keras.layers.Layer:
-    """A normalization layer, of ours or of Keras'; `inside` a recurrence or over sequences."""
+    """Draw a normalization layer of keras_norm or Keras, for a slot (`inside`) or for sequences."""
     center, scale = rng.chance(0.7), rng.chance(0.7)
     batch_norms: list[Callable[[], Any]] = [
         lambda: keras_norm.BatchNormalization(
@@ -296,7 +297,7 @@ LOOP_OPTIONS |= {"return_state", "name", "stateful"}
 def _recurrence(
     rng: Rng, shape: tuple, kind: str | None = None, units: int | None = None, **options: Any
 ) -> keras.layers.RNN:
-    """A recurrent layer for inputs of this shape; Keras' own now and then."""
+    """Draw a recurrent layer of keras_norm or Keras for inputs of this shape."""
     kind = kind or rng.one(*KINDS)
     units = units or rng.number(2, 6)
     options = {
@@ -329,14 +330,14 @@ def _recurrence(
 
 
 def _of_keras(rng: Rng, kind: str, units: int, **options: Any) -> keras.layers.RNN:
-    """A recurrent layer of Keras' own, or its cell in the loop for all cells."""
+    """Draw a recurrent layer of Keras, or `keras.layers.RNN` over a cell of Keras."""
     if rng.chance(0.6):
         return getattr(keras.layers, kind)(units, **options)
     of_loop = {name: options.pop(name) for name in [*options] if name in LOOP_OPTIONS}
     return keras.layers.RNN(getattr(keras.layers, f"{kind}Cell")(units, **options), **of_loop)
 
 
-def _both_ways(rng: Rng, shape: tuple, **options: Any) -> keras.layers.Bidirectional:
+def _bidirectional(rng: Rng, shape: tuple, **options: Any) -> keras.layers.Bidirectional:
     layer = _recurrence(rng, shape, go_backwards=False, **options)
     merge = rng.weighted({"concat": 3, "sum": 1, "mul": 1, "ave": 1})
     return keras.layers.Bidirectional(layer, merge_mode=merge)

@@ -1,4 +1,4 @@
-"""Which random models read padding, so that padding on the right rightly changes their answer."""
+"""Find the random models that read padding: padding on the right may change their outputs."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import keras
 from keras_norm import TimestepBatchNormalization
 from keras_norm.named_layers import named_layers
 
-# Those that a random model can hold: they take no mask, or do not hand it on. (In attention a
-# masked timestep looks at all others, masked ones too.)
+# Layers of random models that ignore a mask, or do not pass it on. (In attention a masked timestep
+# attends to all timesteps, also to masked timesteps.)
 READERS = {
     keras.layers.AveragePooling1D,
     keras.layers.Conv1D,
@@ -23,7 +23,7 @@ READERS = {
 
 
 def reads_padding(model: keras.Model) -> bool:
-    """Whether a layer of a random model reads masked timesteps, or counts them."""
+    """Return whether a layer of a random model reads or counts masked timesteps."""
     return any(_reads_padding(layer) for layer in model.layers)
 
 
@@ -31,19 +31,19 @@ def _reads_padding(layer: Any) -> bool:
     if isinstance(layer, keras.layers.Bidirectional):
         return _counts_from_the_end(layer.backward_layer) or _ends_in_zeros(layer.forward_layer)
     if isinstance(layer, keras.layers.RNN):
-        # Keras turns the sequence round and not its mask.
+        # Keras reverses the sequence, but not its mask.
         reversed_sequence = layer.go_backwards and layer.return_sequences
         return reversed_sequence or _counts_from_the_end(layer) or _ends_in_zeros(layer)
     return type(layer) in READERS
 
 
 def _counts_from_the_end(layer: keras.layers.RNN) -> bool:
-    """Whether statistics of every timestep are counted from the last one on, padding or not."""
+    """Return whether a layer counts its statistics per timestep from the last timestep."""
     inner = (found for _, found in named_layers(layer))
     return layer.go_backwards and any(isinstance(x, TimestepBatchNormalization) for x in inner)
 
 
 def _ends_in_zeros(layer: keras.layers.RNN) -> bool:
-    """Whether the one output is that of the last timestep, and 0 where this is masked."""
+    """Return whether a layer returns its last output only, and 0 if that timestep is masked."""
     last = not (layer.return_sequences or layer.go_backwards)
     return layer.zero_output_for_mask and last

@@ -6,7 +6,7 @@ import pytest
 from tests.fuzz import campaign
 from tests.fuzz.campaign import Campaign
 
-# Seed 1 ends its process; 5 hangs.
+# Seed 1 ends its process; seed 5 hangs.
 TRIALS = """
 import json, os, sys, time
 for seed in map(int, sys.argv[1:]):
@@ -22,7 +22,7 @@ for seed in map(int, sys.argv[1:]):
 
 @pytest.fixture
 def run(monkeypatch):
-    """Runs a campaign of such trials; gives whether each seed failed."""
+    """Run a campaign of `TRIALS`, and return whether each seed failed."""
 
     def start(seeds):
         command = [sys.executable, "-c", TRIALS, *map(str, seeds)]
@@ -38,9 +38,9 @@ def run(monkeypatch):
     return run
 
 
-def test_a_seed_that_ends_its_process_failed_and_the_others_go_on(run):
+def test_a_seed_that_ends_its_process_fails_and_later_seeds_run(run):
     assert run(range(5)) == {0: False, 1: True, 2: False, 3: False, 4: False}
 
 
-def test_the_time_limit_ends_a_campaign_and_fails_nobody(run):
+def test_the_time_limit_ends_a_campaign_without_a_failed_seed(run):
     assert run([4, 5, 6], seconds=3.0) == {4: False}

@@ -9,7 +9,7 @@ ONE = {"SavedModel": PASSED, "TFLite": REFUSED}
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Asks for four models, of which these come out; gives the status and the closing line."""
+    """Run a campaign of four models with given outcomes; return its status and last line."""
 
     def run(*found):
         trials = [
@@ -33,19 +33,19 @@ def run(monkeypatch, capsys):
     return run
 
 
-def test_all_models_and_half_of_each_format_are_enough(run):
+def test_a_campaign_passes_if_each_format_passes_for_half_of_the_models(run):
     line = "PASS: 4 models, each format passed for at least 50% of them"
     assert run(BOTH, BOTH, ONE, ONE) == (0, line)
 
 
-def test_a_format_that_is_mostly_refused_fails(run):
+def test_a_campaign_fails_if_a_format_is_refused_for_most_models(run):
     line = "FAIL: TFLite passed for 1 of 4 models, not for 50%"
     assert run(BOTH, ONE, ONE, ONE) == (1, line)
 
 
-def test_models_that_the_time_left_out_fail(run):
+def test_a_campaign_fails_if_models_did_not_run(run):
     assert run(BOTH, BOTH, BOTH) == (1, "FAIL: 3 of 4 models were run")
 
 
-def test_a_model_that_fails_is_named(run):
+def test_the_seed_of_a_failed_model_is_printed(run):
     assert run(BOTH, BOTH, BOTH, {"model": FAILED}) == (1, "FAIL: seeds that failed: [3]")

@@ -7,7 +7,7 @@ from tests.fuzz.models import random_model
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not support masking:UserWarning")
 
 
-def test_a_seed_gives_the_same_model_whatever_came_before():
+def test_a_seed_gives_equal_models_after_other_calls():
     first = random_model(5)
     random_model(6)
     second = random_model(5)
@@ -19,13 +19,13 @@ def test_a_seed_gives_the_same_model_whatever_came_before():
         np.testing.assert_array_equal(values, second.data[name])
 
 
-def test_another_policy_leaves_the_weights():
+def test_the_dtype_policy_does_not_change_the_weights():
     drawn, exact = random_model(5), random_model(5, policy="float64")
     assert exact.model.compute_dtype == "float64"
     for a, b in zip(drawn.model.get_weights(), exact.model.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_the_policy_in_force_stays():
+def test_drawing_a_model_does_not_change_the_global_policy():
     random_model(0)
     assert keras.config.dtype_policy().name == "float32"

@@ -11,14 +11,16 @@ READING = {
     "pooling": lambda: layers.GlobalMaxPooling1D(),
     "a norm without masks": lambda: layers.RMSNormalization(),
     "backward BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3, go_backwards=True),
-    "BatchNorm both ways": lambda: layers.Bidirectional(keras_norm.BatchNormGRU(2, 3)),
+    "BatchNorm Bidirectional": lambda: layers.Bidirectional(keras_norm.BatchNormGRU(2, 3)),
     "reversed sequence": lambda: layers.GRU(2, go_backwards=True, return_sequences=True),
     "last output, masked": lambda: layers.GRU(2, zero_output_for_mask=True),
 }
 NOT_READING = {
     "BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3),
     "backward LayerNorm": lambda: keras_norm.LayerNormGRU(2, go_backwards=True),
-    "both ways": lambda: layers.Bidirectional(keras_norm.LayerNormGRU(2, return_sequences=True)),
+    "Bidirectional": lambda: layers.Bidirectional(
+        keras_norm.LayerNormGRU(2, return_sequences=True)
+    ),
     "masked sequence": lambda: layers.GRU(2, zero_output_for_mask=True, return_sequences=True),
     "a norm with masks": lambda: keras_norm.RMSNormalization(),
     "mean": lambda: layers.GlobalAveragePooling1D(),
@@ -31,10 +33,10 @@ def model(layer):
 
 @pytest.mark.parametrize("make", READING.values(), ids=READING)
 @pytest.mark.filterwarnings("ignore:.*does not support masking:UserWarning")
-def test_a_layer_that_reads_padding_is_known(make):
+def test_layers_that_read_padding_are_found(make):
     assert reads_padding(model(make()))
 
 
 @pytest.mark.parametrize("make", NOT_READING.values(), ids=NOT_READING)
-def test_no_other_layer_is_forgiven(make):
+def test_layers_that_do_not_read_padding_are_not_found(make):
     assert not reads_padding(model(make()))

@@ -1,4 +1,4 @@
-"""One random model, exported to both formats and checked."""
+"""Export one random model to both formats, and check the files."""
 
 import dataclasses
 import pathlib
@@ -24,19 +24,19 @@ from tests.fuzz.padding import reads_padding
 
 PASSED, REFUSED, FAILED = "passed", "refused", "failed"
 
-# How each format is exported, and the name of its file.
+# The exporter of each format, and the name of its file.
 FORMATS: dict[str, tuple[Callable[..., Any], str]] = {
     "SavedModel": (export_saved_model, "saved_model"),
     "TFLite": (export_tflite, "model.tflite"),
 }
 
-# How many times as far from the model an export may be as rounding alone takes its outputs.
+# Limit of the difference of a file from its model, in multiples of the rounding error.
 LOSSES = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of one format: PASSED (with which tolerance), REFUSED or FAILED, and why."""
+    """Result of one format: PASSED (with the tolerance), REFUSED or FAILED (with the reason)."""
 
     status: str
     reason: str = ""
@@ -44,15 +44,15 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What came of one seed.
+    """Results of one seed.
 
     Attributes:
-        seed: of the model.
-        policy: its dtype policy.
-        layers: its layers, in one line.
-        outcomes: by format, those of FORMATS; and "model", where it could not be made, or
-            fails the check by itself.
-        seconds: how long it took.
+        seed: the seed of the model.
+        policy: the dtype policy of the model.
+        layers: the classes of the layers, in one line.
+        outcomes: the result of each format of FORMATS; "model" if the model could not be made, or
+            failed the check itself.
+        seconds: the duration.
     """
 
     seed: int
@@ -63,12 +63,12 @@ class Trial:
 
     @property
     def failed(self) -> bool:
-        """Whether anything went wrong."""
+        """Whether the model or a format failed."""
         return any(outcome.status == FAILED for outcome in self.outcomes.values())
 
     @property
     def widened(self) -> bool:
-        """Whether it passed with another tolerance than the default."""
+        """Whether a format passed only with a larger tolerance than the default."""
         return any(o.status == PASSED and o.reason for o in self.outcomes.values())
 
 
@@ -80,7 +80,7 @@ def run_trial(seed: int) -> Trial:
         drawn = random_model(seed)
         policy, layers = drawn.policy, " ".join(type(x).__name__ for x in drawn.model.layers)
         outcomes = _outcomes(drawn)
-    # Whatever is raised, where a model is made or checked, is a finding.
+    # Any exception while a model is made or checked is a finding.
     except Exception as error:
         outcomes = {"model": Outcome(FAILED, _described(error))}
     return Trial(seed, policy, layers, outcomes, time.monotonic() - started)
@@ -92,7 +92,7 @@ def _outcomes(drawn: RandomModel) -> dict[str, Outcome]:
         for kind, (export, name) in FORMATS.items():
             try:
                 files[kind] = export(drawn.model, pathlib.Path(folder, name))
-            # Refused or crashed: `_is_documented` tells.
+            # `_is_documented` distinguishes a refusal from a crash.
             except Exception as error:
                 status = REFUSED if _is_documented(error) else FAILED
                 outcomes[kind] = Outcome(status, _described(error))
@@ -108,44 +108,45 @@ def _outcomes(drawn: RandomModel) -> dict[str, Outcome]:
 
 
 def _checked(drawn: RandomModel, files: list[pathlib.Path]) -> tuple[Report, str]:
-    """The check's report, and the tolerance where that is not the default.
+    """Return the report of the check, and the tolerance if it is not the default.
 
-    A recurrence can magnify rounding beyond the default tolerance. No export is then nearer to the
-    model than rounding lets it be.
+    A recurrence can magnify rounding errors beyond the default tolerance. Then every file differs
+    from the model as much, and the tolerance follows `rounding_error`.
     """
     report = check(drawn.model, files, drawn.data)
     if not _findings(report, drawn.model):
         return report, ""
-    atol = LOSSES * lost_by_rounding(drawn)
+    atol = LOSSES * rounding_error(drawn)
     return check(drawn.model, files, drawn.data, atol=atol), f"atol {atol:.2g} for rounding"
 
 
-def lost_by_rounding(drawn: RandomModel) -> float:
-    """How far rounding takes a model's outputs, at most, in the cases that a check runs.
+def rounding_error(drawn: RandomModel) -> float:
+    """Return the largest difference that rounding causes in a model's outputs.
 
-    The model against the same in float64, and that one against itself with every weight perturb by
-    at most half a unit in its last place: one way of rounding can be near the exact answer by luck.
+    It is measured on the test inputs of a check, against the model in float64. The float64 model
+    also runs with each weight perturbed by at most half a unit in the last place of the model's
+    dtype: one way of rounding can be near the exact output by luck.
     """
     plan = make_plan(drawn.model, read_samples(input_specs(drawn.model), drawn.data))
-    twin = random_model(drawn.seed, policy="float64").model
-    exact = KerasRunner(twin)
+    exact_model = random_model(drawn.seed, policy="float64").model
+    exact = KerasRunner(exact_model)
     wanted = [exact(case.inputs) for case in plan.cases]
     others: list[Sequence[Arrays]] = [plan.expected]
-    weights, rng = twin.get_weights(), np.random.default_rng(drawn.seed)
+    weights, rng = exact_model.get_weights(), np.random.default_rng(drawn.seed)
     half = half_unit(drawn.model.compute_dtype)
     for _ in range(PERTURBATIONS):
-        twin.set_weights([perturb(weight, half, rng) for weight in weights])
+        exact_model.set_weights([perturb(weight, half, rng) for weight in weights])
         others.append([exact(case.inputs) for case in plan.cases])
     return max(
-        float(np.abs(answer[name] - value).max())
-        for answers in others
-        for answer, values in zip(answers, wanted, strict=True)
+        float(np.abs(outputs[name] - value).max())
+        for calls in others
+        for outputs, values in zip(calls, wanted, strict=True)
         for name, value in values.items()
     )
 
 
 def _findings(report: Report, model: keras.Model) -> list[Failure]:
-    """The failures, but for padding that the Keras model is known to read: a convolution does."""
+    """Return the failures; leave out padding for a model with a layer that reads padding."""
     reads = reads_padding(model)
     own = report.keras.name
     return [
@@ -156,7 +157,7 @@ def _findings(report: Report, model: keras.Model) -> list[Failure]:
 
 
 def _is_documented(error: Exception) -> bool:
-    """Whether an export was refused for an unsupported operation, as docs/export.md describes."""
+    """Return whether an export was refused for an unsupported operation, as docs/export.md says."""
     return isinstance(error, UnsupportedOpError)
 
 

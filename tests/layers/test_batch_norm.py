@@ -273,7 +273,7 @@ def test_a_float32_mean_near_1e7_costs_no_digits(masked):
     ],
     ids=str,
 )
-def test_training_equals_that_of_keras_layer(kwargs):
+def test_training_equals_the_keras_layer(kwargs):
     theirs, ours = keras.layers.BatchNormalization(**kwargs), BatchNormalization(**kwargs)
     theirs.build((None, 3, 5))
     ours.build((None, 3, 5))
@@ -291,7 +291,7 @@ def test_training_equals_that_of_keras_layer(kwargs):
     np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
 
 
-def test_takes_the_configuration_of_keras_layer():
+def test_loads_the_configuration_of_the_keras_layer():
     theirs = keras.layers.BatchNormalization(axis=1, renorm=True, renorm_clipping={"dmax": 2.0})
     ours = BatchNormalization.from_config(theirs.get_config())
     config = ours.get_config()
@@ -300,7 +300,7 @@ def test_takes_the_configuration_of_keras_layer():
     }
 
 
-def test_averages_of_renorm_have_the_names_of_keras_layer():
+def test_renorm_averages_have_the_names_of_the_keras_layer():
     theirs, ours = keras.layers.BatchNormalization(renorm=True), BatchNormalization(renorm=True)
     x = draw((6, 3), "float32")
     ours(x, training=True)
@@ -310,7 +310,7 @@ def test_averages_of_renorm_have_the_names_of_keras_layer():
 
 
 @pytest.mark.parametrize("mask_shape", [(6, 4), (1, 4), (6, 1)], ids=str)
-def test_masked_training_equals_that_of_keras_layer(mask_shape):
+def test_masked_training_equals_the_keras_layer(mask_shape):
     theirs, ours = keras.layers.BatchNormalization(), BatchNormalization()
     x, mask = draw((6, 4, 3), "float32"), RNG.random(mask_shape) > 0.3
     mask[0, 0] = True

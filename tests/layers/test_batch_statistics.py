@@ -120,7 +120,7 @@ def test_fully_masked_batches_are_not_counted():
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"momentum": None}, {"debias": True}], ids=str)
-def test_unbiased_variance_is_averaged_and_not_used_in_training(kwargs):
+def test_unbiased_variance_updates_the_moving_variance_only(kwargs):
     layer = BatchNormalization(unbiased_variance=True, dtype="float64", **kwargs)
     y = layer(BATCHES[0], training=True)
     np.testing.assert_allclose(y, oracles.batch_norm_train(BATCHES[0])[0], rtol=0, atol=1e-12)

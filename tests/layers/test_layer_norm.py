@@ -72,7 +72,7 @@ def test_gradients_are_exact(axis, placement, ddof):
 
 
 @pytest.mark.parametrize("axis", [-1, 1, [1, 2]], ids=str)
-def test_equals_keras_layer_with_its_weights(axis):
+def test_equals_the_keras_layer_with_equal_weights(axis):
     x = X.astype("float32")
     theirs = keras.layers.LayerNormalization(
         axis=axis, beta_initializer="random_normal", gamma_initializer="random_normal"
@@ -84,7 +84,7 @@ def test_equals_keras_layer_with_its_weights(axis):
     np.testing.assert_allclose(ours(x), expected, rtol=0, atol=5e-6)
 
 
-def test_takes_the_configuration_of_keras_layer():
+def test_loads_the_configuration_of_the_keras_layer():
     theirs = keras.layers.LayerNormalization(axis=[1, 2], epsilon=0.25, center=False)
     ours = LayerNormalization.from_config(theirs.get_config())
     x = X.astype("float32")
@@ -205,7 +205,7 @@ def test_negative_epsilon_is_refused():
 @pytest.mark.filterwarnings("ignore:You passed `rms_scaling=True`")
 @pytest.mark.parametrize("axis", [-1, [1, 2]], ids=str)
 @pytest.mark.parametrize("switches", [{}, {"center": False, "scale": False}], ids=str)
-def test_rms_scaling_equals_that_of_keras_layer(axis, switches):
+def test_rms_scaling_equals_the_keras_layer(axis, switches):
     theirs = keras.layers.LayerNormalization(axis, rms_scaling=True, **switches)
     theirs.build(X.shape)
     ours = LayerNormalization.from_config(theirs.get_config())

@@ -53,7 +53,7 @@ def test_gradients_are_exact(axis):
         np.testing.assert_allclose(a, e, rtol=0, atol=1e-12)
 
 
-def test_equals_keras_layer_with_its_weights():
+def test_equals_the_keras_layer_with_equal_weights():
     x = X.astype("float32")
     theirs, ours = keras.layers.RMSNormalization(), RMSNormalization()
     theirs.build(x.shape)
@@ -63,7 +63,7 @@ def test_equals_keras_layer_with_its_weights():
     np.testing.assert_allclose(ours(x), theirs(x), rtol=0, atol=5e-6)
 
 
-def test_takes_the_configuration_of_keras_layer():
+def test_loads_the_configuration_of_the_keras_layer():
     theirs = keras.layers.RMSNormalization(epsilon=0.25)
     ours = RMSNormalization.from_config(theirs.get_config())
     x = X.astype("float32")

@@ -18,7 +18,7 @@ from keras_norm.ops.ghost_batches import merge_batch, split_batch
         (3, 1, (3, 1)),
     ],
 )
-def test_ghost_batches_are_as_equal_as_whole_rows_allow(batch, size, expected):
+def test_ghost_batches_have_equal_sizes_after_padding(batch, size, expected):
     x = np.arange(2.0 * batch).reshape(batch, 2)
     ghosts, unmasked = split_batch(tf.constant(x), None, size)
     assert tuple(ghosts.shape) == (*expected, 2)

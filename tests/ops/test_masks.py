@@ -37,7 +37,7 @@ def test_masks_of_numbers_become_booleans():
     assert np.ravel(aligned).tolist() == [True, False]
 
 
-def test_masks_with_dynamic_sizes_fit():
+def test_masks_with_dynamic_sizes_are_aligned():
     x = keras.KerasTensor((None, None, 3))
     mask = keras.KerasTensor((None, None), dtype="bool")
     assert align_mask(mask, x, 2).shape == (None, None, 1)

@@ -59,7 +59,7 @@ def tensors(arrays):
 
 @every_shape
 @every_placement
-def test_output_is_that_of_numpy(shapes, placement):
+def test_output_equals_numpy(shapes, placement):
     arrays = draw(shapes)
     variance, gamma, beta = tensors(arrays)
     y = normalize(tf.constant(X), variance, 0.5, gamma, beta, placement)

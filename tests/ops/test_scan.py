@@ -137,7 +137,7 @@ def test_a_static_time_is_static_in_the_outputs():
         assert [y.shape.rank and y.shape[0] for y in traced.structured_outputs[1]] == [9, 9]
 
 
-def test_xla_scans_by_step(monkeypatch):
+def test_under_xla_the_loop_runs_one_timestep_per_iteration(monkeypatch):
     """XLA would compile every step of a block separately."""
     calls = []
     by_step = tensorflow_scan.scan_by_step

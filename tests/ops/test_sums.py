@@ -28,7 +28,7 @@ def expected(x, axes, weights):
 
 @every_axes
 @every_weights
-def test_sum_over_any_axes_with_any_weights_is_that_of_numpy(axes, weights):
+def test_sums_over_any_axes_with_any_weights_equal_numpy(axes, weights):
     weights = draw(weights)
     actual = total(tf.constant(X), axes, None if weights is None else tf.constant(weights))
     np.testing.assert_allclose(actual, expected(X, axes, weights), atol=1e-12)

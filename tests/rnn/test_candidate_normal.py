@@ -41,7 +41,7 @@ def bias(layer):
 
 
 @pytest.mark.parametrize(("kind", "options"), LAYERS, ids=str)
-def test_gradients_are_moderate_after_leading_zeros(kind, options):
+def test_gradients_stay_small_after_leading_zeros(kind, options):
     """With zero biases the gradients are NaN, with a deviation of 0.3 they reach 1e5."""
     layer = built(kind.layer(UNITS, compiled=False, **options))
     x = np.random.default_rng(0).normal(size=(4, 310, FEATURES)).astype("float32")
@@ -212,7 +212,7 @@ def test_older_configurations_keep_zero_biases(kind):
     assert not any(np.any(norm.beta) for norm in layer.cell.slot_layers().values())
 
 
-def test_stddev_sets_the_deviation():
+def test_stddev_sets_the_deviation_of_the_bias():
     initializer = CandidateNormal(stddev=0.1)
     numbers = bias(keras_norm.LayerNormLSTM(300, bias_initializer=initializer))[2]
     assert 0.08 < numbers.std() < 0.12

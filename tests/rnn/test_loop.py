@@ -109,7 +109,7 @@ def test_the_loop_equals_keras_rnn_over_the_cell(kind, options):
     kinds.assert_close(layer(x)[0], rnn(x))
 
 
-def test_large_means_lose_few_digits():
+def test_large_means_of_states_lose_few_digits():
     """h U and c have a mean of 1000; float32 numbers of that size have a precision of 6e-5."""
     layer = kinds.build(LSTM, LayerNormalization(), dtype="float32")
     layer.cell.recurrent_kernel.assign_add(1000.0 * kinds.draw(UNITS, 1))

@@ -84,7 +84,7 @@ def test_a_truncated_text_is_refused(tmp_path):
         data.file("sick", "SICK_train.txt", tmp_path)
 
 
-def test_the_listed_sizes_agree_with_the_files(request):
+def test_the_listed_sizes_equal_the_sizes_of_the_files(request):
     folder = request.getfixturevalue("data")
     there = {name: size for name, size in data.SIZES.items() if (folder / name).exists()}
     assert {name: data.size_of(folder / name) for name in there} == there
