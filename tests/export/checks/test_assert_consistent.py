@@ -43,7 +43,7 @@ def test_unknown_formats_raise(model, formats):
 @pytest.mark.parametrize(
     ("formats", "message"),
     [
-        ({"tflite": {"quantize": "int8"}}, "give samples="),
+        ({"tflite": {"quantize": "int8"}}, "Give samples="),
         ({"tflite": None}, "formats takes a dict of options for tflite.* Received: None"),
         (
             {"saved_model": {"path": "x"}},

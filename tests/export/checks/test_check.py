@@ -3,57 +3,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-import keras_norm
 from keras_norm.export import check
-from keras_norm.export.checks import explain_differences
 from keras_norm.export.compare.input_cases import masked_cases
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
-
-DATA = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
-
-
-@keras.saving.register_keras_serializable(package="tests")
-class Counts(keras.layers.Layer):
-    """Adds one to a weight in every call, also at inference."""
-
-    def build(self, input_shape):
-        self.calls = self.add_weight(name="calls", initializer="zeros", trainable=False)
-
-    def call(self, x):
-        self.calls.assign_add(1.0)
-        return x
-
-
-def sequence_model(*layers):
-    keras.utils.set_random_seed(0)
-    dense = keras.layers.Dense(2, name="y")
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers, dense])
-
-
-@pytest.fixture(scope="module")
-def model():
-    return sequence_model()
-
-
-@pytest.fixture(scope="module")
-def masked():
-    return sequence_model(keras.layers.Masking(-1.0), keras.layers.SimpleRNN(4))
-
-
-def faulty(model, fault):
-    """Make a runner that returns fault(inputs, outputs) for the outputs of the model."""
-    run = KerasRunner(model)
-
-    def faulty_run(inputs):
-        return fault(inputs, run(inputs))
-
-    return faulty_run
-
-
-def failed(report):
-    return {(failure.subject, failure.check) for failure in report.failures}
+from tests.export.checks.faulty_artifacts import DATA, Counts, failed, faulty, sequence_model
 
 
 def test_an_equal_artifact_passes(model):
@@ -81,29 +36,6 @@ def test_the_report_names_the_sample_of_a_wrong_value(model):
     assert worst.atol_needed == pytest.approx(0.5, rel=1e-3)
 
 
-def test_an_artifact_that_mixes_rows_fails(model):
-    def fault(inputs, outputs):
-        outputs["y"] = outputs["y"] - outputs["y"].mean(axis=0)
-        return outputs
-
-    report = check(model, [faulty(model, fault)], DATA)
-    assert ("faulty_run", "row independence") in failed(report)
-
-
-def test_a_keras_model_that_mixes_rows_fails():
-    leaky = sequence_model(keras.layers.BatchNormalization())
-    leaky.layers[0].call = lambda x, **_: x - ops.mean(x, axis=0)
-    report = check(leaky, [KerasRunner(leaky)], DATA)
-    assert ("Keras model", "row independence") in failed(report)
-
-
-def test_a_keras_model_without_a_batch_axis_fails():
-    pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
-    report = check(pooled, [KerasRunner(pooled)], DATA)
-    assert ("Keras model", "row independence") in failed(report)
-    assert report.keras.property("row independence").detail.endswith("for a batch of 7 rows")
-
-
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("labels", [None, np.zeros((9, 6), int)], ids=["", "labels"])
 def test_an_artifact_with_a_fixed_number_of_rows_fails(model, rows, labels):
@@ -116,29 +48,6 @@ def test_an_artifact_with_a_fixed_number_of_rows_fails(model, rows, labels):
     assert report.artifacts[0].metrics == ()
 
 
-def test_an_artifact_that_keeps_state_between_calls_fails(model):
-    calls = []
-
-    def fault(inputs, outputs):
-        calls.append(1)
-        outputs["y"] = outputs["y"] + 0.001 * len(calls)
-        return outputs
-
-    report = check(model, [faulty(model, fault)], DATA, atol=0.0, rtol=0.0)
-    assert ("faulty_run", "repeat") in failed(report)
-
-
-def test_an_artifact_whose_first_call_later_differs_fails(model):
-    def fault(inputs, outputs):
-        fault.largest = max(fault.largest, len(inputs["x"]))
-        outputs["y"] = outputs["y"] + (fault.largest > 1)
-        return outputs
-
-    fault.largest = 0
-    report = check(model, [faulty(model, fault)], DATA)
-    assert ("faulty_run", "weights") in failed(report)
-
-
 def test_nan_in_an_artifact_fails(model):
     report = check(
         model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
@@ -146,27 +55,6 @@ def test_nan_in_an_artifact_fails(model):
     (failure, *_) = report.failures
     assert failure.check == "values"
     assert "NaN" in failure.detail
-
-
-def test_nan_in_the_model_and_in_the_artifact_fails():
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, {"y": ops.log(x), "z": ops.log(ops.square(x) + 1.0)})
-    report = check(model, [KerasRunner(model)], -np.abs(DATA))
-    assert failed(report) == {("Keras model", "no NaN"), ("Keras", "values")}
-    (finding,) = report.findings[:1]
-    assert finding.observation == "output 'y' is NaN for every sample"
-    assert finding.advice.startswith("Give data for which no output is NaN")
-    assert report.artifacts[0].first_difference is None
-
-
-def test_nan_in_the_model_for_one_sample_fails():
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, {"y": ops.log(x)})
-    data = np.abs(DATA)
-    data[8, 5, 0] = -1.0
-    report = check(model, [KerasRunner(model)], data)
-    assert ("Keras model", "no NaN") in failed(report)
-    assert report.findings[0].observation == "output 'y' is NaN in 1 of 162 values"
 
 
 @pytest.mark.parametrize("kind", ["float32", "int32"])
@@ -193,29 +81,10 @@ def test_a_missing_output_fails(model):
     assert "extra output" in details
 
 
-def test_a_keras_model_that_changes_a_weight_at_inference_fails():
-    counting = sequence_model(Counts(name="counts"))
-    report = check(counting, [KerasRunner(sequence_model())], DATA)
-    assert failed(report) == {("Keras model", "weights")}
-    assert "calls" in report.failures[0].detail
-
-
 def test_check_restores_the_variables_of_the_model():
     counting = sequence_model(Counts())
     check(counting, [KerasRunner(sequence_model())], DATA)
     assert counting.weights[0].numpy() == 0.0
-
-
-def test_padding_that_changes_no_output_passes(masked):
-    own = check(masked, [KerasRunner(masked)], DATA).keras
-    assert own.property("right padding").status == "pass"
-    assert own.property("left padding").status == "pass"
-
-
-def test_a_mask_inside_a_nested_model_is_padded(masked):
-    inputs = keras.Input((None, 3), name="x")
-    outer = keras.Model(inputs, masked(inputs))
-    assert check(outer, [KerasRunner(outer)], DATA).keras.property("right padding").status == "pass"
 
 
 @pytest.mark.parametrize("where", ["padded right", "padded left", "with gaps", "row 0 masked"])
@@ -232,86 +101,6 @@ def test_an_artifact_that_is_wrong_for_masked_timesteps_fails(masked, where):
     assert report.failures[0].detail.startswith(f"batch 7, length 6, {where}: ")
 
 
-def off_at_zeros(by):
-    """Make a fault that changes the outputs of rows of zeros only."""
-
-    def fault(inputs, outputs):
-        silent = ~inputs["x"].any(axis=(1, 2), keepdims=True)
-        return {name: y + by * silent for name, y in outputs.items()}
-
-    return fault
-
-
-def test_an_artifact_that_is_wrong_for_a_row_of_zeros_fails(model):
-    report = check(model, [faulty(model, off_at_zeros(0.01))], DATA)
-    (failure,) = report.failures
-    assert failure.detail.startswith("batch 2, length 6, row 0 zeros: output 'y' differs by up to")
-    assert report.findings[0].observation.startswith("no sample of the data differs, but batch 2, ")
-
-
-@pytest.mark.parametrize(
-    ("by", "options", "passes"),
-    [(0.01, {}, True), (1.0, {}, False), (0.01, {"atol": 1e-4}, False)],
-    ids=["rounding", "far more", "a tolerance of the user's"],
-)
-def test_rounding_that_the_model_magnifies_for_zeros_gives_a_note(
-    model, monkeypatch, by, options, passes
-):
-    monkeypatch.setattr(explain_differences, "rounding_errors", lambda *_: {"y": 0.5 * by})
-    report = check(model, [faulty(model, off_at_zeros(by))], DATA, **options)
-    assert report.passed == passes
-    assert passes == any("Rounding alone changes this output" in n for n in report.notes)
-
-
-def test_an_argmax_of_equal_scores_may_differ():
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, {"y": ops.argmax(x, axis=-1)})
-
-    def other(inputs, outputs):
-        equal = np.ptp(inputs["x"], axis=-1) == 0
-        return {"y": np.where(equal, 2, outputs["y"]).astype(outputs["y"].dtype)}
-
-    assert check(model, [faulty(model, other)], DATA)
-
-
-def test_right_padding_that_changes_the_keras_model_fails():
-    backward = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, go_backwards=True)
-    model = sequence_model(keras.layers.Masking(-1.0), backward)
-    model(DATA, training=True)
-    report = check(model, [KerasRunner(model)], DATA)
-    assert failed(report) == {("Keras model", "right padding")}
-    assert any(f.advice.startswith("Pad on the left") for f in report.findings)
-
-
-def test_left_padding_that_changes_the_keras_model_is_reported_without_a_failure():
-    recurrence = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8)
-    model = sequence_model(keras.layers.Masking(-1.0), recurrence)
-    model(DATA, training=True)
-    report = check(model, [KerasRunner(model)], DATA)
-    assert report
-    assert report.keras.property("left padding").status == "differs"
-    assert any(f.advice.startswith("Pad on the right") for f in report.findings)
-
-
-def test_output_sequences_are_compared_at_unpadded_timesteps():
-    inputs = keras.Input((None,), dtype="int32", name="x")
-    h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
-    model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
-    tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
-    own = check(model, [KerasRunner(model)], tokens).keras
-    assert own.property("right padding").status == "pass"
-    assert own.property("left padding").status == "pass"
-
-
-def test_a_mask_that_is_an_input_is_padded():
-    x, keep = keras.Input((None, 3), name="x"), keras.Input((None,), dtype="bool", name="keep")
-    h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
-    model = keras.Model([x, keep], keras.layers.Dense(2, name="y")(h))
-    report = check(model, [KerasRunner(model)], {"x": DATA, "keep": np.ones((9, 6), bool)})
-    assert report.keras.property("right padding").status == "pass"
-    assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
-
-
 def test_a_masked_row_with_nan_in_the_keras_model_gives_a_note():
     layers = keras.layers.Masking(-1.0), keras.layers.GlobalAveragePooling1D()
     model = sequence_model(*layers)
@@ -319,12 +108,6 @@ def test_a_masked_row_with_nan_in_the_keras_model_gives_a_note():
     assert report
     note = "batch 7, length 6, row 0 masked was left out: an output of the Keras model has NaN"
     assert note in report.notes
-
-
-def test_padding_does_not_apply_without_a_mask(model):
-    tested = check(model, [KerasRunner(model)], DATA).keras.property("right padding")
-    assert tested.status == "not applicable"
-    assert "Masking" in tested.detail
 
 
 def test_an_error_of_a_runner_fails_only_its_artifact(model):
@@ -347,57 +130,6 @@ def test_a_length_that_the_user_gave_must_run():
     model = sequence_model(keras.layers.Conv1D(4, 3))
     with pytest.raises(ValueError, match="cannot run batch 1, length 1"):
         check(model, [KerasRunner(model)], DATA, lengths=[1])
-
-
-def test_the_user_s_tolerance_replaces_the_default(model):
-    def fault(_, outputs):
-        return {"y": outputs["y"] + 0.01}
-
-    assert not check(model, [faulty(model, fault)], DATA)
-    assert check(model, [faulty(model, fault)], DATA, atol=0.02)
-
-
-def test_the_tolerance_follows_the_timesteps_that_a_recurrence_runs():
-    """The LSTM runs one timestep for each 256 samples of audio, because of the convolution."""
-    audio = keras.Input((None, 1), name="audio")
-    frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
-    model = keras.Model(audio, keras.layers.Dense(2, name="y")(keras.layers.LSTM(4)(frames)))
-    x = np.random.default_rng(0).normal(size=(3, 24_576, 1)).astype("float32")
-
-    def fault(_, outputs):
-        return {"y": 1.0002 * outputs["y"]}
-
-    report = check(model, [faulty(model, fault)], x, batch_sizes=[2], lengths=[24_576])
-    assert report.timesteps == 95
-    assert failed(report) == {("faulty_run", "values")}
-
-
-def test_atol_needed_is_the_smallest_atol_that_passes(model):
-    def fault(inputs, outputs):
-        return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
-
-    needed = check(model, [faulty(model, fault)], DATA).artifacts[0].atol_needed
-    assert check(model, [faulty(model, fault)], DATA, atol=needed)
-    assert not check(model, [faulty(model, fault)], DATA, atol=needed * 0.999)
-
-
-def test_atol_needed_is_none_for_nan(model):
-    report = check(
-        model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA
-    )
-    assert report.artifacts[0].atol_needed is None
-
-
-def test_a_difference_by_rounding_is_reported_as_rounding():
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, keras.layers.Dense(2, name="y")(keras.layers.Rescaling(1e4)(x)))
-
-    def fault(_, outputs):
-        return {"y": np.nextafter(outputs["y"], np.float32(np.inf))}
-
-    report = check(model, [faulty(model, fault)], DATA, rtol=0.0, atol=0.0)
-    assert report.artifacts[0].first_difference.is_rounding
-    assert "lengths=" in report.findings[0].advice
 
 
 def test_labels_give_the_metric_of_every_artifact_and_of_both_modes():
@@ -429,13 +161,6 @@ def test_labels_that_do_not_fit_raise(model):
         check(model, [KerasRunner(model)], DATA, labels=np.zeros(3, int))
 
 
-def test_half_precision_inside_the_model_widens_the_tolerance():
-    inputs = keras.Input((None, 3))
-    h = keras.layers.Dense(4, dtype="mixed_float16")(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(h))
-    assert check(model, [KerasRunner(model)], DATA).artifacts[0].precision == "float16"
-
-
 def test_a_model_with_a_static_batch_is_checked():
     model = keras.Sequential([keras.Input((None, 3), batch_size=4), keras.layers.Dense(2)])
     report = check(model, [KerasRunner(model)], DATA)
@@ -453,19 +178,6 @@ def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():
     (metric,), (own,) = report.gap.metrics, report.keras.metrics
     squared = [np.mean(np.square(model.predict(x[[k] * 4], verbose=0)[0])) for k in range(5)]
     assert metric.inference == own.value == pytest.approx(np.mean(squared), rel=1e-5)
-
-
-def test_a_unit_smaller_than_the_tolerance_gives_a_note():
-    model = sequence_model()
-    kernel, bias = model.get_layer("y").get_weights()
-    model.get_layer("y").set_weights([kernel * [1e6, 1.0], bias])
-    report = check(model, [KerasRunner(model)], DATA)
-    (note,) = [note for note in report.notes if "than the tolerance" in note]
-    assert note.startswith("output 'y': unit 1 varies by")
-    plain = sequence_model()
-    assert not [
-        n for n in check(plain, [KerasRunner(plain)], DATA).notes if "than the tolerance" in n
-    ]
 
 
 @pytest.mark.parametrize(
@@ -498,13 +210,6 @@ def test_wrong_arguments_raise_before_an_artifact_runs(model, arguments, message
         check(model, **{"artifacts": [never], "data": DATA, **arguments})
 
 
-def test_an_atol_that_accepts_zeros_raises(model):
-    with pytest.raises(
-        ValueError, match=r"With atol=1e\+09 an output of zeros passes, because the largest"
-    ):
-        check(model, [faulty(model, lambda _, outputs: {"y": 0 * outputs["y"]})], DATA, atol=1e9)
-
-
 def test_a_path_that_does_not_exist_raises(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
         check(model, tmp_path / "nowhere", DATA)
@@ -527,15 +232,6 @@ def test_an_output_that_is_as_wide_as_the_sequence_is_long_passes_at_every_lengt
     y = keras.layers.Dense(1)(keras.layers.SimpleRNN(4, return_sequences=True)(x))
     model = keras.Model(x, keras.layers.Reshape((-1,))(y))
     assert check(model, [KerasRunner(model)], DATA, lengths=[4, 6])
-
-
-def test_atol_needed_is_none_for_integers():
-    x = keras.Input((3,), dtype="int32", name="x")
-    model = keras.Model(x, keras.layers.Identity(name="y")(x))
-    wrong = faulty(model, lambda _, outputs: {"y": outputs["y"] + 3})
-    report = check(model, [wrong], np.arange(24).reshape(8, 3))
-    assert report.artifacts[0].atol_needed is None
-    assert not any("atol" in finding.advice for finding in report.findings)
 
 
 def test_a_function_may_have_attributes_of_any_name(model):

@@ -4,38 +4,14 @@ import pytest
 from keras import ops
 
 import keras_norm
-from keras_norm.clone import clone_for_statistics
-from keras_norm.export.checks.model_clone import ModelClone
-from keras_norm.export.checks.train_inference_gap import GapMeter, judge_gap
-from keras_norm.export.compare.merge import merge
 from keras_norm.export.results.check_result import OutputGap, TrainInferenceGap
-from keras_norm.export.results.measurements import DataMeasurements
-
-RNG = np.random.default_rng(0)
-DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
-
-
-def measure_gap(model, *batches, max_gap=None, labels=None):
-    meter = GapMeter(ModelClone(model))
-    parts = merge(DataMeasurements(gap=meter(batch, labels)) for batch in batches)
-    return judge_gap(model, parts.gap, max_gap)
-
-
-def model_of(*layers):
-    keras.utils.set_random_seed(0)
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
-
-
-def set_statistics(layer, mean, variance):
-    layer.moving_mean.assign(ops.broadcast_to(ops.convert_to_tensor(mean), layer.moving_mean.shape))
-    layer.moving_variance.assign(
-        ops.broadcast_to(ops.convert_to_tensor(variance), layer.moving_variance.shape)
-    )
-
-
-def batch_statistics():
-    flat = DATA["x"].reshape(-1, 3)
-    return flat.mean(axis=0), flat.var(axis=0)
+from tests.export.checks.gaps import (
+    DATA,
+    batch_statistics,
+    measure_gap,
+    model_of,
+    set_statistics,
+)
 
 
 @pytest.mark.parametrize(
@@ -118,51 +94,6 @@ def test_the_reason_for_outputs_that_differ_with_right_statistics_is_reported():
     assert "training mode uses the statistics of each batch" in gap.reason
 
 
-class FixedDropout(keras.layers.Layer):
-    """Has a dropout rate that is not in its config."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.dropout = 0.5
-        self.drop = keras.layers.Dropout(self.dropout)
-
-    def call(self, x, training=False):
-        return self.drop(x, training=training)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        keras.layers.Dropout(0.5),
-        keras.layers.SpatialDropout1D(0.5),
-        keras.layers.GaussianDropout(0.5),
-        keras.layers.GaussianNoise(0.5),
-        keras.layers.GRU(2, dropout=0.5, recurrent_dropout=0.5),
-        keras.layers.Bidirectional(keras.layers.SimpleRNN(2, dropout=0.5)),
-        keras.layers.AlphaDropout(0.5),
-        FixedDropout(),
-    ],
-    ids=lambda layer: type(layer).__name__,
-)
-def test_dropout_and_noise_are_off_in_nested_layers(layer):
-    assert measure_gap(model_of(layer), DATA).worst == pytest.approx(0.0, abs=1e-6)
-
-
-def test_dropout_of_attention_is_off():
-    x = keras.Input((None, 3), name="x")
-    once = keras.layers.MultiHeadAttention(2, 2, dropout=0.5)(x, x)
-    twice = keras.layers.Attention(dropout=0.5)([once, once])
-    assert measure_gap(keras.Model(x, twice), DATA).worst == pytest.approx(0.0, abs=1e-6)
-
-
-def test_the_model_and_its_seeds_do_not_change():
-    model = model_of(keras.layers.Dropout(0.5, seed=1), keras.layers.BatchNormalization())
-    before = [ops.convert_to_numpy(v) for v in model.variables]
-    measure_gap(model, DATA)
-    for old, variable in zip(before, model.variables, strict=True):
-        np.testing.assert_array_equal(old, ops.convert_to_numpy(variable))
-
-
 def test_statistics_inside_cells_are_measured_row_by_row():
     model = model_of(keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, name="rnn"))
     model(DATA["x"][:, :3], training=True)
@@ -237,45 +168,6 @@ def test_the_check_fails_only_above_max_gap():
 
 def test_a_large_gap_without_max_gap_is_not_a_failure():
     assert measure_gap(model_of(keras.layers.BatchNormalization()), DATA).passed
-
-
-class Unconfigured(keras.layers.Layer):
-    """A layer that cannot be rebuilt from its config."""
-
-    def __init__(self, table):
-        super().__init__()
-        self.table = table
-
-    def get_config(self):
-        raise NotImplementedError("this layer has no config")
-
-    def call(self, x):
-        return x
-
-
-def test_a_model_that_cannot_be_rebuilt_is_not_measured():
-    gap = measure_gap(model_of(Unconfigured(object())), DATA)
-    assert gap.verdict == "not measured"
-    assert "no config" in gap.reason
-    assert gap.passed
-
-
-def test_a_gap_that_cannot_be_measured_does_not_pass_max_gap():
-    assert not measure_gap(model_of(Unconfigured(object())), DATA, max_gap=1.0).passed
-
-
-class OwnDropout(keras.layers.Layer):
-    def __init__(self, dropout, **kwargs):
-        super().__init__(**kwargs)
-        self.dropout = dropout
-
-    def call(self, x, training=False):
-        return keras.random.dropout(x, self.dropout) if training else x
-
-
-def test_dropout_that_cannot_be_switched_off_is_named():
-    with pytest.raises(ValueError, match=r"cannot be switched off.*call a keras.layers.Dropout"):
-        clone_for_statistics(model_of(OwnDropout(0.5)))
 
 
 def test_a_gap_that_is_nan_exceeds_every_limit():

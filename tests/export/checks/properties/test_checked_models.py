@@ -1,0 +1,140 @@
+"""Checks of models and artifacts that lack a property."""
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_norm
+from keras_norm.export import check
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export.checks.faulty_artifacts import DATA, Counts, failed, faulty, sequence_model
+
+
+def test_an_artifact_that_mixes_rows_fails(model):
+    def fault(inputs, outputs):
+        outputs["y"] = outputs["y"] - outputs["y"].mean(axis=0)
+        return outputs
+
+    report = check(model, [faulty(model, fault)], DATA)
+    assert ("faulty_run", "row independence") in failed(report)
+
+
+def test_a_keras_model_that_mixes_rows_fails():
+    leaky = sequence_model(keras.layers.BatchNormalization())
+    leaky.layers[0].call = lambda x, **_: x - ops.mean(x, axis=0)
+    report = check(leaky, [KerasRunner(leaky)], DATA)
+    assert ("Keras model", "row independence") in failed(report)
+
+
+def test_a_keras_model_without_a_batch_axis_fails():
+    pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
+    report = check(pooled, [KerasRunner(pooled)], DATA)
+    assert ("Keras model", "row independence") in failed(report)
+    assert report.keras.property("row independence").detail.endswith("for a batch of 7 rows")
+
+
+def test_an_artifact_that_keeps_state_between_calls_fails(model):
+    calls = []
+
+    def fault(inputs, outputs):
+        calls.append(1)
+        outputs["y"] = outputs["y"] + 0.001 * len(calls)
+        return outputs
+
+    report = check(model, [faulty(model, fault)], DATA, atol=0.0, rtol=0.0)
+    assert ("faulty_run", "repeat") in failed(report)
+
+
+def test_an_artifact_whose_first_call_later_differs_fails(model):
+    def fault(inputs, outputs):
+        fault.largest = max(fault.largest, len(inputs["x"]))
+        outputs["y"] = outputs["y"] + (fault.largest > 1)
+        return outputs
+
+    fault.largest = 0
+    report = check(model, [faulty(model, fault)], DATA)
+    assert ("faulty_run", "weights") in failed(report)
+
+
+def test_nan_in_the_model_and_in_the_artifact_fails():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, {"y": ops.log(x), "z": ops.log(ops.square(x) + 1.0)})
+    report = check(model, [KerasRunner(model)], -np.abs(DATA))
+    assert failed(report) == {("Keras model", "no NaN"), ("Keras", "values")}
+    (finding,) = report.findings[:1]
+    assert finding.observation == "output 'y' is NaN for every sample"
+    assert finding.advice.startswith("Give data for which no output is NaN")
+    assert report.artifacts[0].first_difference is None
+
+
+def test_nan_in_the_model_for_one_sample_fails():
+    x = keras.Input((None, 3), name="x")
+    model = keras.Model(x, {"y": ops.log(x)})
+    data = np.abs(DATA)
+    data[8, 5, 0] = -1.0
+    report = check(model, [KerasRunner(model)], data)
+    assert ("Keras model", "no NaN") in failed(report)
+    assert report.findings[0].observation == "output 'y' is NaN in 1 of 162 values"
+
+
+def test_a_keras_model_that_changes_a_weight_at_inference_fails():
+    counting = sequence_model(Counts(name="counts"))
+    report = check(counting, [KerasRunner(sequence_model())], DATA)
+    assert failed(report) == {("Keras model", "weights")}
+    assert "calls" in report.failures[0].detail
+
+
+def test_padding_that_changes_no_output_passes(masked):
+    own = check(masked, [KerasRunner(masked)], DATA).keras
+    assert own.property("right padding").status == "pass"
+    assert own.property("left padding").status == "pass"
+
+
+def test_a_mask_inside_a_nested_model_is_padded(masked):
+    inputs = keras.Input((None, 3), name="x")
+    outer = keras.Model(inputs, masked(inputs))
+    assert check(outer, [KerasRunner(outer)], DATA).keras.property("right padding").status == "pass"
+
+
+def test_right_padding_that_changes_the_keras_model_fails():
+    backward = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, go_backwards=True)
+    model = sequence_model(keras.layers.Masking(-1.0), backward)
+    model(DATA, training=True)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert failed(report) == {("Keras model", "right padding")}
+    assert any(f.advice.startswith("Pad on the left") for f in report.findings)
+
+
+def test_left_padding_that_changes_the_keras_model_is_reported_without_a_failure():
+    recurrence = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8)
+    model = sequence_model(keras.layers.Masking(-1.0), recurrence)
+    model(DATA, training=True)
+    report = check(model, [KerasRunner(model)], DATA)
+    assert report
+    assert report.keras.property("left padding").status == "differs"
+    assert any(f.advice.startswith("Pad on the right") for f in report.findings)
+
+
+def test_output_sequences_are_compared_at_unpadded_timesteps():
+    inputs = keras.Input((None,), dtype="int32", name="x")
+    h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
+    model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
+    tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
+    own = check(model, [KerasRunner(model)], tokens).keras
+    assert own.property("right padding").status == "pass"
+    assert own.property("left padding").status == "pass"
+
+
+def test_a_mask_that_is_an_input_is_padded():
+    x, keep = keras.Input((None, 3), name="x"), keras.Input((None,), dtype="bool", name="keep")
+    h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
+    model = keras.Model([x, keep], keras.layers.Dense(2, name="y")(h))
+    report = check(model, [KerasRunner(model)], {"x": DATA, "keep": np.ones((9, 6), bool)})
+    assert report.keras.property("right padding").status == "pass"
+    assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
+
+
+def test_padding_does_not_apply_without_a_mask(model):
+    tested = check(model, [KerasRunner(model)], DATA).keras.property("right padding")
+    assert tested.status == "not applicable"
+    assert "Masking" in tested.detail

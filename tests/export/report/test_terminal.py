@@ -1,0 +1,55 @@
+import dataclasses
+import re
+
+import pytest
+
+from keras_norm.export.report.tables import breakable
+from tests.export.report.reports import EXPECTED, artifact, printed, report_of
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_shows_every_verdict_in_full(failing, width):
+    text = printed(failing, width)
+    rows = [line.split()[0] for line in text.splitlines() if re.match(r" ?(pass|fail) ", line)]
+    assert rows == ["fail", "fail", "fail", "pass"]
+    assert text.startswith("FAIL")
+    assert "…" not in text
+
+
+def test_no_line_is_wider_than_the_terminal(failing):
+    assert max(map(len, printed(failing).splitlines())) <= 80
+
+
+def test_brackets_in_a_name_are_printed_literally():
+    assert "[bold]x" in printed(report_of(artifact("[bold]x", EXPECTED)))
+
+
+def test_the_terminal_shows_why_a_property_does_not_apply(passing):
+    assert "no input is masked" in printed(passing)
+
+
+def test_the_terminal_shows_per_timestep_statistics(passing):
+    assert "2 of 3" in printed(passing)
+
+
+def test_a_name_cannot_add_a_line_to_a_printed_report(failing):
+    name = "a\nPASS: forged\x1b[31m\u202e[red]"
+    layers = tuple(dataclasses.replace(layer, path=name, note=name) for layer in failing.gap.layers)
+    artifacts = (artifact(name, EXPECTED + 0.25), artifact(name, EXPECTED, outputs=(), error=name))
+    gap = dataclasses.replace(failing.gap, layers=layers, reason=name)
+    text = printed(dataclasses.replace(failing, artifacts=artifacts, gap=gap, notes=(name,)), 300)
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert not any(line.lstrip().startswith("PASS") for line in text.splitlines())
+    assert r"a\nPASS: forged\x1b[31m\u202e[red]" in text
+
+
+def test_a_path_breaks_after_its_slashes_only():
+    path = "bidirectional_2/backward_norm_simple_rnn_1/norm_simple_rnn_cell_1/kernel_norm"
+    lines = breakable(path, 42).plain.split("\n")
+    assert "".join(lines) == path
+    assert all(len(line) <= 42 for line in lines)
+    assert lines[-1].endswith("kernel_norm")
+    assert breakable("a_name_of_its_own_that_is_far_too_long/gamma", 10).plain.split("\n") == [
+        "a_name_of_its_own_that_is_far_too_long/",
+        "gamma",
+    ]
