@@ -152,7 +152,7 @@ def check(args: argparse.Namespace) -> bool:
 def compare(args: argparse.Namespace) -> None:
     """Report the changed predictions of other versions of a model.
 
-    It returns nothing, because versions are meant to differ.
+    It returns nothing, because a difference between versions is not a failure.
 
     Args:
         args: `model`, `versions`, `data`, `labels`, `json` and `html` of the command line.
@@ -200,7 +200,7 @@ def inspect(args: argparse.Namespace) -> None:
         args: `model` of the command line.
 
     Raises:
-        UsageError: the file is missing or does not hold a model.
+        UsageError: the file is missing or is not a model.
     """
     rich.console.Console().print(*summary_tables(_load_model(args.model)), sep="\n")
 

@@ -12,7 +12,7 @@ class UnsupportedOpError(ValueError):
     """Raised if the model needs an operation or a dtype that the format's runtimes do not support.
 
     Args:
-        message: names the operation and its Keras layer, and says how to avoid it.
+        message: names the operation and its Keras layer, with advice.
         ops: operation name -> names of the graph nodes with this operation.
     """
 

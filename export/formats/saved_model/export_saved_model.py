@@ -98,9 +98,10 @@ def export_saved_model(
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
             state all requests to a server would share; `version` is not a positive integer; `path`
-            ends like a file, or has a character that TensorFlow reads as a pattern; a name in
+            has the suffix of a file, or a character that TensorFlow reads as a pattern; a name in
             `signatures` is reserved; the model does not accept the `samples`; `warmup` is True and
-            there are no test inputs; the model or a signature reads a table that no layer holds.
+            there are no test inputs; the model or a signature reads a table that is not an
+            attribute of a layer.
 
     Example:
     ```python
