@@ -10,8 +10,8 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
+from keras_norm.export.formats.format_registry import open_runner
 from keras_norm.export.formats.onnx.export_onnx import export_onnx
-from keras_norm.export.formats.registry import open_runner
 from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
 from keras_norm.export.formats.tflite.export_tflite import export_tflite
 from keras_norm.export.model.single_step import Step

@@ -18,7 +18,7 @@ from keras_norm.export.checks.subject import file_size
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageError
 from keras_norm.export.formats.artifact_format import Format
-from keras_norm.export.formats.registry import FORMATS, format_named
+from keras_norm.export.formats.format_registry import FORMATS, format_named
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
 from keras_norm.export.golden_cases.artifact_files import golden_cases_path
 from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable

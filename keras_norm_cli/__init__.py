@@ -123,7 +123,7 @@ def _require_inputs(args: argparse.Namespace) -> None:
 
 def _require_formats(names: Sequence[str], modules: Sequence[str]) -> None:
     """Raise ValueError for an unknown format, unless a user's module may have registered it."""
-    if modules or "keras_norm.export.formats.registry" in sys.modules:
+    if modules or "keras_norm.export.formats.format_registry" in sys.modules:
         return
     for name in names:
         if name not in RUNTIMES:

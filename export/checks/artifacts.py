@@ -12,7 +12,7 @@ import keras
 
 from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.formats.artifact_format import Source
-from keras_norm.export.formats.registry import format_of, titles
+from keras_norm.export.formats.format_registry import format_of, titles
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess

@@ -11,7 +11,7 @@ import rich.console
 
 from keras_norm.export.checks.check import check
 from keras_norm.export.checks.data_reader import DataLike
-from keras_norm.export.formats.registry import FORMATS
+from keras_norm.export.formats.format_registry import FORMATS
 from keras_norm.export.report.report import Report
 
 WIDTH = 100

@@ -18,7 +18,7 @@ from keras_norm.export.checks.judge import Judge
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.checks.properties.no_nan import has_nan
-from keras_norm.export.checks.properties.registry import PROPERTIES, measure_properties
+from keras_norm.export.checks.properties.property_registry import PROPERTIES, measure_properties
 from keras_norm.export.checks.subject import Subject, open_subjects, restored_variables
 from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge

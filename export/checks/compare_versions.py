@@ -17,7 +17,7 @@ from keras_norm.export.compare.input_cases import LARGE_BATCH
 from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.compare.version_differences import changes, threshold
-from keras_norm.export.formats.registry import open_runner
+from keras_norm.export.formats.format_registry import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.version_comparison import OutputChange

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from keras_norm.export.checks.properties.no_nan import has_nan
-from keras_norm.export.checks.properties.registry import property_named
+from keras_norm.export.checks.properties.property_registry import property_named
 from keras_norm.export.compare.input_cases import is_edge
 from keras_norm.export.results.artifact_result import ArtifactResult
 from keras_norm.export.results.check_result import (

@@ -11,7 +11,7 @@ from keras_norm.export import signature
 from keras_norm.export.compare.arrays import largest, to_float64
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.formats.artifact_format import Format
-from keras_norm.export.formats.registry import format_of
+from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.results.artifact_result import FirstDifference
 from keras_norm.export.runtimes.worker_process import WorkerProcess

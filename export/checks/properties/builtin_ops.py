@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.formats.registry import format_of
+from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
 

@@ -45,7 +45,7 @@ class Property(abc.ABC, Generic[Measured]):
     """A property that the check measures on the Keras model and on every artifact.
 
     To add a property, write a subclass in a file of this folder, and add it to
-    `registry.PROPERTIES`. The reports, the findings and the JSON read the results of all
+    `property_registry.PROPERTIES`. The reports, the findings and the JSON read the results of all
     registered properties.
 
     Attributes:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.checks.findings import VALUES_ADVICE, findings
-from keras_norm.export.checks.properties.registry import PROPERTIES
+from keras_norm.export.checks.properties.property_registry import PROPERTIES
 from keras_norm.export.results.artifact_result import (
     ArtifactResult,
     FirstDifference,

@@ -11,7 +11,7 @@ from keras_norm.export.checks.explain_differences import explained_by_rounding
 from keras_norm.export.checks.first_difference import find_first_difference
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import ConversionError
-from keras_norm.export.formats.registry import FORMATS
+from keras_norm.export.formats.format_registry import FORMATS
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export.compared import compare
 

@@ -8,7 +8,7 @@ import pytest
 
 import keras_norm_cli
 from keras_norm.export import assert_consistent, check, export_saved_model
-from keras_norm.export.checks.properties import registry
+from keras_norm.export.checks.properties import property_registry
 from keras_norm.export.checks.properties.property import NotApplicable, Property
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.report import Report
@@ -37,9 +37,9 @@ class NonNegative(Property):
 @pytest.fixture
 def non_negative():
     added = NonNegative()
-    registry.register(added)
+    property_registry.register(added)
     yield added
-    registry.PROPERTIES.remove(added)
+    property_registry.PROPERTIES.remove(added)
 
 
 def model_of(activation, name="y"):
@@ -112,11 +112,11 @@ def test_an_error_while_a_property_is_measured_is_the_error_of_the_artifact(
 
 def test_a_name_is_registered_once(non_negative):
     with pytest.raises(ValueError, match="'non-negative' is registered already"):
-        registry.register(non_negative)
+        property_registry.register(non_negative)
 
 
 def test_every_property_has_a_meaning_and_advice():
-    for known in registry.PROPERTIES:
+    for known in property_registry.PROPERTIES:
         assert known.name
         assert known.meaning
         assert known.advice.endswith(".")

@@ -10,7 +10,7 @@ import pytest
 import keras_norm_cli
 import keras_norm_verify
 from keras_norm.export import assert_consistent, check, open_runner
-from keras_norm.export.formats import registry
+from keras_norm.export.formats import format_registry
 from keras_norm.export.formats.artifact_format import Format, Source
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes.runner import Runner
@@ -66,9 +66,9 @@ def linear():
         open=LinearRunner,
         sources=sources,
     )
-    registry.register(added)
+    format_registry.register(added)
     yield added
-    del registry.FORMATS["linear"]
+    del format_registry.FORMATS["linear"]
 
 
 @pytest.fixture
@@ -109,17 +109,17 @@ def test_a_registered_format_is_opened_and_asserted(linear, model, tmp_path):
 
 
 def test_the_command_line_knows_the_built_in_formats_without_tensorflow():
-    assert list(registry.FORMATS) == list(keras_norm_verify.RUNTIMES)
+    assert list(format_registry.FORMATS) == list(keras_norm_verify.RUNTIMES)
 
 
 def test_a_second_format_of_one_name_is_refused(linear):
     with pytest.raises(ValueError, match="'linear' is registered already"):
-        registry.register(linear)
+        format_registry.register(linear)
 
 
 def test_an_unknown_format_is_refused_with_the_list_of_formats(model, tmp_path):
     with pytest.raises(ValueError, match="the formats are saved_model, tflite, onnx"):
-        registry.format_named("npz")
+        format_registry.format_named("npz")
     (tmp_path / "m.npz").touch()
     with pytest.raises(
         ValueError, match="is not a SavedModel folder, a TFLite file or an ONNX file"

@@ -9,6 +9,8 @@ from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.rnn.lstm import NormLSTM, NormLSTMCell
 from keras_norm.typing import TensorLike
 
+__all__ = ["load_addons_weights"]
+
 EQUATION = ("epsilon", "epsilon_placement", "ddof", "center", "scale")
 ORDER = (
     "kernel",
