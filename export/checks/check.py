@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 
@@ -139,35 +139,18 @@ def check(
             next(run_batches(first, plan.run, plan.batch))  # raises for labels that do not fit
         clone = ModelClone(model)
         with open_subjects(found, plan) as subjects:
-            compare = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)
-            measured = merge(map(compare, parts))
+            comparison = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)
+            measured = merge(map(comparison, parts))
             judge = Judge(plan, measured, rtol, atol)
             judge.require_comparison()
             checked = [_check_artifact(subject, judge) for subject in subjects]
-        keras_source = Source(
-            "Keras model", "", plan.precision, lambda: contextlib.nullcontext(plan.run)
-        )
-        keras_result = _check_keras_model(
-            Subject(
-                keras_source,
-                plan,
-                plan.run,
-                variables=variables,
-                first=plan.expected[0],
-                cases=plan.expected,
-                edges=plan.edges_expected,
-                clone=clone,
-                data=measured,
-            ),
-            judge,
-            sum(weight.nbytes for weight in model.get_weights()),
-        )
+        keras_result = _check_keras_model(model, clone, variables, judge)
         results, unsupported = _without_unsupported(list(zip(found, checked, strict=True)))
         excused: tuple[str, ...] = ()
         if rtol is None and atol is None:
             results, excused = excuse_rounding(model, results, plan)
         if not has_nan(keras_result):
-            results = explain_differences(model, results, plan, compare.worst)
+            results = explain_differences(model, results, plan, comparison.worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
     gap = judge_gap(model, measured.gap, max_gap)
     return Report(
@@ -197,15 +180,30 @@ def _check_artifact(subject: Subject, judge: Judge) -> ArtifactResult:
     return judge.artifact(subject, measure_properties(subject, judge.tolerances(subject)))
 
 
-def _check_keras_model(subject: Subject, judge: Judge, size: int) -> ArtifactResult:
-    """Test the Keras model; its outputs for the test inputs are recorded already.
+def _check_keras_model(
+    model: keras.Model, clone: ModelClone, variables: Mapping[str, str], judge: Judge
+) -> ArtifactResult:
+    """Test the properties of the Keras model; the plan has its outputs for the test inputs.
 
     Args:
-        subject: the Keras model.
-        judge: the judge.
-        size: bytes of the weights.
+        model: the Keras model.
+        clone: the clone of the model.
+        variables: digests of the weights before the check.
+        judge: the judge, with the plan and the measurements over all data.
     """
-    subject.record(size)
+    plan = judge.plan
+    subject = Subject(
+        Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(plan.run)),
+        plan,
+        plan.run,
+        variables=variables,
+        first=plan.expected[0],
+        cases=plan.expected,
+        edges=plan.edges_expected,
+        clone=clone,
+        data=judge.measured,
+    )
+    subject.record(size=sum(weight.nbytes for weight in model.get_weights()))
     properties = measure_properties(subject, judge.tolerances(subject))
     if subject.error is not None:
         raise ValueError(f"The Keras model cannot run: {subject.error}")

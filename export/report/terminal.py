@@ -153,7 +153,9 @@ def _describe_tolerance(result: ArtifactResult) -> str:
 def _properties(report: CheckResult) -> Iterator[RenderableType]:
     table = new_table("Properties", Column("", overflow="fold", max_width=28), *TESTED)
     subjects = (report.keras, *(r for r in report.artifacts if r.error is None))
-    found = group_by_item((r.name, tuple(_named(r, status) for status in TESTED)) for r in subjects)
+    found = group_by_item(
+        (r.name, tuple(_names_with_status(r, status) for status in TESTED)) for r in subjects
+    )
     for names, cells in found:
         words = (Text(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
         add_row(table, Text("\n").join(map(plain, names)), *words)
@@ -166,7 +168,7 @@ def _properties(report: CheckResult) -> Iterator[RenderableType]:
     yield ""
 
 
-def _named(result: ArtifactResult, status: str) -> str:
+def _names_with_status(result: ArtifactResult, status: str) -> str:
     """Return the names of the properties with this status, joined by commas."""
     return ", ".join(p.name for p in result.properties if p.status == status)
 
