@@ -1,4 +1,4 @@
-"""`keras-norm verify`: running a file on its golden cases with only NumPy and the runtime."""
+"""`keras-norm verify` and keras_norm_verify.py: run a file on its golden cases."""
 
 import contextlib
 import dataclasses

@@ -98,7 +98,7 @@ def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
     The names are stored in a separate array, because `np.savez` rejects names such as "file". A
     bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16.
     """
-    # As `keras_norm.export.compare.arrays.to_numpy`: workers cannot import the package.
+    # Equal to `keras_norm.export.compare.arrays.to_numpy`, which workers cannot import.
     values = [np.asarray(a) for a in arrays.values()]
     values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
     buffer = io.BytesIO()

@@ -10,7 +10,7 @@ from tests.export import models
 
 
 @pytest.fixture(scope="session")
-def step_alone(tmp_path_factory):
+def step_only(tmp_path_factory):
     """A model, and a TFLite file of its step alone."""
     model = models.recurrent()
     path = tmp_path_factory.mktemp("step") / "step.tflite"

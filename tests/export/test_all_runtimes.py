@@ -1,4 +1,4 @@
-"""One model in every format and every runtime at once."""
+"""One model in all formats and all runtimes."""
 
 import keras
 import numpy as np
@@ -17,7 +17,7 @@ DATA = np.random.default_rng(0).normal(size=(3, 4, 3)).astype("float32")
 
 @pytest.fixture(autouse=True)
 def optional_runtimes(monkeypatch):
-    """OpenVINO runs here, which other tests leave out."""
+    """Use OpenVINO, which most tests omit."""
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: True)
 
 

@@ -37,7 +37,7 @@ class Broken(keras.layers.Layer):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model, its SavedModel, a SavedModel of other weights, and data; a model with statistics."""
+    """Save models, a SavedModel with the weights of a model and one with others, and data."""
     folder = tmp_path_factory.mktemp("cli")
     inputs = keras.Input((None, 3), name="x")
     # No recurrence: every command on one takes seconds, and `test_cli` runs many.
@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run(folder, capfd):
-    """Runs a command; {} in an argument is the folder."""
+    """Run a command; {} in an argument is the folder."""
 
     def command(*arguments):
         status = main([str(argument).format(folder) for argument in arguments])
@@ -71,7 +71,7 @@ def run(folder, capfd):
 
 
 def refused(result):
-    """The one line on stderr of a command that was refused."""
+    """Return the line that a refused command printed on stderr."""
     status, out, err = result
     assert status == 2
     assert out == ""
@@ -320,7 +320,7 @@ def test_wrong_data_are_refused_and_nothing_is_written(run, tmp_path, arrays, me
 
 
 def test_an_error_of_a_layer_is_one_line_with_file_and_line(run, tmp_path):
-    """Of any type: status 1 would say that a check failed."""
+    """The status is 2 for any exception, because 1 means a failed check."""
     inputs = keras.Input((3,), name="x")
     keras.Model(inputs, Broken()(inputs)).save(tmp_path / "m.keras")
     message = refused(run("export", tmp_path / "m.keras", "--to", tmp_path / "out"))
@@ -434,7 +434,7 @@ def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
 
 
 def test_missing_files_and_unknown_formats_are_reported_before_the_package_is_imported(folder):
-    """Importing TensorFlow takes seconds."""
+    """The import of TensorFlow takes seconds."""
     commands = [
         ("inspect", "{}/nowhere.keras"),
         ("inspect", "{}/data.npy"),

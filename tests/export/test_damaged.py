@@ -1,4 +1,4 @@
-"""Truncated, corrupted and foreign artifacts: one clear line, or a finding of the check."""
+"""Truncated, damaged and foreign artifacts give one line, or a finding of the check."""
 
 import pathlib
 import shutil
@@ -22,7 +22,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def good(model, tmp_path_factory):
-    """A folder with the model, its exports and data."""
+    """Write the model, its exports and data to a folder."""
     folder = tmp_path_factory.mktemp("good")
     model.save(folder / "model.keras")
     export_saved_model(model, folder / "saved_model")
@@ -33,7 +33,7 @@ def good(model, tmp_path_factory):
 
 @pytest.fixture
 def damaged(good, tmp_path):
-    """A copy of the exports, to be damaged."""
+    """Copy the exports, so that a test can damage them."""
     return pathlib.Path(shutil.copytree(good, tmp_path / "copy"))
 
 

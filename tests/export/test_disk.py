@@ -1,4 +1,4 @@
-"""Disks that cannot be written: full, or forbidden."""
+"""Exports to a full disk, and to a folder without permission."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ EXPORTS = {"saved_model": export_saved_model, "model.tflite": export_tflite}
 
 @pytest.fixture(scope="module")
 def model():
-    """A model of 120 kB, which a disk of 64 kB cannot hold."""
+    """Build a model of 120 kB, which does not fit on a disk of 64 kB."""
     inputs = keras.Input((3,), name="x")
     return keras.Model(inputs, keras.layers.Dense(2, name="y")(keras.layers.Dense(5000)(inputs)))
 
@@ -43,7 +43,7 @@ def small_disk(tmp_path):
 
 @pytest.fixture
 def forbidden():
-    """A folder in which nobody may write, while the process is nobody where it was root."""
+    """Make a folder without write permission; a root process becomes the user nobody."""
     with tempfile.TemporaryDirectory() as above:
         os.chmod(above, 0o755)
         folder = pathlib.Path(above, "forbidden")

@@ -22,14 +22,14 @@ RUNS = {"export_tflite": 1, "check": 1, "export_onnx": 0, "assert_consistent": 0
 
 
 def build(timesteps=None, unroll=False):
-    """The page's model: rows of a digit to its class."""
+    """Build the model of the pages: rows of a digit to its class."""
     rows = keras.Input((timesteps, 8), name="rows")
     lstm = keras_norm.NormLSTM(2, norm=None, unroll=unroll, name="lstm")
     return keras.Model(rows, keras.layers.Dense(10, name="digit")(lstm(rows)))
 
 
 def limited(function, runs):
-    """The function for so many calls; then one that takes what it takes, and no file twice."""
+    """Call the function `runs` times; later calls only check the arguments."""
     signature, calls = inspect.signature(function), []
 
     def called(*args, **options):

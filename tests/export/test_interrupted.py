@@ -1,4 +1,4 @@
-"""An export that is ended in the middle, beside a version that a server has loaded."""
+"""An export that is interrupted, beside a version that a server has loaded."""
 
 import os
 import pathlib

@@ -40,7 +40,7 @@ def save(model, folder, serve):
 
 
 def failed_by_runner(report):
-    """Names of the failed checks, of the SavedModel in TensorFlow and in the C API."""
+    """Return the names of the failed checks in TensorFlow and in the C API."""
     by_subject = {}
     for failure in report.failures:
         by_subject.setdefault(failure.subject, set()).add(failure.check)
@@ -48,7 +48,7 @@ def failed_by_runner(report):
 
 
 def failed(report):
-    """Names of the failed checks, the same for both runners."""
+    """Return the names of the failed checks, which must be equal for both runners."""
     first, second = failed_by_runner(report)
     assert first == second
     return first

@@ -1,4 +1,4 @@
-"""Nothing in a file is executed, nor does it lead to another file: planted exploits.
+"""Malicious files: no code of a file runs, and no other file is read or written.
 
 Each goes through the command line, in one process. They write or read a file, had they run.
 """
@@ -17,7 +17,7 @@ from keras_norm_cli import main
 
 
 class Exploit:
-    """A pickle that makes a file when it is read."""
+    """A pickle that writes a file when it is loaded."""
 
     def __init__(self, file):
         self.file = file
@@ -28,7 +28,7 @@ class Exploit:
 
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory):
-    """The files inside a good .keras file."""
+    """Return the entries of a valid .keras file by name."""
     path = tmp_path_factory.mktemp("good") / "model.keras"
     keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2, name="y")]).save(path)
     with zipfile.ZipFile(path) as saved:
@@ -37,7 +37,7 @@ def entries(tmp_path_factory):
 
 @pytest.fixture
 def refused(tmp_path, capfd):
-    """Loads a .keras file made of entries, which must be refused in one line."""
+    """Return a function that loads a .keras file of entries, and requires a refusal in one line."""
 
     def load(entries):
         with zipfile.ZipFile(tmp_path / "model.keras", "w") as file:
@@ -54,7 +54,7 @@ def refused(tmp_path, capfd):
 
 
 def with_layer(entries, layer):
-    """The model with its one layer replaced by this configuration."""
+    """Replace the only layer of the model by a configuration."""
     config = json.loads(entries["config.json"])
     config["config"]["layers"][1:] = [layer]
     return {**entries, "config.json": json.dumps(config)}

@@ -169,7 +169,7 @@ class Session:
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load `options["path"]`; `options["inputs"]` and `options["outputs"]` are `Tensor` by name."""
+    """Load the SavedModel `options["path"]`; `inputs` and `outputs` are dicts of `Tensor`."""
     session = Session(open_library(), options["path"], options["inputs"], options["outputs"])
     return protocol.Loaded({}, session.run)
 

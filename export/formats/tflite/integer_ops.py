@@ -29,7 +29,7 @@ REAL: dict[str, TensorFunction] = {
     "Square": lambda x: x * x,
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
-# TensorFlow's quantizer takes compared integers for real numbers, and then has no range for them.
+# TensorFlow's quantizer treats compared integers as real numbers, and then has no range for them.
 # a - min(a, b) is 0 if a <= b, and nonzero otherwise, even if the subtraction overflows.
 COMPARED: dict[str, TensorFunction] = {
     "Equal": lambda a, b: tf.logical_not(_nonzero(a - b)),

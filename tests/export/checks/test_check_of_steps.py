@@ -19,8 +19,8 @@ STEPS = 1000  # replaces plan.TIMESTEPS; each sequence has 6 timesteps
 
 
 @pytest.fixture(scope="module")
-def report(step_alone):
-    model, path = step_alone
+def report(step_only):
+    model, path = step_only
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "TIMESTEPS", STEPS)
         return check(model, path, DATA)
@@ -54,9 +54,9 @@ def test_a_single_step_file_gives_no_note_about_signatures(report):
     assert not report.notes
 
 
-def test_a_file_of_other_weights_fails(step_alone, monkeypatch):
+def test_a_file_of_other_weights_fails(step_only, monkeypatch):
     monkeypatch.setattr(plan, "TIMESTEPS", 12)
-    _, path = step_alone
+    _, path = step_only
     keras.utils.set_random_seed(1)
     report = check(models.recurrent(), path, DATA, batch_sizes=[2], lengths=[6])
     assert {failure.check for failure in report.failures} == {"values", "streaming"}
@@ -64,9 +64,9 @@ def test_a_file_of_other_weights_fails(step_alone, monkeypatch):
     assert reasons == {"a single-step model has no tensors of whole sequences"}
 
 
-def test_a_single_step_file_of_a_model_without_a_step_fails_with_the_reason(step_alone):
+def test_a_single_step_file_of_a_model_without_a_step_fails_with_the_reason(step_only):
     model = models.dense()
-    report = check(model, step_alone[1], DATA[:, 0])
+    report = check(model, step_only[1], DATA[:, 0])
     assert {failure.check for failure in report.failures} == {"run"}
     assert (
         "the model has no single-step model: the model has no recurrent layer"

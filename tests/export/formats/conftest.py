@@ -17,7 +17,7 @@ def model():
 
 @pytest.fixture(scope="package")
 def in_keras(model):
-    """What every runner's answer is compared with."""
+    """Run the Keras model, whose outputs the runners must return."""
     return KerasRunner(model)
 
 
@@ -42,7 +42,7 @@ def runners(exported):
 
 @pytest.fixture(scope="package")
 def echo(tmp_path_factory):
-    """A model that gives back one input of every type, and its SavedModel."""
+    """Build a model that returns one input of every dtype, and export its SavedModel."""
     inputs = [keras.Input((3,), name=f"{dtype}_in", dtype=dtype) for dtype in DTYPES]
     outputs = {d: keras.layers.Identity(dtype=d)(x) for d, x in zip(DTYPES, inputs, strict=True)}
     model = keras.Model(inputs, outputs)

@@ -1,4 +1,4 @@
-"""What goes along with an exported file, and that it is run before it stands there."""
+"""Golden cases of exported files, and the verification of a file before it is written."""
 
 import logging
 
@@ -25,7 +25,7 @@ from tests.export import models
 
 @pytest.fixture(scope="module")
 def tagged(tmp_path_factory):
-    """A masked model of two inputs and three outputs in both formats."""
+    """Export a masked model with two inputs and three outputs in both formats."""
     folder = tmp_path_factory.mktemp("tagged")
     model = models.tagger()
     return [
@@ -106,7 +106,7 @@ def test_golden_cases_pass_in_every_precision(policy, tmp_path):
 
 
 def test_a_wrong_saved_model_is_not_written(tmp_path, monkeypatch):
-    """As a converter might, the writer here gets another model than was asked for."""
+    """The writer gets another model, as if a converter were wrong."""
     write, other = saved_model.write_saved_model, models.recurrent()
     monkeypatch.setattr(saved_model, "write_saved_model", lambda _, *rest: write(other, *rest))
     with pytest.raises(VerificationError, match="the SavedModel gives something else"):
@@ -116,7 +116,7 @@ def test_a_wrong_saved_model_is_not_written(tmp_path, monkeypatch):
 
 @keras.saving.register_keras_serializable()
 class Sampled(keras.layers.Layer):
-    """Draws noise at inference too, as a decoder that samples does."""
+    """Adds noise also at inference, like a decoder that samples."""
 
     def call(self, x):
         return x + keras.random.normal(keras.ops.shape(x))
@@ -201,7 +201,7 @@ def test_three_quarters_of_integer_outputs_must_equal_the_models(quantize, tmp_p
 
 
 def test_an_argmax_changed_by_float16_is_expected(tmp_path):
-    """Units that differ by less than float16 holds: the exporter accepts, and so does verify."""
+    """The scores differ by less than float16 can represent: export and verify accept it."""
     inputs = keras.Input((3,), name="x")
     scores = keras.layers.Dense(40, name="scores")(inputs)
     label = keras.layers.Lambda(lambda s: tf.argmax(s, -1), output_shape=(), name="label")

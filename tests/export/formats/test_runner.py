@@ -1,4 +1,4 @@
-"""What holds for every runner."""
+"""Properties of all runners: equal outputs, conversions of inputs, errors."""
 
 import keras
 import numpy as np

@@ -226,7 +226,7 @@ def write_both(target, beside):
 
 
 def interrupt_move_of(name, monkeypatch):
-    """The move of a file of this name into its place is interrupted."""
+    """Raise KeyboardInterrupt when a file of this name is moved to its final path."""
     replace = pathlib.Path.replace
 
     def interrupted(path, target):

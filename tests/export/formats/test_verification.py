@@ -1,4 +1,4 @@
-"""What is said of a file that computes something else."""
+"""Messages about a file whose outputs differ from the model."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ NAN = float("nan")
 
 
 def reference(*outputs):
-    """A model of one layer, which is said to give these numbers."""
+    """Make a reference of one layer with the given outputs."""
     case = Case("batch 3", (0, 1, 2), None, {"x": np.ones((3, 3), "float32")})
     return Reference(models.dense(), [(case, {"y": np.array(outputs)})])
 

@@ -20,7 +20,7 @@ pytest.importorskip("tf2onnx")
 
 @pytest.fixture(scope="module")
 def model():
-    """Ids and features, both masked; both directions, two kinds of recurrence, outputs by key."""
+    """Build a bidirectional model with masked ids and features, and outputs by key."""
     features = keras.Input((None, 3), name="features of it")
     ids = keras.Input((None,), dtype="int32", name="file")
     h = keras.layers.Embedding(7, 3, mask_zero=True)(ids)
@@ -55,7 +55,7 @@ def test_a_file_equals_keras_at_any_batch_and_length(model, path):
 
 @pytest.mark.parametrize("shape", [(None, 257), (257,)], ids=["sequences", "rows"])
 def test_a_users_norm_is_exact_for_equal_values(shape, tmp_path):
-    """Logarithms of digital silence: all values are equal, so a norm gives exactly 0."""
+    """For digital silence all logarithms are equal, so the output of a norm is exactly 0."""
     x = keras.Input(shape, name="x")
     centered = x - keras.ops.mean(x, axis=-1, keepdims=True)
     variance = keras.ops.mean(keras.ops.square(centered), axis=-1, keepdims=True)
@@ -77,7 +77,7 @@ def test_golden_cases_are_written_beside_the_file_and_pass(path):
 
 
 def wrong(golden, inputs):
-    """Outputs of a runtime that gives zeros."""
+    """Return zeros, as a wrong runtime would."""
     return {name: np.zeros_like(y) for name, y in golden.cases[0].expected.items()}
 
 
@@ -154,7 +154,7 @@ def test_a_missing_converter_is_reported_with_the_extra(model, tmp_path, monkeyp
 
 
 class Scaled(keras.layers.Layer):
-    """Holds a constant that is neither a weight nor part of a graph."""
+    """Has a constant that is neither a weight nor part of a graph."""
 
     def build(self, shape):
         self.scale = tf.constant(np.arange(1, 1 + shape[-1], dtype="float32"))

@@ -22,7 +22,7 @@ TYPES = {
 
 
 def write(path, nodes, inputs, outputs):
-    """An ONNX file of (name, type, shape) ends."""
+    """Write an ONNX file with inputs and outputs of (name, type, shape)."""
     ends = [
         [
             onnx.helper.make_tensor_value_info(name, getattr(onnx.TensorProto, kind), shape)
@@ -42,7 +42,7 @@ def write(path, nodes, inputs, outputs):
 
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory):
-    """Gives back one input of every type."""
+    """Write a file that returns one input of every dtype."""
     return write(
         tmp_path_factory.mktemp("with a space") / "echo.onnx",
         [onnx.helper.make_node("Identity", [f"{t}_in"], [t]) for t in TYPES],

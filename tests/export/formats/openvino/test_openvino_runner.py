@@ -56,7 +56,7 @@ def test_a_tflite_file_without_nested_loops_runs(model, exported, tmp_path):
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_cell_whose_last_output_is_not_read_again_runs(tmp_path, masked):
-    """OpenVINO loses what a loop carries and does not read, in lengths that are whole turns."""
+    """OpenVINO loses a value that a loop carries and does not read, if no iteration runs."""
     x = keras.Input((None, 3), name="x")
     cell = keras.layers.SimpleRNNCell(4)
     recurrent = keras.layers.RNN(cell, return_state=True, zero_output_for_mask=masked)

@@ -74,7 +74,7 @@ def test_the_folder_has_the_permissions_of_the_umask(exported, tmp_path):
 
 
 class CTCLoss(keras.layers.Layer):
-    """Adds a loss whose loops TensorFlow writes as functions that are called by their names."""
+    """Adds a loss whose loops TensorFlow writes as functions called by name."""
 
     def call(self, logits, labels):
         lengths = tf.fill([tf.shape(logits)[0]], 6)
@@ -98,7 +98,7 @@ def test_ops_inside_functions_are_listed_with_their_layers(exported):
 
 
 def drawn_or_written(path):
-    """Nodes that draw numbers or write to a variable, but for those of the loader."""
+    """List the nodes that draw random numbers or write to a variable, except the loader's."""
     return {
         node
         for op, nodes in SavedModelFile(path).ops.items()
@@ -354,7 +354,7 @@ def test_outputs_that_change_from_call_to_call_are_warned_of(tmp_path, caplog):
 
 
 class Nothing(keras.layers.Layer):
-    """Forgets its result, which its symbolic call does not show."""
+    """Returns None from its call, but a shape from its symbolic call."""
 
     def compute_output_spec(self, x):
         return keras.KerasTensor(x.shape)
@@ -380,14 +380,14 @@ def test_a_version_inside_a_saved_model_is_refused(tmp_path):
 
 
 def table():
-    """0 and 1 become 10 and 11."""
+    """Make a lookup table from 0 and 1 to 10 and 11."""
     keys = tf.constant([0, 1], tf.int64)
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys + 10), -1)
 
 
 @keras.saving.register_keras_serializable()
 class Looked(keras.layers.Layer):
-    """Holds a table in a list, in a dict or in a module."""
+    """Has a table in a list, in a dict or in a module."""
 
     def __init__(self, held, **kwargs):
         super().__init__(**kwargs)

@@ -1,4 +1,4 @@
-"""SavedModels, in TensorFlow and through its C API."""
+"""Runners of SavedModels, in TensorFlow and through its C API."""
 
 import shutil
 
@@ -66,7 +66,7 @@ def test_eight_threads_share_one_loaded_model(in_keras, runners):
 
 
 def test_threads_find_state_that_calls_share(tmp_path):
-    """A scratch variable, written and read in every call, is right as long as calls take turns."""
+    """A variable that every call writes and reads is correct only if calls do not overlap."""
     module = tf.Module()
     module.scratch = tf.Variable(0.0)
 

@@ -47,7 +47,7 @@ def exported(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(exported):
-    """Every signature, in the loader of TensorFlow Serving."""
+    """Load every signature in the loader of TensorFlow Serving."""
     with contextlib.ExitStack() as stack:
         names = SavedModelFile(exported).signatures
         yield {name: stack.enter_context(CApiRunner(exported, name)) for name in names}
@@ -55,7 +55,7 @@ def loaded(exported):
 
 @pytest.fixture(scope="module")
 def in_keras(model):
-    """The same in Keras."""
+    """Return the Keras outputs for every signature."""
     run = KerasRunner(model)
     return {
         "serving_default": run,
@@ -65,7 +65,7 @@ def in_keras(model):
 
 
 def requests(exported):
-    """The requests as the server reads them, by TensorFlow's own reader of records."""
+    """Read the warmup requests with TensorFlow's reader of records, as the server does."""
     file = exported / "assets.extra" / "tf_serving_warmup_requests"
     records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()
     logs = [prediction_log_pb2.PredictionLog.FromString(record) for record in records]

@@ -40,7 +40,7 @@ RECURRENT = {
 
 
 def other_layers():
-    """Every public layer that is no recurrence, by name."""
+    """List the public layers that are not recurrent, by name."""
     found = {}
     for name in keras_norm.__all__:
         layer = getattr(keras_norm, name)
@@ -53,7 +53,7 @@ def other_layers():
 
 @pytest.fixture(scope="module")
 def layered(tmp_path_factory):
-    """A masked model of all these layers side by side, and its file."""
+    """Build a masked model of all these layers in parallel, and export its file."""
     ids = keras.Input((None,), dtype="int32", name="ids")
     x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
     layers = other_layers() | {name: make() for name, make in RECURRENT.items()}
@@ -103,7 +103,7 @@ def test_a_layer_without_return_sequences_writes_no_sequence(tmp_path):
 
 
 def subgraphs(path):
-    """The operations of each subgraph, in their order."""
+    """List the operations of each subgraph in order."""
     names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
     model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
     codes = [names[max(c.builtinCode, c.deprecatedBuiltinCode)] for c in model.operatorCodes]
@@ -139,7 +139,7 @@ class OwnLoop(keras.layers.LSTM):
 
 
 def own_loops(time):
-    """Two layers with loops of their own, one in a nested model."""
+    """Build a model with two layers that override the loop; the first is in a nested model."""
     inputs = keras.Input((time, 3), name="x")
     nested = [keras.Input((time, 3)), OwnLoop(3, return_sequences=True, name="frames")]
     return keras.Model(inputs, OwnLoop(2, name="frames_1")(keras.Sequential(nested)(inputs)))
@@ -181,7 +181,7 @@ def test_an_unsupported_operation_is_refused_with_its_layer(tmp_path):
 
 
 def test_an_unsupported_operation_of_the_converter_is_refused_with_its_source(tmp_path):
-    """It makes Relu6 of integers clipped to 0 and 6, which TFLite computes for real numbers."""
+    """The converter writes Relu6 for clipped integers; TFLite has Relu6 for floats only."""
     model = models.with_function(
         lambda x: tf.cast(tf.clip_by_value(tf.cast(x, "int32"), 0, 6), "float32") - x
     )

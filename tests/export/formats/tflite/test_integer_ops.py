@@ -1,4 +1,4 @@
-"""A SavedModel rewritten for integers, against the one that it was, in TensorFlow."""
+"""A SavedModel rewritten for integers computes the outputs of the original, in TensorFlow."""
 
 import numpy as np
 import pytest

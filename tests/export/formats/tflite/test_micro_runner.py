@@ -1,4 +1,4 @@
-"""TensorFlow Lite Micro: the step of a recurrence, against Keras, row by row."""
+"""TensorFlow Lite Micro runs the step of a recurrent model, and is compared with Keras."""
 
 import importlib.util
 
@@ -16,20 +16,20 @@ pytest.importorskip("tflite_micro")
 
 
 @pytest.fixture(scope="module")
-def micro(step_alone):
-    with MicroRunner(step_alone[1], "step") as run:
+def micro(step_only):
+    with MicroRunner(step_only[1], "step") as run:
         yield run
 
 
-def test_a_timestep_equals_keras(step_alone, micro):
-    step = Step(step_alone[0])
+def test_a_timestep_equals_keras(step_only, micro):
+    step = Step(step_only[0])
     x = np.random.default_rng(0).normal(size=(1, 3)).astype("float32")
     arguments = {"x": x} | step.initial_states(1)
     models.assert_same(micro(arguments), step.joined(arguments))
 
 
-def test_streams_run_one_after_another_in_the_worker(step_alone, micro):
-    model, _ = step_alone
+def test_streams_run_one_after_another_in_the_worker(step_only, micro):
+    model, _ = step_only
     x = np.random.default_rng(1).normal(size=(2, 50, 3)).astype("float32")
     hidden, y = model.predict(x, verbose=0)
     models.assert_same(Step(model).over_time(micro, {"x": x}), {"hidden": hidden, "y": y})
@@ -40,13 +40,13 @@ def test_the_arena_is_the_smallest_sufficient_power_of_two(micro):
     assert micro.arena in (2**12, 2**13, 2**14)
 
 
-def test_the_time_limit_holds_for_every_tried_arena(step_alone):
-    with MicroRunner(step_alone[1], "step", timeout=70.0) as run:
+def test_the_time_limit_holds_for_every_tried_arena(step_only):
+    with MicroRunner(step_only[1], "step", timeout=70.0) as run:
         assert run.arena > tflite_runner.SMALLEST, "no second worker was started"
         assert run.worker.timeout == 70.0
 
 
-def test_an_error_that_no_arena_fixes_is_raised_at_once(step_alone, monkeypatch):
+def test_an_error_that_no_arena_fixes_is_raised_at_once(step_only, monkeypatch):
     tried = []
 
     def fail(self, request):
@@ -55,12 +55,12 @@ def test_an_error_that_no_arena_fixes_is_raised_at_once(step_alone, monkeypatch)
 
     monkeypatch.setattr(MicroRunner, "_load_file", fail)
     with pytest.raises(RunnerError, match="no reply within 300 s"):
-        MicroRunner(step_alone[1], "step")
+        MicroRunner(step_only[1], "step")
     assert len(tried) == 1
 
 
 def file_of(operation):
-    """A TFLite file whose step is one operation without options."""
+    """Write a TFLite file whose step is one operation without options."""
     model, graph, entry = schema.ModelT(), schema.SubGraphT(), schema.SignatureDefT()
     code, operator = schema.OperatorCodeT(), schema.OperatorT()
     code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, operation)
@@ -90,19 +90,19 @@ def test_a_missing_operation_is_named(tmp_path):
         MicroRunner(tmp_path / "m.tflite", "step")
 
 
-def test_a_model_too_large_for_every_arena_is_refused(step_alone, monkeypatch):
+def test_a_model_too_large_for_every_arena_is_refused(step_only, monkeypatch):
     monkeypatch.setattr(tflite_runner, "SMALLEST", 256)
     monkeypatch.setattr(tflite_runner, "LARGEST", 256)
     with pytest.raises(RunnerError, match=r"no arena of up to 256 bytes is enough: "):
-        MicroRunner(step_alone[1], "step")
+        MicroRunner(step_only[1], "step")
 
 
-def test_a_signature_outside_the_main_graph_is_refused(step_alone):
+def test_a_signature_outside_the_main_graph_is_refused(step_only):
     with pytest.raises(RunnerError, match="no signature serving_default in its main graph"):
-        MicroRunner(step_alone[1])
+        MicroRunner(step_only[1])
 
 
-def test_a_missing_package_is_reported_with_the_install_command(step_alone, monkeypatch):
+def test_a_missing_package_is_reported_with_the_install_command(step_only, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"\[micro\]"):
-        MicroRunner(step_alone[1], "step")
+        MicroRunner(step_only[1], "step")

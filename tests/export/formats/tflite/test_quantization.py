@@ -1,4 +1,4 @@
-"""Eight bits on real data with real labels: handwritten digits, read row by row."""
+"""Quantized files: accuracy on handwritten digits, refusals and warnings."""
 
 import keras
 import numpy as np
@@ -30,7 +30,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def trained(data):
-    """An unrolled recurrence with LayerNorm, half trained: over 0.8 of the digits are right."""
+    """Train an unrolled recurrence with LayerNorm to an accuracy of more than 0.8."""
     x, _, y, _ = data
     inputs = keras.Input((8, 8), name="rows")
     hidden = keras_norm.LayerNormSimpleRNN(32, unroll=True)(inputs)
@@ -42,7 +42,7 @@ def trained(data):
 
 @pytest.fixture(scope="module")
 def streaming(trained):
-    """The same model for sequences of any length."""
+    """Copy the trained weights to a model for sequences of any length."""
     inputs = keras.Input((None, 8), name="rows")
     hidden = keras_norm.LayerNormSimpleRNN(32, name="hidden")(inputs)
     model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax")(hidden))
@@ -113,7 +113,7 @@ def test_calibration_of_8_bits_omits_timesteps_of_zeros(streaming, data):
 
 @pytest.fixture(scope="module")
 def linear(tmp_path_factory):
-    """A function from a factor to the model factor x, and the file of x."""
+    """Return a function from a factor to the model factor * x, and the file of the model x."""
 
     def model(factor):
         inputs = keras.Input((2,), name="x")
@@ -207,7 +207,7 @@ def test_an_unmeasured_integer_tensor_is_refused_with_its_layer(tmp_path, monkey
 
 
 class PlainNorms(keras.layers.Layer):
-    """Norms of frames as users write them, in operations that have no kernel of 16 bits."""
+    """Normalizes frames with operations that have no 16-bit kernel."""
 
     def call(self, x):
         mean = tf.reduce_mean(x, axis=-1, keepdims=True)
@@ -252,7 +252,7 @@ def test_operations_without_16_bit_kernels_compute_in_float32_and_are_logged(tmp
 
 
 def test_masked_attention_in_16_bits_computes_only_products_in_integers(tmp_path, caplog):
-    """Keras adds -1e9 where a mask is False: no scale of 16 bits holds that and the scores."""
+    """Keras adds -1e9 where a mask is False; no 16-bit scale fits this and the scores."""
     inputs = keras.Input((6, 4), name="x")
     hidden = keras.layers.MultiHeadAttention(2, 3)(inputs, inputs, use_causal_mask=True)
     model = keras.Model(inputs, keras.layers.AdditiveAttention()([hidden, hidden]))
@@ -269,7 +269,7 @@ def test_masked_attention_in_16_bits_computes_only_products_in_integers(tmp_path
 
 
 def spectra(count, seed):
-    """Magnitudes of frames whose loudness changes by 60 dB, as of speech and its pauses."""
+    """Make magnitudes of frames whose loudness changes by 60 dB, like speech with pauses."""
     rng = np.random.default_rng(seed)
     loudness = 10 ** rng.uniform(-3, 0, size=(count, 12, 1))
     return (loudness * np.abs(rng.normal(size=(count, 12, 16))) ** 2).astype("float32")
@@ -277,7 +277,7 @@ def spectra(count, seed):
 
 @pytest.fixture(scope="module")
 def denoiser():
-    """The first half of a denoiser in small: logarithms, a norm of each frame, an LSTM, a mask."""
+    """Build a small denoiser core: logarithms, a norm of each frame, an LSTM, a mask."""
     inputs = keras.Input((None, 16), name="magnitudes")
     logs = keras.ops.log(inputs + 1e-7)
     hidden = keras.layers.LSTM(16, return_sequences=True)(PlainNorms()(logs))
