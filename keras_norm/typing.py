@@ -19,7 +19,7 @@ Array: TypeAlias = npt.NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 # The step of a scan: (carry, xs at timestep t) -> (new carry, ys at timestep t).
 ScanStep: TypeAlias = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
-# Whatever Keras or NumPy converts to a tensor: a number, nested lists, an array or a tensor.
+# A value that Keras or NumPy converts to a tensor: a number, nested lists, an array or a tensor.
 TensorLike: TypeAlias = Any
 # Tensors in nested lists, tuples and dicts.
 Nest: TypeAlias = Any

@@ -162,7 +162,7 @@ class DataComparison:
             precision = model_precision(self.model, batch.outputs)
             rtol = TOLERANCES[coarsest([artifact.source.precision, precision])]
         measurements = measure(batch.outputs, actual, rtol, batch.case.rows, source)
-        # Relative to the largest absolute output.
+        # Divide by the largest absolute output, to compare outputs of different sizes.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
         if largest > self._largest.get(name, -math.inf):

@@ -122,7 +122,7 @@ def _failed_cases(result: ArtifactResult) -> list[str]:
 
 
 def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> Iterator[Finding]:
-    """Yield one finding for each rule that applies; it names the first layer, counts the rest."""
+    """Yield one finding for each rule: the first layer that breaks it, and how many more do."""
 
     def found(
         rule: Callable[[LayerStatistics], bool],

@@ -61,7 +61,7 @@ class PerSampleNorm(NamedTuple):
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x."""
         if self.center:
-            # One pass is precise enough: the mean of products or states is no large multiple of
+            # One pass is precise enough: the mean of products or states is not much larger than
             # their deviation. A second mean, of the rounding errors, costs more than it gains.
             x = x - ops.mean(x, axis=-1, keepdims=True)
         n = x.shape[-1]

@@ -105,7 +105,7 @@ class LeftPadding(Padding):
         return self.passed(self.no_change) if change is None else self.differs(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice, unless padding on the right fails: its advice covers both sides."""
+        """Return the advice; None if right padding fails too, whose advice is for both sides."""
         right = subject.property(RightPadding.name)
         if result.status != "differs" or (right is not None and right.status == "fail"):
             return None

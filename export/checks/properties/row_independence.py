@@ -44,7 +44,7 @@ class RowIndependence(Property[Calls]):
                 tolerances.calls, _select_row(expected, call.row), _select_row(actual, index)
             )
             if worst is not None:
-                # The detail names the row already: in the comparison it is always sample 0.
+                # The comparison has a single row, so its sample number is always 0: remove it.
                 worst = dataclasses.replace(worst, where=worst.where[1:])
                 return self.failed(f"row {call.row} {call.how}: {worst.description}")
         if not others:
