@@ -44,8 +44,8 @@ def normalize_batch(
 
     s = total(x, axes) / tf.maximum(n, 1.0)
     if fallback is not None:
-        # With a single position, x equals s and the kernel returns beta. The offset makes its output
-        # that of the moving statistics.
+        # With a single position, x equals s and the kernel returns beta. The offset changes its
+        # output to the output of the moving statistics.
         mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         offset = tf.where(n >= min_count, 0.0, offset)
