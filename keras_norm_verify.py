@@ -417,7 +417,7 @@ def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
         _require(isinstance(fields[name], str), f"'{printable(name)}' is not text")
 
 
-# Find an artifact and its golden cases, and hash the artifact's files. ----------------------------
+# Find an artifact and its golden cases, hash its files, and load it in its runtime. ---------------
 
 # Golden cases are stored in a SavedModel's folder, beside a file under its name and SUFFIX, or in
 # an archive at the end of a TFLite file.
@@ -570,9 +570,6 @@ def _unpack_inside(path: pathlib.Path) -> bytes:
     # The parser of a damaged archive may raise any exception.
     except Exception as error:
         raise damaged(printable_error(error)) from error
-
-
-# Run an artifact in its runtime, in this process, with NumPy and the runtime only. ----------------
 
 
 def open_artifact(path: pathlib.Path) -> RunSignature:

@@ -20,7 +20,7 @@ from keras_norm.export.errors import ConversionError, UnsupportedOpError, UsageE
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import FORMATS, format_named
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
-from keras_norm.export.golden_cases.artifact_files import golden_cases_path
+from keras_norm.export.golden_cases.artifact import golden_cases_path
 from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
 from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.packages import require

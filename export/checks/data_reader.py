@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.compare.samples import Samples, read_samples
-from keras_norm.export.golden_cases.artifact_files import require_arrays
+from keras_norm.export.golden_cases.artifact import require_arrays
 from keras_norm.export.golden_cases.printable import printable
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, Arrays, Nest, TensorLike

@@ -13,8 +13,12 @@ from keras_norm.export.compare.arrays import largest
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import TextError, VerificationError, one_line
-from keras_norm.export.golden_cases.artifact_files import FILE_NAME, golden_cases_path, hash_files
-from keras_norm.export.golden_cases.device_runtimes import open_artifact
+from keras_norm.export.golden_cases.artifact import (
+    FILE_NAME,
+    golden_cases_path,
+    hash_files,
+    open_artifact,
+)
 from keras_norm.export.golden_cases.golden_cases import GoldenCase, GoldenCases
 from keras_norm.export.model.reference import Reference, make_reference
 from keras_norm.export.model.single_step import Step

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_norm.export.golden_cases.artifact_files import (
+from keras_norm.export.golden_cases.artifact import (
     hash_files,
+    open_artifact,
     read_golden_cases,
     resolve_version,
 )
-from keras_norm.export.golden_cases.device_runtimes import open_artifact
 from keras_norm.export.golden_cases.golden_cases import (
     GoldenCases,
     GoldenCasesError,

@@ -23,7 +23,7 @@ from keras_norm.export.formats.verification import (
     verify_file,
     write_golden_cases,
 )
-from keras_norm.export.golden_cases.artifact_files import SUFFIX
+from keras_norm.export.golden_cases.artifact import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.packages import require

@@ -13,7 +13,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.errors import UnsafeOpError
-from keras_norm.export.golden_cases.artifact_files import resolve_version
+from keras_norm.export.golden_cases.artifact import resolve_version
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
 

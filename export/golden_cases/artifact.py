@@ -1,16 +1,23 @@
-"""Find an artifact and its golden cases, and hash the artifact's files."""
+"""Find an artifact and its golden cases, hash its files, and load it in its runtime."""
 
 import hashlib
 import pathlib
 import zipfile
+from collections.abc import Callable
 
-from keras_norm.export.golden_cases.golden_cases import GoldenCases, GoldenCasesError, require_size
+from keras_norm.export.golden_cases.golden_cases import (
+    GoldenCases,
+    GoldenCasesError,
+    RunSignature,
+    require_size,
+)
 from keras_norm.export.golden_cases.golden_cases_parser import (
     damaged,
     parse_golden_cases,
     unpack_entry,
 )
 from keras_norm.export.golden_cases.printable import printable_error
+from keras_norm.typing import Arrays
 
 # Golden cases are stored in a SavedModel's folder, beside a file under its name and SUFFIX, or in
 # an archive at the end of a TFLite file.
@@ -163,3 +170,84 @@ def _unpack_inside(path: pathlib.Path) -> bytes:
     # The parser of a damaged archive may raise any exception.
     except Exception as error:
         raise damaged(printable_error(error)) from error
+
+
+def open_artifact(path: pathlib.Path) -> RunSignature:
+    """Load an artifact in its runtime.
+
+    Args:
+        path: a SavedModel's folder, or a TFLite or ONNX file.
+
+    Returns:
+        A function from a signature's name and its inputs to its outputs.
+
+    Raises:
+        GoldenCasesError: the runtime is not installed.
+        Exception: any exception of the runtime, if it cannot load the file.
+    """
+    if path.is_dir():
+        return RUNTIMES["saved_model"](path)
+    return RUNTIMES["onnx" if path.suffix == ".onnx" else "tflite"](path)
+
+
+def _open_saved_model(path: pathlib.Path) -> RunSignature:
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise _not_installed(path, "TensorFlow", "tensorflow") from error
+    loaded = tf.saved_model.load(str(path))
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        if signature not in loaded.signatures:
+            raise ValueError(f"the SavedModel has no signature {signature}")
+        function = loaded.signatures[signature]
+        specs = function.structured_input_signature[1]
+        outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in inputs.items()})
+        wide = {n: tf.cast(t, "float32") for n, t in outputs.items() if t.dtype == tf.bfloat16}
+        return {name: tensor.numpy() for name, tensor in (outputs | wide).items()}
+
+    return run
+
+
+def _open_tflite(path: pathlib.Path) -> RunSignature:
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+    except ImportError as error:
+        raise _not_installed(path, "LiteRT", "ai-edge-litert") from error
+    interpreter = Interpreter(model_path=str(path))
+    runners: dict[str, Callable[..., Arrays]] = {}
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        if signature not in runners:
+            runners[signature] = interpreter.get_signature_runner(signature)
+        return runners[signature](**inputs)
+
+    return run
+
+
+def _open_onnx(path: pathlib.Path) -> RunSignature:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise _not_installed(path, "ONNX Runtime", "onnxruntime") from error
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(signature: str, inputs: Arrays) -> Arrays:
+        return dict(zip(names, session.run(names, inputs), strict=True))
+
+    return run
+
+
+def _not_installed(path: pathlib.Path, runtime: str, package: str) -> GoldenCasesError:
+    return GoldenCasesError(
+        f"{path} needs {runtime}, which is not installed: pip install {package}"
+    )
+
+
+# Name of a built-in format -> function that loads an artifact of the format.
+RUNTIMES: dict[str, Callable[[pathlib.Path], RunSignature]] = {
+    "saved_model": _open_saved_model,
+    "tflite": _open_tflite,
+    "onnx": _open_onnx,
+}

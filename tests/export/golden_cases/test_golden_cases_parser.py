@@ -1,0 +1,203 @@
+"""Files of golden cases: written, read, damaged, malicious, too large."""
+
+import dataclasses
+import io
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+import keras_norm_verify
+from keras_norm_verify import (
+    GoldenCasesError,
+    parse_golden_cases,
+    read_golden_cases,
+    verify,
+)
+from tests.export.golden_cases.cases import X, case, golden_cases, stored
+
+
+def test_golden_cases_are_equal_after_writing_and_reading():
+    inputs = {"x": X, "h": np.zeros((3, 2), "float32")}
+    stream = case(inputs=inputs, sequences=("x",), states=("h",), sequence_outputs=("y",))
+    read = parse_golden_cases(golden_cases(case(), stream).to_bytes())
+    assert dataclasses.replace(read, cases=()) == dataclasses.replace(golden_cases(), cases=())
+    for actual, expected in zip(read.cases, (case(), stream), strict=True):
+        np.testing.assert_array_equal(actual.inputs["x"], X)
+        np.testing.assert_array_equal(actual.expected["y"], expected.expected["y"])
+        no_arrays = [dataclasses.replace(c, inputs={}, expected={}) for c in (actual, expected)]
+        assert no_arrays[0] == no_arrays[1]
+
+
+@pytest.mark.parametrize("tolerance", ["much", [1e-3], None, True, -1e-3, np.nan, np.inf, 10**400])
+def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
+    with pytest.raises(GoldenCasesError, match="the golden cases are damaged: "):
+        parse_golden_cases(stored("cases", 0, "atol", "y", to=tolerance))
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (["version"], "1", "version is not an integer"),
+        (["version"], -1, "version is not an integer"),
+        (["model"], ["m"], "'model' is not text"),
+        (["reference"], None, "'reference' is not text"),
+        (["versions"], 5, "versions is not a dict"),
+        (["hashes"], [], "hashes is not a dict"),
+        (["hashes", ""], 5, "'' is not text"),
+        (["unknown"], 5, "the fields of the JSON text are not cases, hashes"),
+        (["cases"], {}, "cases is not a list"),
+        (["cases", 0], "batch 3", "the fields of case 0 are not atol, expected"),
+        (["cases", 0, "unknown"], 5, "the fields of case 0 are not atol, expected"),
+        (["cases", 0, "name"], 5, "'name' is not text"),
+        (["cases", 0, "signature"], None, "'signature' is not text"),
+        (["cases", 0, "inputs"], "x", "inputs is not a list of names"),
+        (["cases", 0, "inputs"], [["x"]], "inputs is not a list of names"),
+        (["cases", 0, "inputs"], ["x", "x"], "inputs is not a list of names"),
+        (["cases", 0, "inputs"], ["z"], "'z' has no array of numbers"),
+        (["cases", 0, "expected"], {}, "expected is not a list of names"),
+        (["cases", 0, "sequences"], "x", "sequences is not a list of names"),
+        (["cases", 0, "sequences"], ["z"], "'z' is not an input"),
+        (["cases", 0, "states"], ["z"], "'z' is not an input"),
+        (["cases", 0, "states"], ["x"], "case 0 has states, but no input with timesteps"),
+        (["cases", 0, "sequence_outputs"], 5, "sequence_outputs is not a list of names"),
+        (["cases", 0, "sequence_outputs"], ["z"], "'z' is not an output"),
+        (["cases", 0, "atol"], [1e-3], "atol is not a dict"),
+        (["cases", 0, "atol"], {}, "the tolerance of output 'y' is None"),
+    ],
+)
+def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
+    with pytest.raises(GoldenCasesError, match=f"the golden cases are damaged: .*{message}"):
+        parse_golden_cases(stored(*keys, to=value))
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.full((3, 5), "a"), "'x' has no array of numbers"),
+        (np.zeros(3), "no timesteps"),
+        (np.zeros((3, 0)), "no timesteps"),
+    ],
+)
+def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
+    content = stored("cases", 0, "sequences", to=["x"], **{"0/inputs/x": x})
+    with pytest.raises(GoldenCasesError, match=message):
+        parse_golden_cases(content)
+
+
+@pytest.mark.parametrize(
+    ("cases", "message"),
+    [
+        ((), ": the list of cases is empty"),
+        ((case(), case(name="batch 7", expected={})), "batch 7: the case has no expected outputs"),
+        ((case(expected={"y": np.zeros((0, 5))}),), "batch 3: output 'y' is empty"),
+        (
+            (case(), case(name="batch 7", expected={"y": np.full(5, np.nan)})),
+            "batch 7: every expected value of output 'y' is NaN",
+        ),
+        ((case(atol={"y": 1e9}),), r"the tolerance of output 'y' is 1e\+09"),
+        (
+            (case(), case(name="batch 7", atol={"y": 5.0})),
+            "batch 7: the tolerance of output 'y' is 5",
+        ),
+        ((case(expected={"y": np.zeros(5)}, atol={"y": 1.0}),), "its largest expected value is 0"),
+    ],
+)
+def test_golden_cases_that_every_file_would_pass_are_refused(cases, message, copied):
+    known = dataclasses.replace(golden_cases(), cases=cases)
+    for read in (lambda: parse_golden_cases(known.to_bytes()), lambda: verify(copied, known)):
+        with pytest.raises(GoldenCasesError, match=f"the golden cases compare nothing.*{message}"):
+            read()
+
+
+def test_the_tolerances_of_the_exporters_are_accepted():
+    """The tolerance of an 8-bit file is 0.05 of the largest output, and 0.1 for an output of zeros.
+
+    An output that is tiny in one case has a tolerance relative to its largest value in all cases.
+    """
+    y = X.sum(axis=-1)
+    for known in (
+        golden_cases(case(atol={"y": 5e-2 * float(np.abs(y).max())})),
+        golden_cases(case(expected={"y": np.zeros(5)}, atol={"y": 0.1})),
+        golden_cases(case(), case(expected={"y": 1e-6 * y})),
+        golden_cases(case(expected={"y": np.arange(5)}, atol={"y": 9.0})),
+    ):
+        parse_golden_cases(known.to_bytes())
+
+
+def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
+    monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 2**20)
+    zeros = np.zeros(2**23)  # 64 MB
+    true_size = io.BytesIO()
+    np.savez_compressed(true_size, golden_cases=np.array("{}"), zeros=zeros)
+    false_size = true_size.getvalue().replace(
+        (zeros.nbytes + 128).to_bytes(4, "little"), (1000).to_bytes(4, "little")
+    )
+    outer = io.BytesIO()
+    with zipfile.ZipFile(outer, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("golden_cases.npy", bytes(2**26))
+    block = outer.getvalue().replace((2**26).to_bytes(4, "little"), (1000).to_bytes(4, "little"))
+    tracemalloc.start()
+    for content, message in [
+        (true_size.getvalue(), r"take 67,\d+,\d+ bytes, more than the limit of 1,048,576"),
+        (false_size, "damaged: Bad CRC"),
+        (block, "NumPy does not write their compression"),
+    ]:
+        assert len(content) < 10**5
+        tracemalloc.reset_peak()
+        with pytest.raises(GoldenCasesError, match=message):
+            parse_golden_cases(content)
+        assert tracemalloc.get_traced_memory()[1] < 2**21
+    tracemalloc.stop()
+
+
+def test_golden_cases_with_a_duplicate_array_are_refused():
+    content = io.BytesIO(golden_cases().to_bytes())
+    array = io.BytesIO()
+    np.save(array, np.zeros((3, 5)))
+    with zipfile.ZipFile(content, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("0/expected/y.npy", array.getvalue())
+    with pytest.raises(GoldenCasesError, match="damaged: the array '0/expected/y' occurs twice"):
+        parse_golden_cases(content.getvalue())
+
+
+def test_golden_cases_with_a_repeated_key_are_refused():
+    with np.load(io.BytesIO(golden_cases().to_bytes())) as file:
+        arrays = dict(file)
+    text = str(arrays["golden_cases"]).replace(
+        '"atol": {"y": 0.001}', '"atol": {"y": 0.001, "y": 9.0}'
+    )
+    content = io.BytesIO()
+    np.savez(content, **arrays | {"golden_cases": np.array(text)})
+    with pytest.raises(GoldenCasesError, match="damaged: the text has the key 'y' twice"):
+        parse_golden_cases(content.getvalue())
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "null", '"text"'])
+def test_golden_cases_with_a_json_text_that_is_not_a_dict_are_refused(text):
+    content = io.BytesIO()
+    np.savez(content, golden_cases=np.array(text))
+    with pytest.raises(GoldenCasesError, match="damaged: the JSON text is not a dict"):
+        parse_golden_cases(content.getvalue())
+
+
+def test_an_npz_file_of_data_is_refused():
+    content = io.BytesIO()
+    np.savez(content, x=X)
+    with pytest.raises(GoldenCasesError, match="damaged: the file has no JSON text"):
+        parse_golden_cases(content.getvalue())
+
+
+def test_golden_cases_that_are_too_large_are_neither_written_nor_read(monkeypatch, copied):
+    beside = copied.with_name(copied.name + ".golden.npz")
+    monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 200)
+    with pytest.raises(GoldenCasesError, match="with shorter samples, or with golden_cases=False"):
+        golden_cases().to_bytes()
+    with pytest.raises(GoldenCasesError, match="more than the limit"):
+        read_golden_cases(copied)
+    with zipfile.ZipFile(copied, "a") as archive:
+        archive.writestr("golden.npz", beside.read_bytes())
+    beside.unlink()
+    with pytest.raises(GoldenCasesError, match="more than the limit"):
+        read_golden_cases(copied)
