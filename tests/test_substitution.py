@@ -1,4 +1,4 @@
-"""Substituting methods of layers inside a block, in a single thread."""
+"""Methods are substituted inside a block, in a single thread."""
 
 import inspect
 from concurrent.futures import ThreadPoolExecutor

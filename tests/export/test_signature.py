@@ -6,7 +6,7 @@ from keras_norm.export import export_onnx, export_saved_model, export_tflite, si
 from tests.export import models
 
 
-def test_inputs_are_named_after_keras_input_with_open_sizes():
+def test_inputs_are_named_after_keras_input_with_dynamic_sizes():
     specs = signature.input_specs(models.tagger())
     assert list(specs) == ["features_of_it", "file"]
     assert specs["features_of_it"].shape == (None, None, 3)
@@ -24,7 +24,7 @@ def test_outputs_of_a_list_model_are_named_by_layer_and_numbered():
     assert signature.output_names(model) == ["y", "y_1"]
 
 
-def test_an_output_without_a_letter_in_its_name_gets_one():
+def test_a_name_without_a_letter_gets_a_prefix():
     inputs = keras.Input((3,))
     model = keras.Model(inputs, {"": keras.layers.Dense(2)(inputs)})
     assert signature.output_names(model) == ["tensor_"]
@@ -39,14 +39,14 @@ def test_an_output_without_a_letter_in_its_name_gets_one():
         (["self"], ["self_1"]),  # taken where names become keyword arguments
     ],
 )
-def test_names_that_a_signature_cannot_hold_are_changed(given, expected):
+def test_invalid_characters_of_names_are_replaced(given, expected):
     inputs = [keras.Input((1,), name=name) for name in given]
     model = keras.Model(inputs, [keras.layers.Identity()(x) for x in inputs])
     assert list(signature.input_specs(model)) == expected
 
 
 @pytest.mark.parametrize("structure", ["single", "list", "dict", "sequential"])
-def test_call_takes_names_whatever_the_structure(structure):
+def test_call_takes_named_inputs_for_every_structure(structure):
     if structure == "sequential":
         model = keras.Sequential([keras.Input((2,), name="a"), keras.layers.Dense(1, name="y")])
     else:
@@ -78,7 +78,7 @@ def test_an_unnamed_sequential_input_gets_the_same_name_every_time():
     assert list(signature.input_specs(model)) == ["input"]
 
 
-def test_call_refuses_wrong_names():
+def test_call_raises_for_wrong_names():
     for inputs in (None, np.ones((2, 3))):
         with pytest.raises(ValueError, match="takes a dict of arrays by name, x; received"):
             signature.require_names(inputs, ["x"], "the file")
@@ -100,12 +100,12 @@ class Subclassed(keras.Model):
     ],
     ids=["a subclass", "not built", "a path"],
 )
-def test_models_without_known_inputs_are_refused_with_the_remedy(model, remedy):
+def test_models_without_symbolic_inputs_raise_with_advice(model, remedy):
     with pytest.raises(ValueError, match=rf"received {type(model).__name__}\. {remedy}"):
         signature.input_specs(model)
 
 
-def test_another_backend_is_named_with_the_command_that_exports(monkeypatch):
+def test_another_backend_raises_with_the_command_that_exports(monkeypatch):
     model = models.dense()
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     for export in (export_saved_model, export_tflite, export_onnx):

@@ -16,7 +16,7 @@ def test_float32_takes_the_place_of_bfloat16():
     assert numpy_dtype("float16") == np.float16
 
 
-def test_a_text_has_no_dtype_of_numbers():
+def test_a_text_dtype_raises():
     with pytest.raises(TypeError):
         numpy_dtype("string")
 

@@ -7,17 +7,17 @@ from keras_norm.export.signature import TensorSpec
 from tests.export.compare.test_samples import samples, spec
 
 
-def test_every_size_meets_every_length():
+def test_every_batch_size_is_combined_with_every_length():
     names = {case.name for case in make_cases(samples(), (1, 3), (2, 4))}
     assert names == {f"batch {b}, length {t}" for b in (1, 3) for t in (2, 4)}
 
 
-def test_default_lengths_are_one_half_own_and_longer():
+def test_default_lengths_are_1_and_half_equal_and_1_5_times_the_data():
     assert {case.length for case in make_cases(samples(), None, None)} == {1, 2, 4, 6}
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(2, {1, 2, 7}), (31, {1, 2, 7}), (32, {1, 2, 7, 32})])
-def test_a_large_batch_runs_where_there_are_as_many_samples(count, sizes):
+def test_a_large_batch_needs_as_many_samples(count, sizes):
     assert {len(case.rows) for case in make_cases(samples(count), None, None)} == sizes
 
 
@@ -45,7 +45,7 @@ def test_inputs_of_different_lengths_are_cut_and_lengthened_in_proportion():
     assert lengths == {(1, 1, 1), (3, 3, 2), (None, 6, 4), (9, 9, 6)}
 
 
-def test_lengths_are_those_of_the_longest_input_where_they_differ():
+def test_the_length_applies_to_the_longest_input():
     cases = make_cases(unequal(), (10,), (3, 6))
     assert [(c.length, *(a.shape[1] for a in c.inputs.values())) for c in cases] == [
         (3, 3, 2),
@@ -73,29 +73,29 @@ def test_a_static_length_runs_at_its_own_length_only():
         (None, (10**12,), "lengths takes numbers up to 16777216. Received: 1000000000000"),
     ],
 )
-def test_sizes_that_do_not_fit_are_refused(sizes, lengths, message):
+def test_wrong_sizes_and_lengths_raise(sizes, lengths, message):
     with pytest.raises(ValueError, match=message):
         make_cases(samples(), sizes, lengths)
 
 
-def test_another_size_than_the_static_batch_is_refused():
+def test_another_size_than_the_static_batch_raises():
     with pytest.raises(ValueError, match="batches of 3 only"):
         make_cases(samples(shape=(3, None, 3)), (2,), None)
 
 
-def test_lengths_are_refused_where_time_is_static():
+def test_lengths_raise_if_time_is_static():
     with pytest.raises(ValueError, match="dynamic time dimension"):
         make_cases(samples(shape=(None, 4, 3)), None, (2,))
 
 
 def masked_steps(name, length=6):
-    """Which timesteps are masked in one of the masked cases, (batch, time)."""
+    """The masked timesteps of the test inputs with this mask, (batch, time)."""
     cases = masked_cases(samples(length=length), {"x": -9.0})
     (case,) = (case for case in cases if case.name.endswith(name))
     return (case.inputs["x"] == -9.0).all(axis=-1)
 
 
-def test_real_masks_are_cases_of_their_own():
+def test_every_kind_of_mask_has_its_own_test_inputs():
     names = [case.name for case in masked_cases(samples(), {"x": -9.0})]
     assert names == [
         f"batch 7, length 4, {mask}"
@@ -103,36 +103,36 @@ def test_real_masks_are_cases_of_their_own():
     ]
 
 
-def test_padding_grows_from_row_to_row_and_leaves_a_step_in_each():
+def test_padding_grows_from_row_to_row_and_leaves_one_unmasked_timestep():
     assert masked_steps("padded right").sum(axis=1).tolist() == [0, 1, 2, 3, 3, 4, 5]
 
 
-def test_right_padding_ends_a_row_and_left_padding_begins_it():
+def test_right_padding_is_at_the_end_and_left_padding_at_the_start():
     assert masked_steps("padded right")[4].tolist() == [False] * 3 + [True] * 3
     assert masked_steps("padded left")[4].tolist() == [True] * 3 + [False] * 3
 
 
-def test_gaps_are_inside_the_sequence():
+def test_gaps_are_masked_timesteps_inside_the_sequence():
     assert masked_steps("with gaps")[0].tolist() == [False, True, False, False, True, False]
 
 
-def test_one_row_may_be_masked_everywhere():
+def test_one_row_is_fully_masked():
     assert masked_steps("row 0 masked").all(axis=1).tolist() == [True] + [False] * 6
 
 
-def test_steps_that_are_not_masked_are_the_data_s():
+def test_unmasked_timesteps_are_those_of_the_data():
     for case in masked_cases(samples(), {"x": -9.0}):
         given = samples().arrays["x"][:7]
         kept = case.inputs["x"] != -9.0
         np.testing.assert_array_equal(case.inputs["x"][kept], given[kept])
 
 
-def test_a_case_that_masks_nothing_is_left_out():
+def test_test_inputs_without_a_masked_timestep_are_left_out():
     names = [case.name for case in masked_cases(samples(length=1), {"x": -9.0})]
     assert [name.split(", ")[-1] for name in names] == ["with gaps", "row 0 masked"]
 
 
-def test_a_model_without_masks_has_no_masked_case():
+def test_a_model_without_masks_has_no_masked_inputs():
     assert masked_cases(samples(), {}) == ()
 
 
@@ -147,7 +147,7 @@ def edges_of(shape, dtype, data):
     return found
 
 
-def test_edges_are_zeros_one_value_and_the_extremes_of_the_data():
+def test_edge_rows_are_zeros_one_value_and_extremes_of_the_data():
     x = np.random.default_rng(0).normal(size=(9, 4, 3)).astype("float32")
     found = edges_of((None, None, 3), "float32", x)
     assert list(found) == ["zeros", "constant", "smallest values", "largest values"]
@@ -157,7 +157,7 @@ def test_edges_are_zeros_one_value_and_the_extremes_of_the_data():
     np.testing.assert_array_equal(found["largest values"], x.max(axis=0))
 
 
-def test_edges_of_whole_numbers_are_numbers_of_the_data():
+def test_integer_edge_rows_come_from_the_data():
     ids = np.random.default_rng(0).integers(3, 9, (9, 5)) * 10
     for row in edges_of((None, None), "int32", ids).values():
         assert set(row) <= set(ids.flat)
@@ -168,7 +168,7 @@ def test_an_edge_case_that_the_data_contain_is_left_out():
     assert list(edges_of((None, 2), "float32", np.ones((4, 2)))) == ["zeros"]
 
 
-def test_a_model_of_one_batch_has_its_edges_in_that():
+def test_edge_rows_fit_a_static_batch():
     x = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
     assert len(edges_of((3, 2), "float32", x)) == 4
     assert len(edges_of((1, 2), "float32", x)) == 4

@@ -1,4 +1,4 @@
-"""Parts of the data merge to what the whole gives, in whatever order."""
+"""Results of parts of the data merge to the result of all data, in any order."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ RTOL = 0.01
 
 
 def arrays(seed, kind="close"):
-    """What was expected of 60 sequences, and what was found."""
+    """Expected and actual outputs of 60 sequences."""
     rng = np.random.default_rng(seed)
     expected = rng.normal(size=(60, 5, 3)) * np.exp(rng.normal(size=(60, 1, 1)))
     actual = expected + 1e-3 * rng.normal(size=expected.shape)
@@ -50,7 +50,7 @@ def parts_of(rng, count=60):
 
 
 def in_any_tree(items, add, rng):
-    """Added pairwise in a random order and shape, as a runner of pipelines does it."""
+    """Merge pairs in a random order, as a pipeline runner does."""
     items = list(items)
     while len(items) > 1:
         one, other = (items.pop(int(rng.integers(len(items)))) for _ in range(2))
@@ -59,7 +59,7 @@ def in_any_tree(items, add, rng):
 
 
 def sums(plain):
-    """Takes sums of floats out of a result: their last digits follow the order of adding."""
+    """Remove sums of floats from a result: their last digits depend on the order."""
     if isinstance(plain, list):
         return [total for item in plain for total in sums(item)]
     if not isinstance(plain, dict):
@@ -71,7 +71,7 @@ def sums(plain):
 
 @pytest.mark.parametrize("kind", ["close", "proportional", "equal errors", "not finite"])
 @pytest.mark.parametrize("seed", range(5))
-def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
+def test_merged_measurements_equal_the_measurement_of_all_data(seed, kind):
     rng = np.random.default_rng(seed)
     expected, actual = arrays(seed, kind)
     whole = measured(expected, actual, np.arange(60))
@@ -81,7 +81,7 @@ def test_measurements_of_parts_are_that_of_the_whole(seed, kind):
     assert json.dumps(found) == json.dumps(wanted)
 
 
-def test_a_merged_measurement_is_judged_by_what_is_largest_in_all_parts():
+def test_a_merged_measurement_is_judged_by_the_largest_difference():
     expected, actual = arrays(0)
     halves = [measured(expected, actual, rows) for rows in np.split(np.arange(60), 2)]
     found = judge(merge_results(*halves), 1e-4)
@@ -93,7 +93,7 @@ def test_a_merged_measurement_is_judged_by_what_is_largest_in_all_parts():
     assert not judge(merge_results(*halves), needed * 0.999)
 
 
-def test_problems_of_parts_do_not_hide_each_other():
+def test_the_problems_of_all_parts_are_reported():
     expected, actual = arrays(0)
     good = measured(expected, actual, np.arange(30))
     (missing,) = measure({"y": expected[30:]}, {}, RTOL)
@@ -104,14 +104,14 @@ def test_problems_of_parts_do_not_hide_each_other():
         assert found.max_abs == good.max_abs
 
 
-def test_parts_of_different_tolerances_are_refused():
+def test_parts_with_different_tolerances_raise():
     one, other = (measure({"y": np.ones(2)}, {"y": np.ones(2)}, rtol)[0] for rtol in (0.0, 0.1))
     with pytest.raises(ValueError, match="must have equal outputs and one rtol"):
         merge_results(one, other)
 
 
 def partial(expected, actual, rows, rng):
-    """As a sweep would measure some samples."""
+    """Measurements of some samples."""
     labels = {"y": (expected[rows] > 0).astype(int)}
     tallies = [tally(labels, {"y": y[rows]}, {"y": expected[rows]}) for y in (expected, actual)]
     outputs = measure({"y": expected[rows]}, {"y": actual[rows]}, RTOL, rows.tolist())
@@ -135,7 +135,7 @@ def partial(expected, actual, rows, rng):
 
 
 def assert_same(one, other):
-    """Equal but for the last digits of sums."""
+    """Compare two results, and ignore the last digits of sums."""
     one, other = to_plain(one), to_plain(other)
     np.testing.assert_allclose(sums(one), sums(other), rtol=1e-12)
     spread = [plain.pop("spreads")[0] for plain in (one, other)]
@@ -155,7 +155,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_partial_results_merge_in_any_order(seed):
+def test_results_of_parts_merge_in_any_order(seed):
     rng = np.random.default_rng(seed)
     expected, actual = arrays(seed)
     parts = [partial(expected, actual, rows, rng) for rows in parts_of(rng)]
@@ -165,7 +165,7 @@ def test_partial_results_merge_in_any_order(seed):
         assert_same(in_any_tree(parts, lambda *two: merge(two), rng), in_order)
 
 
-def test_nothing_merges_with_anything():
+def test_an_empty_result_changes_no_other_result():
     expected, actual = arrays(0)
     one = partial(expected, actual, np.arange(9), np.random.default_rng(0))
     for parts in itertools.permutations((one, DataMeasurements(), merge([]))):

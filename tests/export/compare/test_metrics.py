@@ -16,45 +16,45 @@ def measured(labels, output):
     return found.metric.name, found.metric.value
 
 
-def test_a_class_is_the_largest_output():
+def test_the_class_is_the_index_of_the_largest_output():
     assert measured([0, 1, 2, 1], SCORES) == ("accuracy", 0.75)
 
 
-def test_every_timestep_has_a_class_and_padding_has_none():
+def test_every_timestep_has_a_class_except_padding():
     output = np.stack([SCORES, SCORES])
     labels = [[0, 1, 2, 1], [1, -1, -1, -1]]
     assert measured(labels, output) == ("accuracy", pytest.approx(3 / 5))
 
 
-def test_one_output_is_a_class_from_a_half_on():
+def test_a_probability_above_one_half_is_class_1():
     assert measured([1, 0, 0], np.array([[0.6], [0.4], [0.7]])) == (
         "accuracy",
         pytest.approx(2 / 3),
     )
 
 
-def test_logits_are_a_class_above_zero():
+def test_a_logit_above_zero_is_class_1():
     assert measured([1, 0, 1], np.array([[0.3], [-2.0], [4.0]])) == ("accuracy", 1.0)
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 1), (2, 2)])
-def test_integer_outputs_are_classes_themselves(shape):
+def test_integer_outputs_are_classes(shape):
     output = np.arange(4).reshape(shape)
     assert measured(np.arange(4).reshape(shape), output) == ("accuracy", 1.0)
     assert measured(np.array([0, 1, 3, 2]).reshape(shape), output) == ("accuracy", 0.5)
 
 
-def test_integer_outputs_are_classes_in_another_precision_too():
+def test_integer_outputs_of_another_dtype_are_classes():
     (found,) = tally({"y": np.arange(4)}, {"y": np.arange(4.0)}, {"y": np.arange(4)})
     assert found.metric.value == 1.0
 
 
-def test_boolean_outputs_are_classes_themselves():
+def test_boolean_outputs_are_classes():
     assert measured([1, 0, 1, 1], np.array([True, False, True, False])) == ("accuracy", 0.75)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
-def test_padding_has_no_class_where_every_timestep_has_one_output(dtype):
+def test_padding_has_no_class_with_one_output_per_timestep(dtype):
     output = np.array([[1, 0, 1, 1], [0, 1, 0, 1]], dtype)
     labels = [[1, 0, 0, -1], [0, 1, -1, -1]]
     assert measured(labels, output) == ("accuracy", pytest.approx(4 / 5))
@@ -73,7 +73,7 @@ def test_integer_outputs_have_a_squared_error_from_float_labels():
     assert measured([0.5, 1.5], np.array([0, 1])) == ("mean squared error", 0.25)
 
 
-def test_tallies_of_parts_add_up_to_that_of_the_whole():
+def test_tallies_of_parts_add_up_to_the_tally_of_all_data():
     rng = np.random.default_rng(0)
     labels, output = rng.integers(-1, 2, (9, 1)), rng.normal(0.5, 0.4, (9, 1))
     (whole,) = tally({"y": labels}, {"y": output}, {"y": output})
@@ -100,22 +100,22 @@ def test_tallies_of_parts_add_up_to_that_of_the_whole():
         (np.array([0, 1, 2, 3]), "are classes below 3. Received: 3"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(labels, message):
+def test_wrong_labels_raise(labels, message):
     with pytest.raises(ValueError, match=message):
         read_labels(labels, {"y": SCORES}, 4)
 
 
-def test_integer_targets_of_a_regression_are_refused():
+def test_integer_labels_of_a_regression_raise():
     message = "'y' must be 0 or 1, .*Received: 6. Give float labels for the mean squared error"
     with pytest.raises(ValueError, match=message):
         read_labels(np.array([0, 3, 6]), {"y": np.array([[0.1], [2.9], [6.2]])}, 3)
 
 
-def test_labels_are_refused_where_no_output_has_a_row_for_each_sample():
+def test_labels_raise_if_no_output_has_a_row_for_each_sample():
     with pytest.raises(ValueError, match="The model has no such output"):
         read_labels(np.zeros(4), {}, 4)
 
 
-def test_one_array_is_refused_for_two_outputs():
+def test_one_array_of_labels_raises_for_two_outputs():
     with pytest.raises(ValueError, match="2 outputs"):
         read_labels(np.zeros(4), {"y": SCORES, "z": SCORES}, 4)

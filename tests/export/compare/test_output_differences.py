@@ -82,7 +82,7 @@ def test_nan_fails_at_any_tolerance(side):
     assert "NaN" in result.problem
 
 
-def test_the_place_of_a_nan_is_shown():
+def test_the_position_of_a_nan_is_reported():
     assert one(np.zeros(3), np.array([5.0, np.nan, 0.0])).where == (("sample", 1),)
 
 
@@ -159,7 +159,7 @@ def test_an_output_without_time_is_mapped_over_its_units():
     assert (found.axes, found.worst) == (("unit",), (0.25, 0.5, 0.0))
 
 
-def test_of_more_axes_the_first_and_the_last_are_kept():
+def test_the_map_has_the_first_and_the_last_axis_of_more_axes():
     actual = np.zeros((2, 3, 4, 5))
     actual[1, 2, 3, 4] = 1.0
     found = profile_differences(np.zeros((2, 3, 4, 5)), actual)
@@ -195,7 +195,7 @@ def test_a_nan_stays_the_worst():
 
 
 @pytest.mark.parametrize("size", [CELLS, CELLS + 1, 2 * CELLS, 1000])
-def test_a_long_output_has_few_cells_that_hold_its_maxima(size):
+def test_a_long_output_has_few_cells_with_the_maxima(size):
     difference = np.random.default_rng(size).random((size, 2)).round(2)
     found = profile_of_sequence(difference)
     width = found.widths[0]
@@ -205,7 +205,7 @@ def test_a_long_output_has_few_cells_that_hold_its_maxima(size):
 
 
 @pytest.mark.parametrize("lengths", [(100, 150), (150, 100), (1, 1000)])
-def test_lengths_of_different_cells_merge_as_if_they_were_one_batch(lengths):
+def test_profiles_of_different_lengths_merge_to_the_profile_of_one_batch(lengths):
     parts = [np.random.default_rng(n).random((n, 3)).round(2) for n in lengths]
     together = np.zeros((max(lengths), 3))
     for part in parts:

@@ -1,4 +1,4 @@
-"""What is of use in eight bits: an error beside what an output varies by."""
+"""The tolerance of 8-bit files: the error relative to the variation of an output."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def rule():
 
 
 def in_parts(expected, actual, count):
-    """What is measured of an output, in so many parts."""
+    """Measurements of an output, in this number of parts."""
     parts = zip(np.split(expected, count), np.split(actual, count), strict=True)
     return [measure({"y": e}, {"y": a}, 0.0)[0] for e, a in parts]
 
@@ -25,12 +25,12 @@ def judged(rule, actual, expected=VARIES):
     return rule.judge(found)
 
 
-def test_a_quarter_of_what_an_output_varies_by_is_allowed(rule):
+def test_a_quarter_of_the_variation_is_allowed(rule):
     assert rule.limits["y"] == pytest.approx(USEFUL * np.sqrt(2))
 
 
-def test_what_an_output_varies_by_is_about_the_mean_of_each_place_in_all_parts():
-    """Rows of another shape, as sequences of another length, vary about means of their own."""
+def test_the_variation_is_about_the_mean_of_each_element_over_all_parts():
+    """Rows of different shapes have separate means."""
     rng = np.random.default_rng(0)
     short, long = rng.normal(3.0, 2.0, (40, 3)), rng.normal(-9.0, 1.0, (30, 5, 2))
     parts = [*np.split(short, [7, 19]), *np.split(long, [11])]
@@ -47,14 +47,14 @@ def test_what_an_output_varies_by_is_about_the_mean_of_each_place_in_all_parts()
 
 
 @pytest.mark.parametrize(("error", "passed"), [(0.35, True), (0.36, False)])
-def test_the_root_mean_square_of_the_error_judges(rule, error, passed):
+def test_the_root_mean_square_of_the_error_decides(rule, error, passed):
     result = judged(rule, VARIES["y"] + error * np.array([[1], [-1], [1], [-1]]))
     assert bool(result) == passed
     assert result.rms == pytest.approx(error)
     assert result.used == pytest.approx(error / (USEFUL * np.sqrt(2)))
 
 
-def test_one_value_may_be_far_off(rule):
+def test_one_value_may_have_a_large_error(rule):
     result = judged(rule, VARIES["y"] + [[0.7], [0], [0], [0]])
     assert result
     assert result.max_abs == pytest.approx(0.7)
@@ -64,20 +64,20 @@ def test_one_value_may_be_far_off(rule):
     ("actual", "problem"),
     [([[np.nan], [2], [4], [2]], "NaN in 1 of 4 values"), ([[0.0]], "wrong shape")],
 )
-def test_values_have_to_be_there_and_numbers(rule, actual, problem):
+def test_missing_and_nan_values_fail(rule, actual, problem):
     result = judged(rule, np.array(actual, float))
     assert not result
     assert problem in result.problem
 
 
 @pytest.mark.parametrize(("others", "right"), [(10, True), (11, False)])
-def test_a_quarter_of_the_integers_may_turn(others, right):
+def test_a_quarter_of_the_integers_may_differ(others, right):
     ids = {"y": np.arange(40)}
     turned = np.concatenate([ids["y"][:others] + 1, ids["y"][others:]])
     assert bool(judged(useful_tolerance(spreads(ids)), turned, ids)) == right
 
 
-def test_an_output_that_never_varies_has_to_be_exact():
+def test_a_constant_output_must_be_exact():
     constant = {"y": np.ones((3, 1))}
     rule = useful_tolerance(spreads(constant))
     assert judged(rule, np.ones((3, 1)), constant)
@@ -99,18 +99,18 @@ def test_measurements_judged_together_have_one_verdict(rule):
     assert together[0].rms == pytest.approx(np.sqrt(2 * 0.36 / 5))
 
 
-def test_an_output_without_a_limit_is_only_to_be_finite():
+def test_an_output_without_a_limit_must_be_finite_only():
     assert judged(useful_tolerance([]), VARIES["y"] + 100)
 
 
-def test_samples_of_a_shape_of_their_own_do_not_make_the_rest_vary_less():
+def test_samples_with_a_unique_shape_do_not_reduce_the_variation():
     rng = np.random.default_rng(0)
     alike, alone = rng.normal(size=(2, 5, 2)), [rng.normal(size=(1, k, 2)) for k in range(6, 12)]
     parts = [*spreads({"y": alike}), *(s for y in alone for s in spreads({"y": y}))]
     assert useful_tolerance(parts).limits == useful_tolerance(spreads({"y": alike})).limits
 
 
-def test_where_no_two_samples_have_a_shape_all_values_together_vary():
+def test_the_variation_is_over_all_values_if_no_two_samples_share_a_shape():
     rng = np.random.default_rng(0)
     alone = [rng.normal(3.0, 2.0, size=(1, k, 2)) for k in range(6, 12)]
     every = np.concatenate([y.ravel() for y in alone])
@@ -118,8 +118,8 @@ def test_where_no_two_samples_have_a_shape_all_values_together_vary():
     assert limits["y"] == pytest.approx(USEFUL * every.std())
 
 
-def test_whole_numbers_are_judged_together_too():
-    """Of 40 a fifth are others, which stand together in one part."""
+def test_integers_of_all_parts_are_judged_together():
+    """A fifth of 40 integers differ, all in one part."""
     rule, expected = useful_tolerance([]), np.arange(40)
     found = in_parts(expected, np.where(expected < 8, -1, expected), 5)
     assert not rule.judge(found[0])

@@ -1,4 +1,4 @@
-"""Validation of the data, and batches of them."""
+"""Validation of the data, and their batches."""
 
 import pathlib
 
@@ -20,7 +20,7 @@ def samples(count=10, length=4, shape=(None, None, 3)):
     return read_samples(spec(shape), data)
 
 
-def test_one_array_serves_a_model_with_one_input():
+def test_a_model_with_one_input_takes_one_array():
     assert list(samples().arrays) == ["x"]
 
 
@@ -52,26 +52,26 @@ def test_data_take_the_dtype_of_the_input():
         (pathlib.Path("data.npz"), "Received the path data.npz"),
     ],
 )
-def test_data_that_do_not_fit_are_refused(data, message):
+def test_wrong_data_raise(data, message):
     with pytest.raises(ValueError, match=message):
         read_samples(spec(), data)
 
 
-def test_one_sample_is_enough_to_be_read():
+def test_one_sample_is_accepted():
     assert samples(1).count == 1
 
 
-def test_floats_are_refused_where_integers_are_taken():
+def test_floats_raise_for_an_integer_input():
     with pytest.raises(ValueError, match=r"takes int32\. Received values of float64"):
         read_samples(spec((None, None), "int32"), np.zeros((4, 2)))
 
 
-def test_a_bare_array_is_refused_for_two_inputs():
+def test_one_array_raises_for_two_inputs():
     with pytest.raises(ValueError, match="2 inputs"):
         read_samples({**spec(), **spec(name="z")}, np.zeros((4, 2, 3)))
 
 
-def test_inputs_with_different_numbers_of_samples_are_refused():
+def test_inputs_with_different_numbers_of_samples_raise():
     data = {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}
     with pytest.raises(ValueError, match="same number of samples"):
         read_samples({**spec(), **spec(name="z")}, data)
@@ -83,11 +83,11 @@ def test_all_samples_run_in_batches_once():
     assert [row for _, case in batches for row in case.rows] == list(range(10))
 
 
-def test_a_batch_of_the_one_size_is_filled_by_the_first_samples():
+def test_the_first_samples_fill_up_a_static_batch():
     (_, first), (rows, last) = samples(count=4, shape=(3, None, 3)).batches(32)
     assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
 
 
-def test_values_outside_the_range_of_the_dtype_are_refused():
+def test_values_outside_the_range_of_the_dtype_raise():
     with pytest.raises(ValueError, match="values that float16 cannot represent"):
         read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))

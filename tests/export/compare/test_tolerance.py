@@ -1,4 +1,4 @@
-"""How far off values may be."""
+"""Default tolerances."""
 
 import numpy as np
 import pytest
@@ -25,11 +25,11 @@ def test_the_tolerance_grows_with_layers_and_the_root_of_time(precision):
 
 
 @pytest.mark.parametrize("precision", ["float16", "bfloat16", "int8"])
-def test_coarse_numbers_are_off_by_their_own_rounding_whatever_the_depth(precision):
+def test_the_tolerance_of_coarse_dtypes_does_not_depend_on_the_depth(precision):
     assert default_share(precision, layers=8, timesteps=400) == TOLERANCES[precision]
 
 
-def test_a_quarter_of_the_whole_numbers_may_be_others_where_weights_are_rounded():
+def test_a_quarter_of_the_integers_may_differ_for_rounded_weights():
     ids = np.arange(40)
     for others, right in ((0, True), (10, True), (11, False)):
         found = {"y": np.where(ids < others, ids + 1, ids)}
@@ -51,12 +51,12 @@ def test_the_coarsest_precision_sets_the_tolerance(precisions, expected):
     assert coarsest(precisions) == expected
 
 
-def test_each_output_has_a_share_of_its_largest_value():
+def test_the_atol_of_each_output_is_relative_to_its_largest_value():
     found = default_tolerance("float32", 8, 400, {"y": 3.0, "zeros": 0.0})
     assert found.rtol == TOLERANCES["float32"]
     assert found.atol == pytest.approx({"y": 4.8e-4, "zeros": 1.6e-4})
 
 
-def test_the_most_that_a_value_may_be_off_is_that_of_the_largest():
+def test_the_largest_allowed_difference_is_that_of_the_largest_value():
     allowed = Tolerance(0.1, {"y": 0.5}).largest_allowed({"y": np.array([-20.0, 3.0])})
     assert allowed == {"y": 2.5}

@@ -1,4 +1,4 @@
-"""Keras' layers are exported in a form that every format runs, and compute the same."""
+"""Keras' layers run in every format, and their outputs do not change."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def sequential(*layers, shape=(None, 3)):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Decay(keras.layers.Layer):
-    """A cell of a user's own, whose output is none of its states."""
+    """A cell of a user, whose output is not among its states."""
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
@@ -87,7 +87,7 @@ def masked(layer):
 
 
 def graph_of(model, **options):
-    """The operations of a model as it is exported, and the function."""
+    """The operations of the exported model, and the traced function."""
     with portable_layers(model, **options):
         function = tf.function(model, autograph=False).get_concrete_function(
             tf.TensorSpec(model.inputs[0].shape, model.inputs[0].dtype)
@@ -96,7 +96,7 @@ def graph_of(model, **options):
 
 
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
-def test_a_portable_layer_computes_the_same_under_a_mask(make):
+def test_a_portable_layer_has_equal_outputs_under_a_mask(make):
     model = masked(make())
     x = draw(4, 5, 3)
     x[0, :2], x[1, 3:], x[2, 2], x[3] = 0, 0, 0, 0
@@ -106,7 +106,7 @@ def test_a_portable_layer_computes_the_same_under_a_mask(make):
 
 
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
-def test_no_loop_of_keras_runs(make, monkeypatch):
+def test_a_portable_layer_does_not_run_the_loop_of_keras(make, monkeypatch):
     model = masked(make())
 
     def keras_loop(*args, **kwargs):
@@ -120,7 +120,7 @@ def test_no_loop_of_keras_runs(make, monkeypatch):
         model(draw(4, 5, 3))
 
 
-def test_layers_of_nested_models_are_portable_too():
+def test_layers_of_nested_models_are_portable():
     inner = sequential(lstm(), keras.layers.GRU(2, return_sequences=True))
     model = sequential(inner, lstm())
     expected = model(draw(2, 5, 3))
@@ -129,7 +129,7 @@ def test_layers_of_nested_models_are_portable_too():
 
 
 def encoder_and_decoder():
-    """As in a translator: the states of one layer are those that another starts from."""
+    """The final states of the encoder are the initial states of the decoder."""
     source, target = (keras.Input((None, 3), name=name) for name in ("source", "target"))
     _, *states = keras.layers.LSTM(4, return_state=True, name="encoder")(source)
     path, h, c = keras.layers.LSTM(4, return_sequences=True, return_state=True, name="decoder")(
@@ -138,7 +138,7 @@ def encoder_and_decoder():
     return randomized(keras.Model([source, target], {"path": path, "h": h, "c": c}))
 
 
-def test_the_model_is_not_changed():
+def test_portable_layers_does_not_change_the_model():
     model = encoder_and_decoder()
     nodes = [len(layer._inbound_nodes) for layer in model.layers]
     attributes = [set(vars(layer)) for layer in model.layers]
@@ -148,31 +148,31 @@ def test_the_model_is_not_changed():
     assert [set(vars(layer)) for layer in model.layers] == attributes
 
 
-class Mine(keras.layers.LSTM):
-    """Inherits the loop, and doubles what comes out of it."""
+class DoubledCall(keras.layers.LSTM):
+    """Inherits `inner_loop`, and doubles its outputs in `call`."""
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
         return 2.0 * super().call(sequences, initial_state, mask, training)
 
 
 class OwnLoop(keras.layers.LSTM):
-    """Overrides the loop."""
+    """Overrides `inner_loop`."""
 
     def inner_loop(self, *args, **kwargs):
         last, outputs, states = super().inner_loop(*args, **kwargs)
         return 2.0 * last, 2.0 * outputs, states
 
 
-@pytest.mark.parametrize("cls", [Mine, OwnLoop])
+@pytest.mark.parametrize("cls", [DoubledCall, OwnLoop])
 @pytest.mark.parametrize("time", [None, 5])
-def test_a_subclass_computes_the_same(cls, time):
+def test_the_outputs_of_a_subclass_do_not_change(cls, time):
     model = sequential(cls(2), shape=(time, 3))
     expected = model(draw(2, 5, 3))
     _, function = graph_of(model)
     np.testing.assert_allclose(function(draw(2, 5, 3)), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static():
+def test_an_overridden_loop_is_unrolled_if_time_is_static():
     operations, _ = graph_of(sequential(OwnLoop(2), shape=(5, 3)))
     assert operations.isdisjoint({"While", "StatelessWhile"})
     operations, _ = graph_of(sequential(OwnLoop(2)))
@@ -180,7 +180,7 @@ def test_a_loop_of_the_users_own_is_unrolled_where_time_is_static():
 
 
 class Minimal(keras.layers.Layer):
-    """The cell of Keras' documentation, which names no output size."""
+    """The cell of Keras' documentation, which has no `output_size`."""
 
     def __init__(self, units, **kwargs):
         super().__init__(**kwargs)
@@ -195,7 +195,7 @@ class Minimal(keras.layers.Layer):
         return h, [h]
 
 
-def test_texts_and_their_vocabulary(tmp_path):
+def test_a_model_with_text_inputs_is_exported_with_its_vocabulary(tmp_path):
     vectorizer = keras.layers.TextVectorization(output_sequence_length=4)
     vectorizer.adapt(["the cat sat", "a cat ran", "the dog"])
     model = keras.Sequential(
@@ -212,11 +212,11 @@ def test_texts_and_their_vocabulary(tmp_path):
     models.assert_same(answer, {"rnn": np.array(model(tf.constant(texts)))})
 
 
-# Models that cannot be rebuilt from their configuration -------------------------------------------
+# Models that cannot be rebuilt from their configuration ------------------------------------------
 
 
-class Unsaid(keras.layers.Layer):
-    """Keeps what its configuration does not say."""
+class Undescribed(keras.layers.Layer):
+    """Has state that its configuration does not describe."""
 
     factor = 1.0
 
@@ -225,9 +225,9 @@ class Unsaid(keras.layers.Layer):
 
 
 def with_an_attribute():
-    unsaid = Unsaid()
-    unsaid.factor = 3.0
-    return sequential(unsaid, keras.layers.GRU(2))
+    layer = Undescribed()
+    layer.factor = 3.0
+    return sequential(layer, keras.layers.GRU(2))
 
 
 OFFSET = tf.constant(0.5)
@@ -239,7 +239,7 @@ def with_a_lambda():
 
 
 class Holder(keras.layers.Layer):
-    """Holds an LSTM, and no configuration that tells of it."""
+    """Contains an LSTM that its configuration does not describe."""
 
     def __init__(self):
         super().__init__()
@@ -276,12 +276,12 @@ def test_a_model_that_cannot_be_rebuilt_is_exported(make, tmp_path):
             models.assert_same(run(x), KerasRunner(model)(x))
 
 
-# Exports ----------------------------------------------------------------------------------------
+# Exports -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """A layer that becomes one of ours and one that keeps its cell, masked, and their two files."""
+    """A masked model of a replaced layer and a layer with its own cell, and its two files."""
     ids = keras.Input((None,), dtype="int32", name="ids")
     x = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
     x = keras.layers.RNN(Decay(4), return_sequences=True, zero_output_for_mask=True)(x)
@@ -301,7 +301,7 @@ def padded_ids(batch, time):
     return {"ids": ids}
 
 
-def test_both_formats_run_at_any_batch_and_length(both):
+def test_both_formats_run_any_batch_size_and_length(both):
     model, files = both
     keras_run = KerasRunner(model)
     for file in files:
@@ -310,7 +310,7 @@ def test_both_formats_run_at_any_batch_and_length(both):
                 models.assert_same(run(padded_ids(batch, time)), keras_run(padded_ids(batch, time)))
 
 
-def test_both_formats_have_the_step(both):
+def test_both_formats_have_the_step_signature(both):
     model, files = both
     expected, step = KerasRunner(model)(padded_ids(2, 6)), Step(model)
     for file in files:
@@ -318,7 +318,7 @@ def test_both_formats_have_the_step(both):
             models.assert_same(step.over_time(run, padded_ids(2, 6)), expected)
 
 
-def test_further_signatures_read_the_users_own_layers(tmp_path):
+def test_more_signatures_may_call_layers_of_the_model(tmp_path):
     model = sequential(keras.layers.SimpleRNN(4, return_sequences=True), keras.layers.Dense(2))
 
     def hidden(inputs):
@@ -330,11 +330,11 @@ def test_further_signatures_read_the_users_own_layers(tmp_path):
         models.assert_same(run({"x": x}), {"h": np.array(model.layers[0](x))})
 
 
-# Operations of one device -----------------------------------------------------------------------
+# Operations of a single device -------------------------------------------------------------------
 
 
-def test_a_file_for_gpus_alone_fails_whoever_wrote_it(tmp_path):
-    """What Keras writes where an LSTM was trained on a GPU."""
+def test_check_fails_a_file_with_gpu_operations(tmp_path):
+    """The operation that Keras writes for an LSTM on a GPU."""
 
     class OnGPU(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, None, 3], tf.float32, name="x")])
@@ -358,7 +358,7 @@ def test_a_file_for_gpus_alone_fails_whoever_wrote_it(tmp_path):
     assert any("CudnnRNNV3" in str(failure) for failure in report.failures)
 
 
-def test_a_lookup_of_an_embedding_is_one_operation():
+def test_one_lookup_traces_an_embedding_as_one_operation():
     ids = keras.Input((None,), dtype="int32", name="ids")
     embedded = keras.layers.Embedding(9, 4, mask_zero=True, name="table")(ids)
     model = randomized(keras.Model(ids, embedded))
@@ -369,11 +369,11 @@ def test_a_lookup_of_an_embedding_is_one_operation():
     np.testing.assert_array_equal(function(data), expected)
 
 
-# TimeDistributed over a dynamic time ------------------------------------------------------------
+# TimeDistributed over a dynamic time -------------------------------------------------------------
 
 
 def framed():
-    """A layer on each frame, a mask, and a recurrence behind it."""
+    """A convolution on each frame, and a recurrence over the frames."""
     inputs = keras.Input((None, 4, 2), name="x")
     frames = keras.layers.TimeDistributed(keras.layers.Conv1D(3, 2), name="each")(inputs)
     rows = keras.layers.TimeDistributed(keras.layers.Flatten())(frames)

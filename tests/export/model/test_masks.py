@@ -21,27 +21,27 @@ def fills_of(model, length=4):
     return mask_fills(model), samples
 
 
-def test_a_masking_layer_fills_with_its_value():
+def test_the_fill_of_a_masking_layer_is_its_mask_value():
     x = sequences()
     outputs = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
     assert fills_of(keras.Model(x, outputs))[0] == {"x": -5.0}
 
 
-def test_an_embedding_fills_with_zero():
+def test_the_fill_of_an_embedding_is_zero():
     x = keras.Input((None,), dtype="int32", name="x")
     outputs = keras.layers.SimpleRNN(2)(keras.layers.Embedding(5, 3, mask_zero=True)(x))
     assert fills_of(keras.Model(x, outputs))[0] == {"x": 0}
 
 
 def encoder():
-    """A model of two inputs that masks the second, as inner part of another."""
+    """A model that contains a model of two inputs, which masks the second input."""
     plain, masked = sequences("plain"), sequences("masked")
     rnn = keras.layers.SimpleRNN(2)
     outputs = keras.layers.Add()([rnn(plain), rnn(keras.layers.Masking(-5.0)(masked))])
     return keras.Model([plain, masked], outputs)
 
 
-def test_a_mask_inside_a_nested_model_of_two_inputs_is_of_its_own_input():
+def test_a_nested_model_masks_only_its_masked_input():
     a, b = sequences("a"), sequences("b")
     assert fills_of(keras.Model([a, b], encoder()([b, a])))[0] == {"a": -5.0}
 
@@ -51,7 +51,7 @@ class Subclassed(keras.Model):
         return x
 
 
-def test_a_layer_beside_a_model_that_masks_nothing_still_masks():
+def test_a_masking_layer_beside_an_unmasked_nested_model_counts():
     x = sequences()
     inner = keras.Sequential([sequences(), keras.layers.SimpleRNN(2)])
     masked = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
@@ -72,7 +72,7 @@ def masked_by_an_input():
     return keras.Model([x, other, keep], outputs)
 
 
-def test_a_mask_that_is_an_input_fills_what_its_layer_is_computed_from():
+def test_a_mask_input_also_masks_the_inputs_of_its_layer():
     assert fills_of(masked_by_an_input())[0] == {"x": 0, "keep": 0}
 
 
@@ -81,21 +81,21 @@ def test_an_input_that_is_not_masked_cannot_be_padded():
     assert "input 'other'" in why_not_padded(fills, samples)
 
 
-def test_static_time_cannot_be_padded():
+def test_an_input_with_static_time_cannot_be_padded():
     x = keras.Input((4, 3), name="x")
     model = keras.Model(x, keras.layers.SimpleRNN(2)(keras.layers.Masking(0.0)(x)))
     assert "is static" in why_not_padded(*fills_of(model))
 
 
 @pytest.mark.parametrize("layer", [keras.layers.Dense(2), keras.layers.SimpleRNN(2)])
-def test_a_model_without_masks_fills_nothing(layer):
+def test_a_model_without_masks_has_no_fills(layer):
     x = sequences()
     fills, samples = fills_of(keras.Model(x, layer(x)))
     assert fills == {}
     assert "Masking" in why_not_padded(fills, samples)
 
 
-def test_an_input_that_is_masked_after_other_layers_is_told_with_the_layer():
+def test_an_input_that_is_masked_after_other_layers_is_reported_with_the_masking_layer():
     x, ids = sequences(), keras.Input((None,), dtype="int32", name="ids")
     a = keras.layers.Masking(-1.0, name="masking")(keras.layers.Rescaling(2.0)(x))
     b = keras.layers.Embedding(5, 3, mask_zero=True, name="words")(keras.ops.maximum(ids, 0))
@@ -104,7 +104,7 @@ def test_an_input_that_is_masked_after_other_layers_is_told_with_the_layer():
     assert masked_later(model, {}) == {"x": "masking", "ids": "words"}
 
 
-def test_an_input_that_a_nested_model_masks_after_other_layers_is_told_with_its_name():
+def test_an_input_that_is_masked_later_in_a_nested_model_is_reported_with_the_model():
     inner_layers = keras.layers.Dense(3), keras.layers.Masking()
     inner = keras.Sequential([sequences(), *inner_layers], name="inner")
     straight = keras.Sequential([sequences(), keras.layers.Masking()], name="straight")
@@ -114,7 +114,7 @@ def test_an_input_that_a_nested_model_masks_after_other_layers_is_told_with_its_
     assert masked_later(model, mask_fills(model)) == {"x": "inner", "y": "straight"}
 
 
-def test_an_id_without_time_has_nothing_to_mask():
+def test_an_input_without_time_is_not_masked():
     word, x = keras.Input((), dtype="int32", name="word"), sequences()
     embedded = keras.layers.Embedding(5, 4, mask_zero=True)(word)
     inner = keras.layers.SimpleRNN(4)(keras.layers.Masking(-1.0)(x))

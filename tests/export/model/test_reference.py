@@ -1,4 +1,4 @@
-"""What exporters hold files to: the same as `check` does."""
+"""Exporters apply the tolerance of `check`."""
 
 import logging
 
@@ -13,7 +13,7 @@ from tests.export import models
 
 
 def chaotic():
-    """A recurrence that makes more of whatever differs, at every step."""
+    """A recurrence that magnifies any difference at every timestep."""
     layer = keras.layers.SimpleRNN(64, return_sequences=True, name="wild")
     model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
     kernel, recurrent, bias = layer.get_weights()
@@ -22,7 +22,7 @@ def chaotic():
 
 
 @pytest.mark.parametrize("length", [6, 300])
-def test_the_tolerance_is_the_one_of_check(length, tmp_path):
+def test_the_tolerance_equals_the_tolerance_of_check(length, tmp_path):
     model = models.recurrent()
     x = np.random.default_rng(0).normal(size=(3, length, 3)).astype("float32")
     own = make_reference(model, x).tolerance(1)
@@ -33,7 +33,7 @@ def test_the_tolerance_is_the_one_of_check(length, tmp_path):
 
 
 def off_by(reference, share):
-    """Something that is as far off as this share of the answers' size, in every value."""
+    """Outputs with an error in every value, of this share of the largest output."""
     rng = np.random.default_rng(1)
     return {
         name: y + share * np.abs(y).max() * rng.choice([-1.0, 1.0], y.shape)
@@ -47,7 +47,7 @@ def wild():
     return chaotic(), x
 
 
-def test_what_is_as_far_off_as_a_model_from_itself_in_float64_is_excused(wild, caplog):
+def test_a_difference_as_large_as_the_one_of_float64_is_accepted(wild, caplog):
     reference = make_reference(*wild)
     narrow = reference.tolerance(1).atol["wild"]
     with caplog.at_level(logging.WARNING, "keras_norm.export"):
@@ -57,7 +57,7 @@ def test_what_is_as_far_off_as_a_model_from_itself_in_float64_is_excused(wild, c
     assert reference.tolerance(0).atol["wild"] == narrow
 
 
-def test_beyond_a_twentieth_nothing_is(wild, caplog):
+def test_a_difference_above_a_twentieth_of_the_output_is_not_accepted(wild, caplog):
     reference = make_reference(*wild)
     narrow = reference.tolerance(1).atol["wild"]
     assert reference.first_failure(1, off_by(reference, 0.06)).output == "wild"
@@ -65,13 +65,13 @@ def test_beyond_a_twentieth_nothing_is(wild, caplog):
     assert not caplog.text
 
 
-def test_what_no_rounding_explains_is_wrong(caplog):
+def test_a_difference_that_rounding_does_not_explain_fails(caplog):
     reference = make_reference(models.recurrent())
     assert reference.first_failure(1, off_by(reference, 1e-3)) is not None
     assert not caplog.text
 
 
-def test_a_file_in_half_the_size_is_excused_nothing(wild):
+def test_a_float16_file_gets_no_wider_tolerance(wild):
     reference = make_reference(*wild)
     wide = reference.tolerance(1, "float16").atol["wild"]
     assert reference.first_failure(1, off_by(reference, 0.04), "float16") is not None
@@ -80,7 +80,7 @@ def test_a_file_in_half_the_size_is_excused_nothing(wild):
 
 
 @pytest.mark.parametrize("quantize", [None, "float16"])
-def test_exporters_write_a_chaotic_model_or_say_why_not(wild, quantize, tmp_path, caplog):
+def test_exporters_write_a_chaotic_model_or_name_the_reason(wild, quantize, tmp_path, caplog):
     model, x = wild
     path = tmp_path / "wild.tflite"
     if quantize is None:
@@ -93,6 +93,6 @@ def test_exporters_write_a_chaotic_model_or_say_why_not(wild, quantize, tmp_path
 
 
 @pytest.mark.parametrize("quantize", ["dynamic", "int8", "int16x8"])
-def test_in_eight_bits_numbers_have_to_be_finite(quantize):
+def test_outputs_of_8_bit_files_must_be_finite(quantize):
     reference = make_reference(models.dense())
     assert reference.tolerance(0, quantize).atol == {"y": np.inf}

@@ -1,4 +1,4 @@
-"""What float32 costs a model, measured by float64."""
+"""The rounding errors of a model, measured against float64."""
 
 import keras
 import numpy as np
@@ -22,7 +22,7 @@ def stack(*layers):
     ],
     ids=["BatchNormSimpleRNN", "Bidirectional", "mixed_float16"],
 )
-def test_the_floor_is_the_distance_from_float64(layer):
+def test_the_error_is_the_difference_from_float64(layer):
     model = stack(layer(), keras.layers.Dense(2, dtype="float32", name="y"))
     x = np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")
     expected = KerasRunner(model)({"x": x})
@@ -32,7 +32,7 @@ def test_the_floor_is_the_distance_from_float64(layer):
     assert (1e-5 < share < 1e-2) if half else (1e-9 < share < 1e-6)
 
 
-def test_a_floor_that_is_low_by_luck_is_found_by_moving_the_weights():
+def test_perturbed_weights_show_an_error_that_is_small_by_chance():
     # Every sum is exact in float32, and the norm makes 0.4 of a difference of eight units in the
     # last place: weights that were rounded otherwise would give something else.
     dense = keras.layers.Dense(2, use_bias=False)
@@ -56,8 +56,8 @@ class Sampled(keras.layers.Layer):
         return x + keras.random.normal(keras.ops.shape(x), dtype=x.dtype)
 
 
-class Unsaid(keras.layers.Layer):
-    """Keeps what its config does not say."""
+class Undescribed(keras.layers.Layer):
+    """Has state that its config does not describe."""
 
     factor = 1.0
 
@@ -65,13 +65,13 @@ class Unsaid(keras.layers.Layer):
         return self.factor * x
 
 
-def test_what_a_random_model_gives_is_no_rounding():
+def test_the_noise_of_a_random_model_is_not_rounding():
     model = stack(Sampled())
     assert rounding_errors(model, X, KerasRunner(model)(X)) == {}
 
 
-def test_what_a_config_does_not_tell_is_no_rounding():
-    layer = Unsaid()
+def test_state_outside_the_config_is_not_rounding():
+    layer = Undescribed()
     layer.factor = 3.0
     model = stack(layer)
     assert rounding_errors(model, X, KerasRunner(model)(X)) == {}

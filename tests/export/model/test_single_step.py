@@ -1,4 +1,4 @@
-"""A model timestep by timestep: in Keras, from a SavedModel, from a TFLite file."""
+"""The single-step model in Keras, in a SavedModel and in a TFLite file."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,11 +34,11 @@ def randomized(model):
 
 
 def stacked():
-    """Masked ids and masked features, two kinds of layer, an output with time and one without.
+    """A model with masked ids and masked features, an output sequence and a last output.
 
-    Both are masked: a merge of one mask and none has no mask.
+    Both inputs are masked, because the merge of one masked and one unmasked input has no mask.
 
-    Recurrences of one product, as every further one takes seconds more to trace.
+    The layers are simple RNNs, because larger cells take seconds to trace.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     features = keras.Input((None, 2), name="features")
@@ -60,13 +60,13 @@ def stacked_data():
 
 @pytest.fixture(scope="module")
 def streamed():
-    """The stacked model, of which nothing is changed."""
+    """The stacked model; no test changes it."""
     return stacked()
 
 
 @pytest.fixture(scope="module")
 def files(streamed, tmp_path_factory):
-    """Its two exports, of which it is not said that they have a step."""
+    """The SavedModel and the TFLite file of the stacked model, with the default of `step`."""
     folder = tmp_path_factory.mktemp("streamed")
     return {
         "saved_model": export_saved_model(streamed, folder / "m"),
@@ -76,7 +76,7 @@ def files(streamed, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(streamed):
-    """What is to be found timestep by timestep."""
+    """The expected outputs at every timestep."""
     return expected_of(streamed, stacked_data())
 
 
@@ -97,7 +97,7 @@ def run_by_steps(step, run, data):
 
 
 def expected_of(model, data):
-    """What the model gives for the first 1, 2, ... timesteps, without time where it has none."""
+    """The model's outputs for the first 1, 2, ... timesteps."""
     run = KerasRunner(model)
     whole = run(data)
     prefixes = [run({n: a[:, :t] for n, a in data.items()}) for t in range(1, TIME + 1)]
@@ -110,7 +110,7 @@ def expected_of(model, data):
     }
 
 
-def test_a_stacked_masked_model_of_two_inputs(streamed, expected):
+def test_a_masked_model_with_two_inputs_runs_timestep_by_timestep(streamed, expected):
     step = Step(streamed)
     models.assert_same(run_by_steps(step, step.joined, stacked_data()), expected)
 
@@ -128,14 +128,14 @@ def test_a_stacked_masked_model_of_two_inputs(streamed, expected):
     ],
     ids=lambda layer: layer.name,
 )
-def test_every_kind_of_recurrent_layer(layer):
+def test_every_kind_of_recurrent_layer_runs_timestep_by_timestep(layer):
     model = one_layer(layer)
     data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
     step = Step(model)
     models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
 
 
-def test_states_have_names():
+def test_states_are_named_after_their_layer():
     layer = keras_norm.BatchNormLSTM(4, max_timesteps=3, name="lstm")
     assert {n: (s.shape, s.dtype) for n, s in Step(one_layer(layer)).states.items()} == {
         "lstm_h": ((None, 4), "float32"),
@@ -156,7 +156,7 @@ def test_states_have_names():
         (2, 3, "the inputs and states of a step must have one batch size; received 2, 3"),
     ],
 )
-def test_arguments_of_a_step_that_do_not_fit_are_refused(inputs, states, message):
+def test_wrong_inputs_and_states_of_a_step_raise(inputs, states, message):
     step = Step(one_layer(keras_norm.LayerNormGRU(4, name="rnn")))
     x = inputs and {"x": np.zeros((inputs, 3), "float32")}
     with pytest.raises(ValueError, match=message):
@@ -164,13 +164,13 @@ def test_arguments_of_a_step_that_do_not_fit_are_refused(inputs, states, message
 
 
 @pytest.mark.parametrize("batch", [-1, None, "a", 1.5])
-def test_initial_states_are_for_a_number_of_sequences(batch):
+def test_initial_states_need_a_number_of_sequences(batch):
     step = Step(one_layer(keras_norm.LayerNormGRU(4)))
     with pytest.raises(ValueError, match="batch must be a number of sequences; received"):
         step.initial_states(batch)
 
 
-def test_the_model_is_left_as_it_was():
+def test_a_step_does_not_change_the_model():
     model = one_layer(keras_norm.LayerNormSimpleRNN(4, name="rnn"))
     data = {"x": np.ones((BATCH, TIME, 3), "float32")}
     before = KerasRunner(model)(data)
@@ -188,14 +188,14 @@ RUNNERS = {
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_exports_have_the_step(runner, streamed, files, expected):
+def test_exported_models_have_the_step_signature(runner, streamed, files, expected):
     with RUNNERS[runner](files) as run:
         found = run_by_steps(Step(streamed), run, stacked_data())
     models.assert_same(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["saved_model", "tflite"])
-def test_exports_with_the_step_run_whole_sequences_too(kind, streamed, files):
+def test_exported_models_with_a_step_run_whole_sequences_too(kind, streamed, files):
     with open_runner(files[kind], streamed) as run:
         models.assert_same(run(stacked_data()), KerasRunner(streamed)(stacked_data()))
 
@@ -207,7 +207,7 @@ def test_check_runs_the_step(streamed, files):
     assert [p.status for p in found] == ["pass"] * 3
 
 
-def test_check_finds_a_step_that_forgets(tmp_path):
+def test_check_finds_a_step_that_loses_its_states(tmp_path):
     class Forgetful(Step):
         def __call__(self, inputs, states):
             outputs, after = super().__call__(inputs, states)
@@ -222,7 +222,7 @@ def test_check_finds_a_step_that_forgets(tmp_path):
     assert found == [("model", "streaming"), ("model (C API)", "streaming")]
 
 
-# What has no step -------------------------------------------------------------------------------
+# Models without a step ---------------------------------------------------------------------------
 
 
 def pooled(x):
@@ -251,7 +251,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("reason", "layer"), REFUSED.items(), ids=REFUSED)
-def test_what_cannot_be_streamed_is_refused_with_the_reason(reason, layer, tmp_path):
+def test_a_model_without_a_step_is_refused_with_the_reason(reason, layer, tmp_path):
     model = one_layer(layer)
     with pytest.raises(StreamingError, match=reason):
         export_saved_model(model, tmp_path / "model", step=True)
@@ -266,18 +266,18 @@ def test_what_cannot_be_streamed_is_refused_with_the_reason(reason, layer, tmp_p
     ],
     ids=["convolution", "slice", "nested"],
 )
-def test_layers_that_look_back_further_than_the_cases_are_long_are_found(before):
+def test_layers_that_read_more_timesteps_than_the_test_inputs_have_are_found(before):
     model = one_layer(lambda x: keras.layers.SimpleRNN(4)(before(x)))
     with pytest.raises(StreamingError, match=r"\(1, 300, 3\).*mixes timesteps"):
         find_step(model, True)
 
 
-def test_a_reason_that_a_layer_gives_is_said_without_what_keras_adds():
+def test_the_message_of_a_layer_is_reported_without_the_text_of_keras():
     with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, but a stream"):
         find_step(one_layer(from_a_state), True)
 
 
-def test_a_decoder_is_refused_for_its_state_and_not_for_the_lengths_of_the_samples():
+def test_a_decoder_is_refused_for_its_initial_state():
     source, target = (keras.Input((None, 3), name=name) for name in ("source", "target"))
     state = keras.layers.GRU(2, name="encoder")(source)
     outputs = keras.layers.GRU(2, name="decoder")(target, initial_state=state)
@@ -290,7 +290,7 @@ def test_a_decoder_is_refused_for_its_state_and_not_for_the_lengths_of_the_sampl
         find_step(model, True, reference)
 
 
-def test_a_cell_without_a_first_state_stops_no_export():
+def test_a_cell_without_an_initial_state_is_exported_without_a_step():
     class Stateless(keras.layers.SimpleRNNCell):
         def get_initial_state(self, batch_size=None):
             raise TypeError("no batch size is enough")
@@ -301,19 +301,19 @@ def test_a_cell_without_a_first_state_stops_no_export():
         find_step(model, True)
 
 
-def test_a_wish_that_is_neither_yes_nor_no_is_refused():
+def test_step_must_be_none_true_or_false():
     with pytest.raises(ValueError, match="must be None, True or False"):
         find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
 
 
-def test_a_fixed_length_is_refused():
+def test_a_static_time_dimension_has_no_step():
     inputs = keras.Input((5, 3))
     model = keras.Model(inputs, keras_norm.LayerNormLSTM(2)(inputs))
     with pytest.raises(StreamingError, match="no input has a dynamic time dimension"):
         Step(model)
 
 
-def test_a_layer_with_an_initial_state_of_its_own_is_refused():
+def test_a_layer_with_initial_states_other_than_zeros_has_no_step():
     class Warm(keras.layers.GRUCell):
         def get_initial_state(self, batch_size=None):
             return [keras.ops.ones((batch_size, self.units))]
@@ -322,7 +322,7 @@ def test_a_layer_with_an_initial_state_of_its_own_is_refused():
         Step(one_layer(keras.layers.RNN(Warm(4))))
 
 
-def test_without_a_step_an_export_says_why(tmp_path, caplog):
+def test_an_export_without_a_step_logs_the_reason(tmp_path, caplog):
     with caplog.at_level("INFO", "keras_norm.export"):
         path = export_saved_model(one_layer(pooled), tmp_path / "model")
     assert "mixes timesteps" in caplog.text
@@ -330,7 +330,7 @@ def test_without_a_step_an_export_says_why(tmp_path, caplog):
         open_runner(path, signature_name="step")
 
 
-def test_a_file_without_a_step_that_the_model_could_have_is_noted(tmp_path):
+def test_check_notes_that_a_file_lacks_a_possible_step(tmp_path):
     model = one_layer(keras.layers.SimpleRNN(4))
     data = np.random.default_rng(0).normal(size=(2, TIME, 3)).astype("float32")
     report = check(model, export_tflite(model, tmp_path / "m.tflite", step=False), data)
@@ -344,8 +344,8 @@ def masked_cells(cells, **options):
     return keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True, **options)(x))
 
 
-def test_a_step_with_other_names_is_noted(tmp_path):
-    """Keras numbers layers without a name anew."""
+def test_check_notes_a_step_with_other_names(tmp_path):
+    """Keras gives another number to a layer without a name."""
 
     def build(name):
         recurrent = keras_norm.NormSimpleRNN(4, norm=None, name=name)
@@ -362,13 +362,13 @@ def test_a_step_with_other_names_is_noted(tmp_path):
     )
 
 
-def test_a_masked_output_of_stacked_cells_is_the_last_cells():
+def test_a_masked_timestep_repeats_the_output_of_the_last_stacked_cell():
     model = masked_cells([keras.layers.LSTMCell(4), keras.layers.GRUCell(4)])
     step, data = Step(model), {"ids": stacked_data()["ids"] % 5}
     models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
 
 
-def test_a_repeated_output_that_is_no_state_is_refused():
+def test_a_masked_layer_whose_output_is_no_state_has_no_step():
     class Doubled(keras.layers.SimpleRNNCell):
         def call(self, *args, **kwargs):
             output, states = super().call(*args, **kwargs)
@@ -379,7 +379,7 @@ def test_a_repeated_output_that_is_no_state_is_refused():
         step({"ids": np.ones([1], "int32")}, step.initial_states(1))
 
 
-def test_states_that_are_outputs_are_those_of_the_stream():
+def test_states_among_the_outputs_are_those_of_the_stream():
     inputs = keras.Input((None, 3), name="x")
     outputs = keras_norm.LayerNormLSTM(4, return_sequences=True, return_state=True)(inputs)
     model = randomized(keras.Model(inputs, outputs))
@@ -409,7 +409,7 @@ def test_other_threads_call_the_model_while_a_step_runs():
     models.assert_same(layer.seen, before, 0)
 
 
-def test_a_tflite_file_has_the_weights_once(tmp_path):
+def test_a_tflite_file_stores_the_weights_once(tmp_path):
     model = one_layer(keras_norm.LayerNormSimpleRNN(128))
     sizes = [
         export_tflite(model, tmp_path / f"{step}.tflite", step=step).stat().st_size
@@ -419,7 +419,7 @@ def test_a_tflite_file_has_the_weights_once(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_mixed_precision(policy, tmp_path):
+def test_a_step_runs_in_mixed_precision(policy, tmp_path):
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(32, dtype=policy)(inputs))
     path = export_saved_model(model, tmp_path / "model", step=True)
@@ -440,10 +440,10 @@ def test_check_streams_two_inputs_of_different_lengths(tmp_path):
     assert report.artifacts[0].property("streaming").status == "pass"
 
 
-# Further signatures -----------------------------------------------------------------------------
+# More signatures ---------------------------------------------------------------------------------
 
 
-def test_further_signatures(tmp_path):
+def test_more_signatures_are_written(tmp_path):
     model = models.dense()
     data = {"x": np.ones((2, 3), "float32")}
     path = export_saved_model(
@@ -456,13 +456,13 @@ def test_further_signatures(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["step", "serving_default"])
-def test_the_exporters_own_names_are_taken(name, tmp_path):
+def test_the_exporters_own_signature_names_are_reserved(name, tmp_path):
     with pytest.raises(ValueError, match="own"):
         export_saved_model(models.dense(), tmp_path / "model", signatures={name: lambda x: x})
 
 
 def test_streams_at_different_timesteps_may_share_a_batch(streamed):
-    """As a server joins them: each row has statistics of its own timestep."""
+    """A server may join streams: each row uses the statistics of its own timestep."""
     step, data = Step(streamed), stacked_data()
 
     def rows(inputs, t):

@@ -22,19 +22,19 @@ def test_layers_without_weights_add_no_depth():
     assert layer_depth(stack(dense, keras.layers.Dropout(0.5), norm)) == 2
 
 
-def test_the_longest_way_through_branches_counts():
+def test_the_depth_of_branches_is_that_of_the_longest_path():
     inputs = keras.Input((3,))
     long = keras.layers.Dense(3)(keras.layers.Dense(3)(inputs))
     outputs = keras.layers.Dense(3)(keras.layers.Add()([long, keras.layers.Dense(3)(inputs)]))
     assert layer_depth(keras.Model(inputs, outputs)) == 3
 
 
-def test_a_nested_model_counts_as_its_layers():
+def test_the_layers_of_a_nested_model_count():
     inner = stack(keras.layers.Dense(3), keras.layers.Dense(3))
     assert layer_depth(stack(inner, keras.layers.Dense(2))) == 3
 
 
-def test_the_layers_of_a_model_deeper_than_pythons_stack_are_counted():
+def test_a_model_deeper_than_the_recursion_limit_has_a_depth():
     x = inputs = keras.Input((1,))
     scale = keras.layers.Rescaling(1.0)
     for _ in range(600):
@@ -56,11 +56,11 @@ def inputs_of(**lengths):
     ],
     ids=["in a wrapper", "in a model", "none"],
 )
-def test_timesteps_count_where_a_layer_is_recurrent(layer, timesteps):
+def test_timesteps_count_only_with_a_recurrent_layer(layer, timesteps):
     assert max(map(timestep_counter(stack(layer)), [inputs_of(x=4), inputs_of(x=9)])) == timesteps
 
 
-def test_features_are_no_timesteps():
+def test_features_are_not_counted_as_timesteps():
     words, features = keras.Input((None, 3), name="words"), keras.Input((50,), name="features")
     joined = keras.layers.Concatenate()([keras_norm.LayerNormLSTM(2)(words), features])
     model = keras.Model([words, features], keras.layers.Dense(2)(keras.ops.tanh(joined)))
@@ -68,14 +68,14 @@ def test_features_are_no_timesteps():
     assert max(map(timestep_counter(model), cases)) == 7
 
 
-def test_timesteps_that_the_model_fixes_are_its_own():
+def test_static_timesteps_are_those_of_the_model():
     pixels = keras.Input((784,), name="pixels")
     rows = keras.layers.Reshape((28, 28))(pixels)
     model = keras.Model(pixels, keras.layers.SimpleRNN(2)(rows))
     assert max(map(timestep_counter(model), [{"pixels": np.zeros((2, 784))}])) == 28
 
 
-def test_timesteps_that_no_input_has_are_one():
+def test_a_model_without_timesteps_counts_one():
     tokens = keras.layers.TextVectorization(vocabulary=["a", "b"])
     text = keras.Input((), dtype="string", name="text")
     words = keras.layers.Embedding(5, 3)(tokens(text))
@@ -84,7 +84,7 @@ def test_timesteps_that_no_input_has_are_one():
 
 
 @pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])
-def test_rows_that_are_read_one_by_one_are_no_timesteps(time):
+def test_rows_of_time_distributed_are_not_timesteps(time):
     rows = keras.layers.TimeDistributed(keras.layers.SimpleRNN(2))
     model = keras.Sequential([keras.Input((time, 4, 3), name="x"), rows])
     assert max(map(timestep_counter(model), [{"x": np.zeros((2, 6, 4, 3))}])) == 4
@@ -92,7 +92,7 @@ def test_rows_that_are_read_one_by_one_are_no_timesteps(time):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Encoder(keras.layers.Layer):
-    """A convolution and a recurrence, built inside."""
+    """A layer that contains a convolution and a recurrent layer."""
 
     def build(self, shape):
         self.convolved = keras.layers.Conv1D(4, 8, strides=4)
@@ -107,7 +107,7 @@ class Encoder(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="tests")
 class Voiced(keras.layers.Layer):
-    """Keeps the timesteps that are not zero, of which the shapes do not tell the number."""
+    """Returns the timesteps that are not zero; the shapes do not determine their number."""
 
     def call(self, x):
         kept = tf.boolean_mask(x, tf.reduce_any(x != 0, axis=(0, 2)), axis=1)
@@ -144,17 +144,17 @@ LSTM = keras.layers.LSTM(2, return_sequences=True)
         "unknown",
     ],
 )
-def test_timesteps_are_those_that_the_recurrence_runs(layers, timesteps):
+def test_timesteps_are_counted_at_the_recurrent_layer(layers, timesteps):
     model = stack(*(layer.__class__.from_config(layer.get_config()) for layer in layers))
     assert timestep_counter(model)(inputs_of(x=24_576)) == timesteps
 
 
-def test_a_length_that_the_model_refuses_counts_as_it_is():
+def test_a_length_that_the_model_cannot_run_counts_in_full():
     model = stack(keras.layers.Conv1D(4, 512), keras.layers.SimpleRNN(2))
     assert timestep_counter(model)(inputs_of(x=100)) == 100
 
 
-def test_to_count_timesteps_changes_no_layer():
+def test_counting_timesteps_does_not_change_the_layers():
     layer = keras.layers.SimpleRNN(2)
     model = stack(layer)
     layer.call = own = layer.call  # as a user may assign one
@@ -165,7 +165,7 @@ def test_to_count_timesteps_changes_no_layer():
     np.testing.assert_array_equal(model(x), before)
 
 
-def test_many_lengths_are_not_traced_one_by_one(monkeypatch):
+def test_the_number_of_traced_lengths_is_limited(monkeypatch):
     calls = []
     traced = tolerance_factors.call
     monkeypatch.setattr(tolerance_factors, "call", lambda *given: calls.append(1) or traced(*given))
@@ -194,7 +194,7 @@ def test_a_model_has_the_precision_of_its_coarsest_layer():
     assert model_precision(model, {"y": np.zeros(2, "float32")}) == "bfloat16"
 
 
-def test_ids_and_classes_of_8_bits_are_no_quantized_weights():
+def test_8_bit_ids_and_classes_are_not_quantized_weights():
     ids = keras.Input((4,), dtype="int8", name="ids")
     h = keras.layers.Embedding(5, 3)(ids)
     model = keras.Model(ids, {"y": h, "kind": keras.ops.cast(h[:, 0, 0] > 0, "int8")})
@@ -212,7 +212,7 @@ def float64():
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("received", ["float32", "float64"])
-def test_a_layer_that_casts_nothing_computes_in_the_precision_of_its_input(received):
+def test_a_layer_without_autocast_computes_in_the_dtype_of_its_input(received):
     inputs = keras.Input((3,), dtype=received)
     model = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
     x = np.random.default_rng(0).normal(size=(4, 3)).astype(received)

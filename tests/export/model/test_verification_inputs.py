@@ -1,4 +1,4 @@
-"""What a file is run on before it is written."""
+"""The test inputs that an exporter runs."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ def names(cases):
 
 
 @pytest.mark.parametrize("length", [1, 2, 6])
-def test_a_masked_input_is_padded_in_every_way(length):
+def test_a_masked_input_gets_every_kind_of_padding(length):
     inputs = keras.Input((length, 3), name="x")
     x = keras_norm.LayerNormGRU(2)(keras.layers.Masking(mask_value=7.0)(inputs))
     plain, padded = {}, {}
@@ -31,19 +31,19 @@ def test_a_masked_input_is_padded_in_every_way(length):
         assert padded["row 0 masked"][0].all()
 
 
-def test_open_sizes_differ_between_the_cases_and_nothing_is_padded_without_a_mask():
+def test_dynamic_sizes_differ_and_unmasked_inputs_are_not_padded():
     model = models.recurrent()
     assert names(verification_cases(model)) == ["batch 1, length 4", "batch 3, length 7"]
 
 
-def test_what_the_model_gives_goes_along():
+def test_test_inputs_come_with_the_outputs_of_the_model():
     model = models.tagger()
     run = KerasRunner(model)
     for case, answer in verification_cases(model):
         models.assert_same(run(case.inputs), answer, atol=0)
 
 
-def test_real_samples_take_the_place_of_random_ones():
+def test_real_samples_replace_random_inputs():
     x = np.random.default_rng(0).normal(size=(2, 10, 3)).astype("float32")
     one, three = verification_cases(models.recurrent(), x)
     assert names([one, three]) == ["batch 1, length 5", "batch 3, length 10"]
@@ -51,7 +51,7 @@ def test_real_samples_take_the_place_of_random_ones():
     np.testing.assert_array_equal(three[0].inputs["x"], x[[0, 1, 0]])
 
 
-def test_numbers_that_an_embedding_looks_up_are_ids():
+def test_inputs_of_an_embedding_are_ids():
     inputs = keras.Input((None,), name="ids")  # of float32, as Keras has it where nobody says
     model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
     for case, _ in verification_cases(model):
@@ -59,7 +59,7 @@ def test_numbers_that_an_embedding_looks_up_are_ids():
         assert case.inputs["ids"].max() == 4.0
 
 
-def test_an_output_that_is_text_is_named():
+def test_a_text_output_raises_with_its_name():
     inputs = keras.Input((3,), name="x")
     names = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True, name="label")
     model = keras.Model(inputs, {"label": names(keras.ops.argmax(inputs, axis=-1))})
@@ -67,21 +67,21 @@ def test_an_output_that_is_text_is_named():
         verification_cases(model)
 
 
-def test_an_input_that_is_text_is_named():
+def test_a_text_input_raises_with_its_name():
     inputs = keras.Input((), dtype="string", name="word")
     model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a", "b"])(inputs))
     with pytest.raises(TextError, match='input "word" takes text'):
         verification_cases(model)
 
 
-def test_a_fixed_batch_is_every_batch():
+def test_a_static_batch_size_is_used_for_every_test_input():
     inputs = keras.Input(batch_shape=(4, 3), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
     assert names(verification_cases(model)) == ["batch 4", "batch 4"]
 
 
-def test_a_padded_case_that_gives_nan_is_left_out():
-    """A mean over a row that is masked everywhere."""
+def test_padded_inputs_with_nan_outputs_are_left_out():
+    """The mean over a fully masked row is NaN."""
     inputs = keras.Input((None, 3), name="x")
     masked = keras.layers.Masking()(inputs)
     found = verification_cases(keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(masked)))
@@ -89,13 +89,13 @@ def test_a_padded_case_that_gives_nan_is_left_out():
     assert "batch 3, length 7, row 0 masked" not in names(found)
 
 
-def test_a_model_that_needs_more_timesteps_gets_them():
+def test_a_model_gets_as_many_timesteps_as_it_needs():
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, keras.layers.Conv1D(2, 12)(inputs))
     assert names(verification_cases(model)) == ["batch 1, length 13", "batch 3, length 25"]
 
 
-def test_real_samples_of_which_half_is_too_short_are_taken_whole():
+def test_real_samples_keep_their_length_if_half_is_too_short():
     inputs = keras.Input((None, 3), name="x")
     model = keras.Model(inputs, keras.layers.Conv1D(2, 8)(inputs))
     cases = verification_cases(model, np.ones((4, 10, 3), "float32"))
@@ -110,14 +110,14 @@ def test_real_samples_of_which_half_is_too_short_are_taken_whole():
         (np.ones((2, 20, 4), "float32"), r"takes arrays \(samples, ...\) of shape"),
     ],
 )
-def test_what_a_model_does_not_run_on_is_refused(data, message):
+def test_inputs_that_the_model_cannot_run_raise(data, message):
     inputs = keras.Input((None, 3))
     model = keras.Model(inputs, keras.layers.Conv1D(2, 1000)(inputs))
     with pytest.raises(ValueError, match=message):
         verification_cases(model, data)
 
 
-def test_a_signal_of_one_number_a_timestep_can_be_long():
+def test_a_signal_of_one_number_per_timestep_gets_long_inputs():
     inputs = keras.Input((None, 1), name="audio")
     model = keras.Model(inputs, keras.layers.Conv1D(2, 1024, strides=256)(inputs))
     assert names(verification_cases(model)) == ["batch 1, length 1500", "batch 3, length 3000"]
@@ -143,30 +143,30 @@ def log_of_steps(x):
     ],
     ids=["log x", "log x + log(1 - x)", "sqrt(x - 1)", "log -x", "log of differences"],
 )
-def test_random_inputs_are_those_for_which_the_outputs_are_finite(function):
+def test_random_inputs_are_chosen_for_finite_outputs(function):
     for _, answer in verification_cases(pointwise(function)):
         assert np.isfinite(answer["y"]).all()
 
 
-def test_normal_numbers_stay_where_the_outputs_are_finite():
+def test_normal_numbers_are_used_if_the_outputs_are_finite():
     for case, _ in verification_cases(pointwise(keras.ops.exp)):
         assert case.inputs["x"].min() < 0 < case.inputs["x"].max()
 
 
-def test_random_inputs_are_those_for_which_the_outputs_vary():
-    """A rectifier that no normal number reaches."""
+def test_random_inputs_are_chosen_for_varying_outputs():
+    """A rectifier with a threshold above every normal number."""
     _, (_, answer) = verification_cases(pointwise(lambda x: keras.ops.relu(x - 9.0)))
     assert np.ptp(answer["y"], axis=0).all()
 
 
-def test_counts_whose_logarithm_is_taken_are_not_zero():
+def test_integers_before_a_logarithm_are_not_zero():
     inputs = keras.Input((5,), dtype="int32", name="x")
     logarithms = keras.ops.log(keras.ops.cast(inputs, "float32"))
     for case, _ in verification_cases(keras.Model(inputs, logarithms)):
         assert case.inputs["x"].min() > 0
 
 
-def test_outputs_may_have_a_unit_that_is_always_nan():
+def test_an_output_may_have_a_unit_that_is_always_nan():
     def with_nan(x):
         return keras.ops.concatenate([x, keras.ops.log(-keras.ops.square(x) - 1.0)], axis=-1)
 
@@ -183,12 +183,12 @@ def test_outputs_may_have_a_unit_that_is_always_nan():
     ],
     ids=["random", "real"],
 )
-def test_a_comparison_of_nan_alone_is_refused(data, message):
+def test_an_output_without_a_finite_value_raises(data, message):
     with pytest.raises(ValueError, match=message):
         verification_cases(pointwise(lambda x: keras.ops.log(-keras.ops.square(x) - 1.0)), data)
 
 
-def test_a_long_sequence_gives_finite_outputs_too():
+def test_the_long_sequence_has_finite_outputs():
     ((case, answer),) = long_case(pointwise(keras.ops.log))
     assert case.length == 300
     assert np.isfinite(answer["y"]).all()
