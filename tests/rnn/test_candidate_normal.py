@@ -64,7 +64,7 @@ def test_training_on_left_padded_sequences_reduces_the_loss():
     padded = keras.utils.pad_sequences(x, maxlen=60, dtype="float32")
     assert not padded[:, :50].any()
     model = keras.Sequential(
-        [keras_norm.LayerNormLSTM(UNITS), keras.layers.Dense(1, activation="sigmoid")]
+        [keras_norm.LayerNormSimpleRNN(UNITS), keras.layers.Dense(1, activation="sigmoid")]
     )
     model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
     losses = model.fit(padded, y, batch_size=16, epochs=5, verbose=0).history["loss"]

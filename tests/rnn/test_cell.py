@@ -346,7 +346,7 @@ def test_trainable_weights_are_ordered_cell_first_then_norms(kind):
     [(kinds.LSTM, "timestep"), (kinds.GRU, "layer")],
     ids=str,
 )
-def test_one_step_in_a_graph_and_under_xla_equals_eager(kind, norm):
+def test_one_step_under_xla_equals_eager(kind, norm):
     cell = build(kind, kinds.NORMS[norm])
     states = [
         *kinds.cast(kinds.initial_states(kind)),
@@ -354,6 +354,5 @@ def test_one_step_in_a_graph_and_under_xla_equals_eager(kind, norm):
     ]
     x = tf.constant(kinds.inputs()[:, 0])
     expected = cell(x, states)
-    for jit_compile in (False, True):
-        step = tf.function(lambda x, *s: cell(x, list(s)), jit_compile=jit_compile, autograph=False)
-        kinds.assert_close(step(x, *states), expected)
+    step = tf.function(lambda x, *s: cell(x, list(s)), jit_compile=True, autograph=False)
+    kinds.assert_close(step(x, *states), expected)

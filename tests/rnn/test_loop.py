@@ -53,7 +53,7 @@ def test_inference_gradients_match_the_equations(kind, norm):
 
 def test_inference_in_a_graph_equals_eager_training_for_per_sample_norms():
     """Gradients are equal too: saliency maps and a frozen `base(x, training=False)` need them."""
-    layer = kinds.build(GRU, LAYER_NORM, compiled=False)
+    layer = kinds.build(SIMPLE_RNN, LAYER_NORM, compiled=False)
     x = kinds.cast(kinds.inputs(3, 17))  # two blocks of 8 timesteps and a last one
     mask = np.random.default_rng(0).random((3, 17)) < 0.7
     in_graph = tf.function(kinds.train, autograph=False)  # only a graph scans in blocks

@@ -395,7 +395,7 @@ def test_slots_of_a_loaded_model_share_no_layer(tmp_path):
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     x = np.random.default_rng(0).normal(size=(2, 5, 3))
     assert len(loaded.weights) == len(model.weights) == 7
-    np.testing.assert_array_equal(loaded.predict(x, verbose=0), model.predict(x, verbose=0))
+    np.testing.assert_array_equal(loaded(x), model(x))
 
 
 def test_rms_scaling_raises_with_the_name_of_the_equivalent_layer():
