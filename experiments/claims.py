@@ -199,10 +199,10 @@ TOPICS = (
     Topic(
         "Exported models and tokens",
         "2 yes",
-        "Exported files write what Keras writes. BPE subwords translate better than characters.",
+        "Exported files give the translations of the Keras model. BPE subwords translate better than characters.",
         (
             Finding(
-                "Do exported files write Keras' translations?",
+                "Do exported files give Keras' translations?",
                 "translation",
                 "token by token (BPE)",
             ),
