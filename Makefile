@@ -1,11 +1,11 @@
-# Every target makes .venv, and installs what it needs there, only when it is missing or out of date.
+# Every target creates .venv and installs the dependencies in it, if they are missing or out of date.
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 DEMO := .venv/.demo
 MYPY_TREE := build/mypy/keras_norm
 
-# Real data for tests, examples and experiments, where the folder is there.
+# The folder of real data for tests, examples and experiments, if it exists.
 ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
@@ -32,8 +32,8 @@ stubs: $(STAMP)
 	$(BIN)/python -m tests.stubs
 	$(BIN)/python -m tests.standalone_verifier
 
-# Random models, exported and checked; fails unless all are run in the time and most pass.
-# FUZZ="--seed 300 --models 50", say, changes what is run.
+# Exports and checks random models; fails if a model fails, or if the time is too short for all models.
+# Change the options with, for example, FUZZ="--seed 300 --models 50".
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --models 300 --seed 0 --minutes 60 $(FUZZ)
 
@@ -58,7 +58,7 @@ experiments: $(STAMP)
 clean:
 	rm -rf build .venv
 
-# What the demo needs; the other targets need more.
+# The demo needs fewer packages than the other targets.
 $(DEMO): EXTRA = demo
 $(STAMP): EXTRA = dev
 $(DEMO) $(STAMP): pyproject.toml

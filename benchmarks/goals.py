@@ -20,7 +20,7 @@ class Goal:
 
     @property
     def reached(self) -> bool:
-        """Whether the ratio, rounded as it is printed, is within its bound."""
+        """Whether the ratio, rounded to the printed digits, is within its bound."""
         return round(self.measured, 2) <= self.at_most
 
 

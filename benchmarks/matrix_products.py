@@ -1,4 +1,4 @@
-"""The matrix products of an LSTM's step alone, a lower bound on its time.
+"""The matrix products of an LSTM without its other operations: a lower bound on its time.
 
     inference     X W for all timesteps at once, then h U at each timestep
     training      the products of inference; dz U' at each timestep, in reverse order; then

@@ -199,7 +199,8 @@ TOPICS = (
     Topic(
         "Exported models and tokens",
         "2 yes",
-        "Exported files give the translations of the Keras model. BPE subwords translate better than characters.",
+        "Exported files give the translations of the Keras model. BPE subwords translate better "
+        "than characters.",
         (
             Finding(
                 "Do exported files give Keras' translations?",

@@ -20,7 +20,7 @@ ORDER = (
 )
 
 
-# The type is keras.layers.Layer, because __init__.pyi declares `NormLSTM` as a class of its own.
+# The type is keras.layers.Layer, because __init__.pyi declares `NormLSTM` as a separate class.
 def load_addons_weights(
     layer_or_cell: keras.layers.Layer, weights: Sequence[TensorLike], epsilon: float = 1e-3
 ) -> None:

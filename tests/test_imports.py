@@ -169,7 +169,7 @@ def reached(module):
     while pending:
         new = imported(pending.pop()) - found
         found |= new
-        # Python runs the packages' own files too; they are not what a module depends on.
+        # Python also runs the __init__.py of each package. A module does not depend on these files.
         pending += [n for n in new & set(MODULES) if MODULES[n].name != "__init__.py"]
     return found
 

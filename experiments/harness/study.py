@@ -1,4 +1,4 @@
-"""The declaration of a study: models, data, questions and what decides them."""
+"""The declaration of a study: models, data, questions and the rules for their answers."""
 
 import dataclasses
 import pathlib
@@ -9,7 +9,7 @@ import keras
 import matplotlib.axes
 import numpy as np
 
-# Inputs and targets by part: "training", "validation", "test". A study may add parts of its own.
+# Inputs and targets by part: "training", "validation", "test". A study may add parts.
 Parts = Mapping[str, tuple[Any, np.ndarray]]
 
 Scores = dict[str, float]
@@ -242,7 +242,7 @@ class Study:
         name: name of the file, the results and the page.
         title: title of the page.
         question: the question of the study, in one or two sentences.
-        paper: what the paper did.
+        paper: the experiment of the paper, and its result.
         differences: the differences from the paper. The first sentence says what is smaller.
         revisions: the changes that were made after results had been seen.
         work: the training or measurement of an arm.

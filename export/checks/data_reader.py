@@ -46,7 +46,7 @@ class Part:
 
 
 class Data:
-    """Iterate over all samples in parts; each iteration reads the data anew.
+    """Iterate over all samples in parts; each iteration reads the data again.
 
     Each batch of a dataset is one part. Arrays, files and batches with more than `PART` samples are
     split into equal parts.

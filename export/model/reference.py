@@ -23,7 +23,7 @@ from keras_norm.typing import Arrays, TensorLike
 logger = logging.getLogger("keras_norm.export")
 
 # The largest difference that rounding may excuse, relative to an output's largest absolute value.
-# With a larger difference the check proves nothing, whatever the cause of the difference is.
+# With a larger difference the check proves nothing, for any cause of the difference.
 MOST = 5e-2
 
 WRONG_CONVERSION = "the converter changed the result of a layer"

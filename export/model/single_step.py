@@ -71,7 +71,7 @@ class Step:
     Raises:
         StreamingError: no input has a dynamic time dimension; or the model has no recurrent layer;
             or a recurrent layer runs backward, is stateful, has initial states other than zeros, or
-            has an `inner_loop` of its own.
+            overrides `inner_loop`.
         ValueError: as for `signature.input_specs`.
 
     Example:

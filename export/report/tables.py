@@ -75,7 +75,7 @@ def breakable(path: str, width: int = 38, after: str = "/") -> Text:
 
     Args:
         path: names joined by slashes.
-        width: most characters in a line; a longer name gets a line of its own.
+        width: maximum number of characters in a line; a longer name has a separate line.
         after: the characters after which a line may end.
     """
     lines = [""]

@@ -59,7 +59,7 @@ def moments(
 
         dx = dcentered + (dmean - sum(dcentered) + 2 * centered * dvariance) / n
 
-    Masked positions are centered too, and their gradient is dcentered alone.
+    Masked positions are centered too, and their gradient is dcentered only.
 
     Args:
         x: tensor of any rank and floating dtype.

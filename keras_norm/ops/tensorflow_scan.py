@@ -107,7 +107,7 @@ def _loop(
 
     A TensorArray without a written row does not know the size of its rows. So an `extra` row is
     written before the loop, and removed from the result. The ONNX converter needs `extra` = 0: it
-    accepts only a TensorArray that is written in the loop alone.
+    accepts a TensorArray only if all of its rows are written inside the loop.
     """
     read = [tf.TensorArray(x.dtype, time, element_shape=x.shape[1:]).unstack(x) for x in xs]
     write = [tf.TensorArray(y.dtype, extra + time, element_shape=y.shape) for y in like]

@@ -115,7 +115,7 @@ class BatchNormTraining(NamedTuple):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x (..., batch, width), and return the statistics of the batch."""
         rank = len(x.shape)
-        # One sequence has no variance, so at least two are needed, whatever the layer's own limit.
+        # One sequence has no variance, so two are needed even if the layer's limit is lower.
         y, batch = self.layer.normalize_batch(
             x, rank - 1, [rank - 2], moving, unmasked, min_count=2
         )

@@ -38,8 +38,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
             `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
             the joint form.
-        normalize_carry: whether the next step receives state_norm(c) in place of c. The cell of
-            TensorFlow Addons did so; the paper does not.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
             is initialized by `CandidateNormal`.

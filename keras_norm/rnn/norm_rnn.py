@@ -28,9 +28,9 @@ class NormRNN(keras.layers.RNN):
     Args:
         cell: a `NormCell`.
         compiled: whether to run the recurrence with the custom gradient, compiled by XLA
-            (TensorFlow backend). "auto" does so in training, if the custom gradient supports the
-            cell. True does so at inference too, and raises an error for an unsupported cell. False
-            never does. `keras_norm.export` never writes a compiled recurrence.
+            (TensorFlow backend). "auto" compiles training, if the custom gradient supports the
+            cell. True compiles inference too, and raises an error for an unsupported cell. False
+            compiles neither. `keras_norm.export` never writes a compiled recurrence.
         use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
         **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
     """

@@ -41,7 +41,7 @@ class Padding(Property[PaddedOutputs]):
         return subject.is_keras_model
 
     def measure(self, subject: Subject) -> PaddedOutputs | NotApplicable:
-        """Run some sequences as they are, and with masked timesteps on one side."""
+        """Run some sequences without padding, and with masked timesteps added on one side."""
         fills = subject.plan.padding
         if isinstance(fills, str):
             return NotApplicable(fills)

@@ -75,7 +75,7 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
     """Multiply inputs with a kernel, as `keras_norm.ops.projection.multiply` does.
 
     TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and makes
-    the shape of the product dynamic: TFLite then plans its memory anew in every call.
+    the shape of the product dynamic: TFLite then plans its memory again in every call.
     """
     if len(xs) == 1 and len(xs[0].shape) == 3:
         return ops.einsum("tbi,ij->tbj", xs[0], kernel)

@@ -1,4 +1,4 @@
-"""Linear models recover what the vectors contain."""
+"""Linear models find the classes and the ratings in vectors."""
 
 import numpy as np
 import pytest
