@@ -1,4 +1,4 @@
-"""What tests of exports share."""
+"""Fixtures of the tests of exports."""
 
 import importlib
 
@@ -11,7 +11,7 @@ from tests.export import models
 
 @pytest.fixture(scope="session")
 def step_only(tmp_path_factory):
-    """A model, and a TFLite file of its step alone."""
+    """Export a TFLite file with the step signature only; return the model and the file."""
     model = models.recurrent()
     path = tmp_path_factory.mktemp("step") / "step.tflite"
     return model, export_tflite(model, path, signature="step")
@@ -19,6 +19,6 @@ def step_only(tmp_path_factory):
 
 @pytest.fixture
 def unexplained(monkeypatch):
-    """A check that fails does not look for the first layer that differs: it exports for that."""
+    """Do not search for the first layer that differs, which needs an export."""
     module = importlib.import_module("keras_norm.export.checks.explain_differences")
     monkeypatch.setattr(module, "explain_difference", lambda *_: FirstDifference(None, "not asked"))

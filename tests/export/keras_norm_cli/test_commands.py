@@ -1,0 +1,150 @@
+"""`keras-norm check`, `compare`, `inspect` and `recalibrate`."""
+
+import json
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from tests.export.keras_norm_cli.arguments import CHECK, refused
+
+
+def test_check_passes_an_export_and_writes_both_reports(run, tmp_path):
+    status, out, err = run(*CHECK, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    assert (status, err) == (0, "")
+    assert out.startswith("PASS")
+    assert json.loads((tmp_path / "r.json").read_text())["passed"] is True
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_check_reads_data_from_several_files(run, folder, tmp_path):
+    data, labels = np.load(folder / "data.npz")["x"], np.load(folder / "labels.npz")["y"]
+    for k in range(2):
+        np.savez(tmp_path / f"x{k}.npz", x=data[4 * k : 4 * k + 4])
+        np.savez(tmp_path / f"y{k}.npz", y=labels[4 * k : 4 * k + 4])
+    files = [[tmp_path / f"{name}{k}.npz" for k in range(2)] for name in "xy"]
+    arguments = ("check", "{}/model.keras", "{}/right", "--data", *files[0], "--labels", *files[1])
+    status, out, _ = run(*arguments)
+    assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
+    assert "one file of labels for each" in refused(run(*arguments[:-1]))
+
+
+def test_compare_reports_changes_with_status_0(run, tmp_path):
+    arguments = ("compare", "{}/model.keras", "{}/wrong", "{}/right", "--data", "{}/data.npz")
+    reports = ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
+    status, out, _ = run(*arguments, "--labels", "{}/labels.npz", *reports)
+    assert status == 0
+    assert "wrong: y: " in out
+    assert "right: y: 0 of 8 predictions change" in out
+    assert {path.name for path in tmp_path.iterdir()} == {"r.json", "r.html"}
+
+
+def test_check_measures_the_accuracy_on_labels(run, tmp_path):
+    status, out, _ = run(*CHECK, "--labels", "{}/labels.npz", "--json", tmp_path / "r.json")
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert status == 0
+    assert "y: accuracy" in out
+    assert report["artifacts"][0]["metrics"] == report["keras"]["metrics"]
+
+
+@pytest.mark.usefixtures("unexplained")
+def test_check_fails_another_model_with_status_1(run):
+    status, out, _ = run("check", "{}/model.keras", "{}/wrong", "--data", "{}/data.npz")
+    assert status == 1
+    assert out.startswith("FAIL: wrong")
+
+
+def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
+    status, out, err = run("inspect", "{}/digits.keras")
+    assert (status, err) == (0, "")
+    text = " ".join(out.split())
+    assert "digits" in text
+    assert "(any, any, 3)" in text
+    for name in ("kernel_norm", "recurrent_norm", "state_norm"):
+        assert name in text
+    assert "TimestepBatchNormalization" in text
+    assert "timesteps: 3/5" in text
+
+
+def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
+    check = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npy")
+    status, out, _ = run(*check, "--labels", "{}/labels.npy")
+    assert (status, "on 8 samples" in out, "accuracy" in out) == (0, True, True)
+    export = ("export", "{}/model.keras", "--to", tmp_path / "out", "--samples", "{}/data.npy")
+    assert run(*export)[0] == 0
+    x, z = keras.Input((None, 3), name="x"), keras.Input((None, 3), name="z")
+    keras.Model([x, z], x + z).save(tmp_path / "two.keras")
+    for command in (
+        ("check", tmp_path / "two.keras", "{}/right", "--data", "{}/data.npy"),
+        ("export", tmp_path / "two.keras", "--to", tmp_path / "two", "--samples", "{}/data.npy"),
+        ("recalibrate", tmp_path / "two.keras", "--data", "{}/data.npy", "--to", "new.keras"),
+    ):
+        assert "has one array, but the model has 2 inputs" in refused(run(*command))
+
+
+NAME = "a\nPASS: forged\x1b[31m\u202e[red]"
+
+
+def test_markup_and_escapes_in_names_are_printed_as_text(run, tmp_path):
+    """Line breaks, escape sequences and markup in a name change nothing on the terminal."""
+    inputs = keras.Input((3,), name="x")
+    norm = keras_norm.LayerNormalization(name=NAME)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y")(norm(inputs)), name=NAME)
+    model.save(tmp_path / "m.keras")
+    status, out, err = run("inspect", tmp_path / "m.keras")
+    assert (status, err) == (0, "")
+    assert out.startswith(r"Model a\nPASS: forged\x1b[31m\u202e[red], ")
+    assert all(character.isprintable() for character in out.replace("\n", ""))
+    assert not any(line.startswith("PASS") for line in out.splitlines())
+    with zipfile.ZipFile(tmp_path / "m.keras") as saved:
+        entries = {name: saved.read(name) for name in saved.namelist()}
+    entries["config.json"] = entries["config.json"].replace(b"LayerNormalization", b"Unknown")
+    entries["config.json"] = entries["config.json"].replace(
+        b"Unknown", json.dumps(NAME)[1:-1].encode()
+    )
+    with zipfile.ZipFile(tmp_path / "m.keras", "w") as changed:
+        for name, content in entries.items():
+            changed.writestr(name, content)
+    said = refused(run("inspect", tmp_path / "m.keras"))
+    assert all(character.isprintable() for character in said.replace("\n", ""))
+
+
+def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder, tmp_path):
+    rnn = keras_norm.BatchNormSimpleRNN(4, max_timesteps=5, name="rnn")
+    keras.Sequential([keras.Input((None, 3), name="x"), rnn]).save(tmp_path / "old.keras")
+    new = tmp_path / "new.keras"
+    arguments = ("recalibrate", tmp_path / "old.keras", "--data", "{}/data.npz", "--to", new)
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    assert out == f"{new}  1 batches\n"
+    norm = keras.saving.load_model(new).get_layer("rnn").cell.kernel_norm
+    data = np.load(folder / "data.npz")["x"]
+    expected = (data[:, 0] @ np.asarray(rnn.cell.kernel)).mean(axis=0)
+    np.testing.assert_allclose(norm.moving_mean[0], expected, rtol=1e-4, atol=1e-6)
+    assert "exists and is not overwritten" in refused(run(*arguments))
+
+
+def test_a_report_never_overwrites_an_input_file(run, folder):
+    err = refused(run(*CHECK, "--json", "{}/model.keras"))
+    assert "would overwrite" in err
+    assert zipfile.is_zipfile(folder / "model.keras")
+
+
+def test_a_report_is_not_written_into_a_checked_saved_model(run, folder):
+    before = (folder / "right/saved_model.pb").read_bytes()
+    message = refused(run(*CHECK, "--json", "{}/right/saved_model.pb"))
+    assert "A report would overwrite" in message
+    assert (folder / "right/saved_model.pb").read_bytes() == before
+
+
+def test_a_report_can_be_read_by_others(run, tmp_path):
+    run(*CHECK, "--json", tmp_path / "r.json")
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert (tmp_path / "r.json").stat().st_mode == plain.stat().st_mode
+
+
+# What a second run, and a user's own layers, need ------------------------------------------------

@@ -1,0 +1,115 @@
+"""`keras-norm export`."""
+
+import keras
+import pytest
+
+from tests.export.keras_norm_cli.arguments import BOTH, refused
+
+
+def test_the_export_of_a_recurrent_model_passes_check(run, tmp_path):
+    keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.SimpleRNN(2)]).save(
+        tmp_path / "rnn.keras"
+    )
+    status, out, _ = run("export", tmp_path / "rnn.keras", "--to", tmp_path, *BOTH)
+    assert status == 0
+    assert out.count("serving_default, step") == 2
+    files = (tmp_path / "saved_model", tmp_path / "model.tflite")
+    status, out, _ = run("check", tmp_path / "rnn.keras", *files, "--data", "{}/data.npz")
+    assert status == 0
+    assert out.startswith("PASS")
+
+
+def test_a_failed_format_removes_the_other_formats(run, tmp_path):
+    layers = [keras.Input((3,), name="x"), keras.layers.Dense(2, dtype="mixed_float16")]
+    keras.Sequential(layers).save(tmp_path / "half.keras")
+    arguments = ("export", tmp_path / "half.keras", "--to", tmp_path / "out")
+    said = refused(run(*arguments, *BOTH))
+    assert "computes in float16" in said
+    assert said.endswith("Nothing was written.\n")
+    assert not (tmp_path / "out").exists()
+    assert run(*arguments)[0] == 0
+
+
+def test_an_unsupported_model_is_reported_for_all_formats(run, tmp_path):
+    cells = keras.layers.SimpleRNN(2, stateful=True)
+    keras.Sequential([keras.Input(batch_shape=(2, 4, 3), name="x"), cells]).save(
+        tmp_path / "stateful.keras"
+    )
+    said = refused(run("export", tmp_path / "stateful.keras", "--to", tmp_path / "out", *BOTH))
+    assert "is stateful" in said
+    assert "Nothing was written" not in said
+
+
+def test_export_takes_samples_for_the_warmup(run, tmp_path):
+    pytest.importorskip("tensorflow_serving")
+    to = tmp_path / "served"
+    options = ("--warmup", "--samples", "{}/data.npz", "--no-golden-cases")
+    status, _, err = run("export", "{}/model.keras", "--to", to, *options)
+    assert (status, err) == (0, "")
+    assert not (to / "saved_model" / "assets.extra" / "golden.npz").exists()
+    assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
+
+
+def test_export_writes_and_prints_a_version(run, tmp_path):
+    status, out, err = run("export", "{}/model.keras", "--to", tmp_path / "served", "--version", 3)
+    assert (status, err) == (0, "")
+    assert str(tmp_path / "served/saved_model/3") in out
+    assert (tmp_path / "served/saved_model/3/saved_model.pb").is_file()
+
+
+def test_export_writes_a_tflite_file_beside_the_saved_model(run, tmp_path):
+    status, out, _ = run("export", "{}/model.keras", "--to", tmp_path, *BOTH)
+    assert status == 0
+    assert out.count("kB") == 2
+    assert (tmp_path / "model.tflite").is_file()
+
+
+def test_an_existing_target_is_refused(run, tmp_path):
+    (tmp_path / "saved_model").mkdir()
+    assert "exists" in refused(run("export", "{}/model.keras", "--to", tmp_path))
+    assert list((tmp_path / "saved_model").iterdir()) == []
+
+
+def test_a_file_as_the_folder_of_an_export_is_refused(run, tmp_path):
+    (tmp_path / "notes").write_text("theirs")
+    assert "--to must be a folder" in refused(
+        run("export", "{}/model.keras", "--to", tmp_path / "notes")
+    )
+
+
+def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
+    inputs = keras.Input((3, 3))
+    keras.Model(inputs, keras.ops.det(inputs)).save(tmp_path / "det.keras")
+    target = tmp_path / "out"
+    message = refused(run("export", tmp_path / "det.keras", "--to", target, *BOTH))
+    assert "TFLite has no builtin operation for MatrixDeterminant" in message
+    assert not target.exists()
+
+
+def test_a_broken_link_as_the_folder_of_an_export_is_refused(run, tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    message = refused(run("export", "{}/model.keras", "--to", tmp_path / "out"))
+    assert "out is a link to" in message
+    assert "which does not exist" in message
+
+
+def test_a_second_run_needs_force_or_another_version(run, tmp_path):
+    export = ("export", "{}/model.keras", "--to", tmp_path / "out", "--no-step")
+    assert run(*export)[0] == 0
+    assert "--force" in refused(run(*export))
+    assert run(*export, "--force")[0] == 0
+    for version in (1, 2):
+        versioned = ("--to", tmp_path / "versions", "--no-step", *BOTH, "--version", version)
+        assert run("export", "{}/model.keras", *versioned)[0] == 0
+    assert {p.name for p in (tmp_path / "versions").iterdir()} == {
+        "saved_model",
+        *(f"model-{version}.tflite{part}" for version in (1, 2) for part in ("", ".golden.npz")),
+    }
+
+
+def test_an_existing_version_and_its_tflite_file_are_not_changed(run, tmp_path):
+    (tmp_path / "saved_model" / "1").mkdir(parents=True)
+    (tmp_path / "model-1.tflite").write_text("theirs")
+    export = ("export", "{}/model.keras", "--to", tmp_path, "--version", 1, *BOTH, "--force")
+    assert "higher --version" in refused(run(*export))
+    assert (tmp_path / "model-1.tflite").read_text() == "theirs"

@@ -1,0 +1,94 @@
+"""Interrupts, logs, help and version of `keras-norm`."""
+
+import contextlib
+import logging
+import os
+import signal
+import time
+
+import pytest
+
+import keras_norm
+import keras_norm_cli
+from keras_norm.export import commands
+from keras_norm_cli import interrupts
+
+
+def test_help_names_the_commands(run, capfd):
+    with pytest.raises(SystemExit) as ended:
+        run("--help")
+    assert ended.value.code == 0
+    assert "check" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, number):
+    def swallow_interrupt(args):
+        with contextlib.suppress(BaseException):
+            signal.raise_signal(number)
+        for _ in range(400):  # no one long sleep: an interrupt of our own does not end that
+            time.sleep(0.01)
+
+    monkeypatch.setattr(commands, "inspect", swallow_interrupt)
+    before = signal.getsignal(number)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert signal.getsignal(number) == before
+
+
+def test_the_cleanup_after_an_interrupt_is_not_interrupted(run, monkeypatch):
+    cleaned = []
+
+    def clean_up(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            time.sleep(5 * interrupts.RAISE_AGAIN)
+            signal.raise_signal(signal.SIGINT)
+            cleaned.append(True)
+
+    monkeypatch.setattr(commands, "inspect", clean_up)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert cleaned
+
+
+def test_a_cleanup_that_does_not_end_is_interrupted(run, monkeypatch):
+    ended_by_itself = []
+
+    def hangs(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            for _ in range(400):
+                time.sleep(0.01)
+            ended_by_itself.append(True)
+
+    monkeypatch.setattr(interrupts, "CLEANUP", 0.3)
+    monkeypatch.setattr(commands, "inspect", hangs)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert not ended_by_itself
+
+
+@pytest.mark.parametrize("error", [SystemError, TypeError, ValueError])
+def test_an_exception_after_an_interrupt_is_reported_as_the_interrupt(run, monkeypatch, error):
+    def raise_another_error(args):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error("None is no shape") from None
+
+    monkeypatch.setattr(commands, "inspect", raise_another_error)
+    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+
+
+def test_warnings_are_printed_and_native_logs_are_hidden(capfd):
+    with keras_norm_cli.quiet_native_logs():
+        logging.getLogger("keras_norm.export").warning("the layers\n\x1b[2K of samples={name: x}")
+        os.write(2, b"native")
+    assert capfd.readouterr().err == "keras-norm: the layers \\x1b[2K of --samples FILE.npz\n"
+
+
+def test_the_version_is_shown(run, capfd):
+    with pytest.raises(SystemExit) as ended:
+        run("--version")
+    assert ended.value.code == 0
+    assert capfd.readouterr().out == f"keras-norm {keras_norm.__version__}\n"
