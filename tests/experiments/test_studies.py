@@ -6,6 +6,7 @@ import gzip
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from experiments import (
     characters,
@@ -103,8 +104,29 @@ def folder(monkeypatch, tmp_path):
     return tmp_path
 
 
+# These studies run many updates or timesteps, so traced functions take less time than eager ones.
+TRACED = (
+    "characters",
+    "shakespeare",
+    "online",
+    "online_ratings",
+    "unbalanced",
+    "permutation_invariant",
+)
+
+
+@pytest.fixture
+def run_eagerly():
+    """Run `tf.function`s eagerly: at the smoke size, to trace them takes most of the time."""
+    yield lambda: tf.config.run_functions_eagerly(True)
+    tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.filterwarnings("ignore:Even though .*run_functions_eagerly:UserWarning")
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_runs_at_its_smoke_size(name, folder, monkeypatch):
+def test_a_study_runs_at_its_smoke_size(name, folder, monkeypatch, run_eagerly):
+    if name not in TRACED:
+        run_eagerly()
     for module in (scales, recurrences):
         monkeypatch.setattr(module, "STEPS", 5)
     monkeypatch.setattr(covariate_shift, "UPDATES", 2)
