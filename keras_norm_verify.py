@@ -69,7 +69,7 @@ def run_over_time(
 
 # Make text from files safe to print. --------------------------------------------------------------
 
-MOST_PRINTED = 2000  # characters of a path or an error
+MAX_PRINTED = 2000  # maximum number of printed characters of a path or an error
 
 
 def printable(text: str, most: int = 100) -> str:
@@ -94,7 +94,7 @@ def printable_error(error: Exception) -> str:
     """
     message = f"there is no {error}" if isinstance(error, KeyError) else str(error)
     line = next(iter(message.strip().splitlines()), type(error).__name__)
-    return printable(line, MOST_PRINTED)
+    return printable(line, MAX_PRINTED)
 
 
 def escape_unknown_letters() -> None:
@@ -106,9 +106,9 @@ def escape_unknown_letters() -> None:
 # The golden cases of an artifact, and the bytes of their file. ------------------------------------
 
 VERSION = 1
-# Golden cases take a few kilobytes as a rule. The limit protects against a small file that unpacks
-# to gigabytes.
-MOST_BYTES = 256 * 2**20  # in the file of the golden cases, packed and unpacked
+# Maximum size of golden cases, packed and unpacked. Usually they take a few kilobytes. The limit
+# protects against a small file that unpacks to gigabytes.
+MAX_BYTES = 256 * 2**20
 
 # Function from a signature's name and its inputs to its outputs.
 RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
@@ -202,14 +202,14 @@ class GoldenCases:
 
 
 def require_size(size: int) -> None:
-    """Raise GoldenCasesError for golden cases of more than `MOST_BYTES`.
+    """Raise GoldenCasesError for golden cases of more than `MAX_BYTES`.
 
     Args:
         size: bytes of the golden cases, packed or unpacked.
     """
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise GoldenCasesError(
-            f"the golden cases take {size:,} bytes, more than the limit of {MOST_BYTES:,}. Export "
+            f"the golden cases take {size:,} bytes, more than the limit of {MAX_BYTES:,}. Export "
             "with shorter samples, or with golden_cases=False"
         )
 
@@ -260,7 +260,7 @@ def _compares_nothing(case: GoldenCase, why: str, how: str = "") -> GoldenCasesE
 
 # Parse the file of golden cases, which may be damaged or malicious. -------------------------------
 
-MOST_CHARACTERS = 2**22  # in the JSON text
+MAX_CHARACTERS = 2**22  # maximum length of the JSON text
 
 
 def parse_golden_cases(content: bytes) -> GoldenCases:
@@ -278,7 +278,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
         _require("golden_cases" in arrays, "the file has no JSON text")
         text = arrays.pop("golden_cases")
         _require(text.dtype.kind == "U" and text.shape == (), "the JSON text is not a string")
-        _require(text.nbytes <= 4 * MOST_CHARACTERS, "the JSON text is too long")
+        _require(text.nbytes <= 4 * MAX_CHARACTERS, "the JSON text is too long")
         fields = json.loads(str(text), object_pairs_hook=_without_repeats)
         _require(isinstance(fields, dict), "the JSON text is not a dict")
         _require_version(fields.pop("version", None))
@@ -328,7 +328,7 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _read_arrays(content: bytes) -> Arrays:
-    """Read the arrays of an .npz file by name, and unpack at most `MOST_BYTES`."""
+    """Read the arrays of an .npz file by name, and unpack at most `MAX_BYTES`."""
     arrays = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         require_size(sum(entry.file_size for entry in archive.infolist()))
@@ -770,7 +770,7 @@ def print_result(path: str, file: str | None = None) -> int:
         pathlib.Path(path), None if file is None else pathlib.Path(file)
     )
     failures = verify(path, golden_cases)
-    artifact = printable(path, MOST_PRINTED)
+    artifact = printable(path, MAX_PRINTED)
     lines = [f"FAIL: {artifact} {failure}" for failure in failures]
     if not failures:
         reference, cases = printable(golden_cases.reference), golden_cases.cases
@@ -800,7 +800,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return print_result(*arguments)
     except GoldenCasesError as error:
-        print(f"keras-norm: {printable(str(error), MOST_PRINTED)}", file=sys.stderr)
+        print(f"keras-norm: {printable(str(error), MAX_PRINTED)}", file=sys.stderr)
         return WRONG_USE
 
 

@@ -21,7 +21,7 @@ from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import FORMATS, format_named
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
 from keras_norm.export.golden_cases.artifact import golden_cases_path
-from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
+from keras_norm.export.golden_cases.printable import MAX_PRINTED, printable
 from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.packages import require
 from keras_norm.export.report.report import Report
@@ -100,7 +100,7 @@ def export(args: argparse.Namespace) -> None:
         remove_empty(created)
         raise
     for known, path in reversed(written):
-        name = printable(str(path), MOST_PRINTED)
+        name = printable(str(path), MAX_PRINTED)
         signatures = ", ".join(known.signatures(path))
         print(f"{name}  {readable_size(file_size(path))}  {signatures}")
 
@@ -190,7 +190,7 @@ def recalibrate(args: argparse.Namespace) -> None:
     batches = recalibrate_model(model, pack_inputs(model, arrays))
     with staged(args.to) as file:
         model.save(file)
-    print(f"{printable(str(args.to), MOST_PRINTED)}  {batches} batches")
+    print(f"{printable(str(args.to), MAX_PRINTED)}  {batches} batches")
 
 
 def inspect(args: argparse.Namespace) -> None:

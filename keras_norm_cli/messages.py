@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-from keras_norm_verify import MOST_PRINTED, printable
+from keras_norm_verify import MAX_PRINTED, printable
 
 # Patterns of Python arguments in messages, and the options of the command line to print for them.
 OPTIONS = {
@@ -76,4 +76,4 @@ def one_line(text: str) -> str:
     Args:
         text: any text.
     """
-    return printable(" ".join(text.split()), MOST_PRINTED)
+    return printable(" ".join(text.split()), MAX_PRINTED)

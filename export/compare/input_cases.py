@@ -13,7 +13,7 @@ BATCH_SIZES = (1, 2, 7)
 LARGE_BATCH = 32  # added to BATCH_SIZES if the data have at least 32 samples
 MASKED_BATCH = 7
 # Larger numbers of rows or timesteps are typing errors, and would fill the memory.
-MOST_ROWS, MOST_TIMESTEPS = 2**20, 2**24
+MAX_ROWS, MAX_TIMESTEPS = 2**20, 2**24
 # Number of rows of a batch that are also run with other neighbor rows.
 ROWS_WITH_NEIGHBORS = 3
 # Number of timesteps that padding adds, and number of padded rows.
@@ -197,7 +197,7 @@ EDGE_ROWS: dict[str, Callable[[Array], TensorLike]] = {
 
 def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ...]:
     if sizes is not None:
-        _require_positive("batch_sizes", sizes, MOST_ROWS)
+        _require_positive("batch_sizes", sizes, MAX_ROWS)
     if samples.batch is not None:
         if sizes is not None and set(sizes) != {samples.batch}:
             raise ValueError(
@@ -216,7 +216,7 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         half = (own + 1) // 2
         lengths = sorted({1, half, own, own + half}) if samples.sequences else [own]
     elif samples.sequences:
-        _require_positive("lengths", lengths, MOST_TIMESTEPS)
+        _require_positive("lengths", lengths, MAX_TIMESTEPS)
     else:
         raise ValueError(
             f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."

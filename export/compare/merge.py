@@ -22,7 +22,7 @@ from keras_norm.export.results.measurements import (
 )
 from keras_norm.export.results.output_comparison import Element, Measurement, largest_known
 from keras_norm.export.results.version_comparison import (
-    MOST_LISTED,
+    MAX_LISTED,
     ChangedPrediction,
     ClassChange,
     OutputChange,
@@ -155,8 +155,8 @@ def _class_changes(
 def _largest_changes(
     one: tuple[ChangedPrediction, ...], other: tuple[ChangedPrediction, ...]
 ) -> tuple[ChangedPrediction, ...]:
-    """Return the `MOST_LISTED` largest changes."""
-    return tuple(heapq.nsmallest(MOST_LISTED, (*one, *other), lambda c: (-c.size, c.where)))
+    """Return the `MAX_LISTED` largest changes."""
+    return tuple(heapq.nsmallest(MAX_LISTED, (*one, *other), lambda c: (-c.size, c.where)))
 
 
 SUMS = ["samples", "count", "total", "squares", "squared", "signed"]

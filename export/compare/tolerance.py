@@ -13,9 +13,9 @@ from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 from keras_norm.typing import Arrays
 
-# Tolerances by precision, coarsest first. Each is some units in the last place of the dtype,
-# because a recurrence adds up rounding errors. The figure is the rtol, and the atol relative to an
-# output's largest absolute value. "int8" means a TFLite file with weights quantized to int8.
+# Tolerances by precision, coarsest first. A tolerance is several units in the last place of its
+# dtype, because a recurrence adds up rounding errors. It is used as rtol; multiplied by an output's
+# largest absolute value, it is the atol. "int8" means a TFLite file with weights quantized to int8.
 TOLERANCES = {
     "int8": 5e-2,
     "bfloat16": 5e-2,

@@ -7,7 +7,7 @@ import numpy as np
 from keras_norm.export.compare.arrays import axis_names, to_float64
 from keras_norm.export.compare.metrics import classes, tally
 from keras_norm.export.results.version_comparison import (
-    MOST_LISTED,
+    MAX_LISTED,
     ChangedPrediction,
     ClassChange,
     OutputChange,
@@ -125,9 +125,9 @@ def _largest_changes(
     axes: tuple[str, ...],
     rows: Sequence[int],
 ) -> tuple[ChangedPrediction, ...]:
-    """Return the `MOST_LISTED` predictions that changed most, the largest change first."""
+    """Return the `MAX_LISTED` predictions that changed most, the largest change first."""
     positions = np.argwhere(changed)
-    order = np.argsort(-size[changed], kind="stable")[:MOST_LISTED]
+    order = np.argsort(-size[changed], kind="stable")[:MAX_LISTED]
     found = []
     for at in map(tuple, positions[order].tolist()):
         where = zip(axes, (rows[at[0]], *at[1:]), strict=False)

@@ -126,7 +126,7 @@ def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
 def _layer_of_node(node: str, classes: Container[str]) -> str | None:
     """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
-        # Keras opens a layer's scope twice, so TensorFlow numbers the one in which it computes.
+        # Keras opens a layer's scope twice, so TensorFlow adds a number to the second scope.
         for name in (re.sub(r"_\d+$", "", scope), scope):
             if name in classes:
                 return name

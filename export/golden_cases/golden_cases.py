@@ -14,9 +14,9 @@ from keras_norm.export.runtimes.worker_protocol import run_over_time
 from keras_norm.typing import Array, Arrays
 
 VERSION = 1
-# Golden cases take a few kilobytes as a rule. The limit protects against a small file that unpacks
-# to gigabytes.
-MOST_BYTES = 256 * 2**20  # in the file of the golden cases, packed and unpacked
+# Maximum size of golden cases, packed and unpacked. Usually they take a few kilobytes. The limit
+# protects against a small file that unpacks to gigabytes.
+MAX_BYTES = 256 * 2**20
 
 # Function from a signature's name and its inputs to its outputs.
 RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
@@ -110,14 +110,14 @@ class GoldenCases:
 
 
 def require_size(size: int) -> None:
-    """Raise GoldenCasesError for golden cases of more than `MOST_BYTES`.
+    """Raise GoldenCasesError for golden cases of more than `MAX_BYTES`.
 
     Args:
         size: bytes of the golden cases, packed or unpacked.
     """
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise GoldenCasesError(
-            f"the golden cases take {size:,} bytes, more than the limit of {MOST_BYTES:,}. Export "
+            f"the golden cases take {size:,} bytes, more than the limit of {MAX_BYTES:,}. Export "
             "with shorter samples, or with golden_cases=False"
         )
 

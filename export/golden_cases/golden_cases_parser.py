@@ -20,7 +20,7 @@ from keras_norm.export.golden_cases.golden_cases import (
 from keras_norm.export.golden_cases.printable import printable, printable_error
 from keras_norm.typing import Arrays, Json
 
-MOST_CHARACTERS = 2**22  # in the JSON text
+MAX_CHARACTERS = 2**22  # maximum length of the JSON text
 
 
 def parse_golden_cases(content: bytes) -> GoldenCases:
@@ -38,7 +38,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
         _require("golden_cases" in arrays, "the file has no JSON text")
         text = arrays.pop("golden_cases")
         _require(text.dtype.kind == "U" and text.shape == (), "the JSON text is not a string")
-        _require(text.nbytes <= 4 * MOST_CHARACTERS, "the JSON text is too long")
+        _require(text.nbytes <= 4 * MAX_CHARACTERS, "the JSON text is too long")
         fields = json.loads(str(text), object_pairs_hook=_without_repeats)
         _require(isinstance(fields, dict), "the JSON text is not a dict")
         _require_version(fields.pop("version", None))
@@ -88,7 +88,7 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def _read_arrays(content: bytes) -> Arrays:
-    """Read the arrays of an .npz file by name, and unpack at most `MOST_BYTES`."""
+    """Read the arrays of an .npz file by name, and unpack at most `MAX_BYTES`."""
     arrays = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         require_size(sum(entry.file_size for entry in archive.infolist()))

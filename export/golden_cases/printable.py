@@ -3,7 +3,7 @@
 import io
 import sys
 
-MOST_PRINTED = 2000  # characters of a path or an error
+MAX_PRINTED = 2000  # maximum number of printed characters of a path or an error
 
 
 def printable(text: str, most: int = 100) -> str:
@@ -28,7 +28,7 @@ def printable_error(error: Exception) -> str:
     """
     message = f"there is no {error}" if isinstance(error, KeyError) else str(error)
     line = next(iter(message.strip().splitlines()), type(error).__name__)
-    return printable(line, MOST_PRINTED)
+    return printable(line, MAX_PRINTED)
 
 
 def escape_unknown_letters() -> None:

@@ -19,7 +19,7 @@ from keras_norm.export.golden_cases.golden_cases import (
     require_comparisons,
 )
 from keras_norm.export.golden_cases.printable import (
-    MOST_PRINTED,
+    MAX_PRINTED,
     escape_unknown_letters,
     printable,
     printable_error,
@@ -142,7 +142,7 @@ def print_result(path: str, file: str | None = None) -> int:
         pathlib.Path(path), None if file is None else pathlib.Path(file)
     )
     failures = verify(path, golden_cases)
-    artifact = printable(path, MOST_PRINTED)
+    artifact = printable(path, MAX_PRINTED)
     lines = [f"FAIL: {artifact} {failure}" for failure in failures]
     if not failures:
         reference, cases = printable(golden_cases.reference), golden_cases.cases
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return print_result(*arguments)
     except GoldenCasesError as error:
-        print(f"keras-norm: {printable(str(error), MOST_PRINTED)}", file=sys.stderr)
+        print(f"keras-norm: {printable(str(error), MAX_PRINTED)}", file=sys.stderr)
         return WRONG_USE
 
 

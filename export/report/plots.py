@@ -23,7 +23,7 @@ BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 FAINTEST, DOWN, UP = 0.1, 4, 2
 
 # Heights of a map, in units of the page's font size.
-ROW_HEIGHT, LEAST_HEIGHT, MOST_HEIGHT = 0.9, 1.5, 13.0
+ROW_HEIGHT, LEAST_HEIGHT, MAX_HEIGHT = 0.9, 1.5, 13.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +102,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
     cells = np.atleast_2d(worst.T)  # the time axis is horizontal
     return DifferenceMap(
         image=_png(colors(used(cells, allowed))),
-        height=min(max(ROW_HEIGHT * len(cells), LEAST_HEIGHT), MOST_HEIGHT),
+        height=min(max(ROW_HEIGHT * len(cells), LEAST_HEIGHT), MAX_HEIGHT),
         across=across,
         down=down,
         bars=_histogram(spread.counts, allowed),

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from keras_norm.export.golden_cases.printable import MOST_PRINTED, printable
+from keras_norm.export.golden_cases.printable import MAX_PRINTED, printable
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -62,7 +62,7 @@ def plain(text: str, style: str = "") -> Text:
 
     Brackets are not parsed as markup. Line breaks and escape sequences are printed as escapes.
     """
-    return Text(printable(text, MOST_PRINTED), style)
+    return Text(printable(text, MAX_PRINTED), style)
 
 
 def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
@@ -79,7 +79,7 @@ def breakable(path: str, width: int = 38, after: str = "/") -> Text:
         after: the characters after which a line may end.
     """
     lines = [""]
-    shown = printable(path, MOST_PRINTED)
+    shown = printable(path, MAX_PRINTED)
     for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", shown):
         if lines[-1] and len(lines[-1]) + len(part) > width:
             lines.append("")

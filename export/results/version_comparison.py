@@ -6,7 +6,7 @@ from keras_norm.export.results.artifact_result import Metric, Tally
 from keras_norm.export.results.json_dataclass import JsonDataclass
 
 # Maximum number of changed predictions in the list, which is sorted by the difference of outputs.
-MOST_LISTED = 20
+MAX_LISTED = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ClassChange:
 
 @dataclasses.dataclass(frozen=True)
 class OutputChange:
-    """Changes in one output; `merge.merged` adds the changes of several parts of the data.
+    """Changes in one output; `compare.merge` adds the changes of several parts of the data.
 
     Attributes:
         output: name of the output in the old version.

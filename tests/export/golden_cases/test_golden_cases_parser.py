@@ -127,7 +127,7 @@ def test_the_tolerances_of_the_exporters_are_accepted():
 
 
 def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
-    monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(keras_norm_verify, "MAX_BYTES", 2**20)
     zeros = np.zeros(2**23)  # 64 MB
     true_size = io.BytesIO()
     np.savez_compressed(true_size, golden_cases=np.array("{}"), zeros=zeros)
@@ -191,7 +191,7 @@ def test_an_npz_file_of_data_is_refused():
 
 def test_golden_cases_that_are_too_large_are_neither_written_nor_read(monkeypatch, copied):
     beside = copied.with_name(copied.name + ".golden.npz")
-    monkeypatch.setattr(keras_norm_verify, "MOST_BYTES", 200)
+    monkeypatch.setattr(keras_norm_verify, "MAX_BYTES", 200)
     with pytest.raises(GoldenCasesError, match="with shorter samples, or with golden_cases=False"):
         golden_cases().to_bytes()
     with pytest.raises(GoldenCasesError, match="more than the limit"):
