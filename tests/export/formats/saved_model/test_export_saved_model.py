@@ -1,37 +1,22 @@
-import re
+"""Paths, versions and refusals of `export_saved_model`."""
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
 
-import keras_norm
 from keras_norm.export import (
-    UnsupportedOpError,
     export_onnx,
     export_saved_model,
     export_tflite,
-    open_runner,
 )
 from keras_norm.export.formats.saved_model import export_saved_model as saved_model
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models
 
 every_exporter = pytest.mark.parametrize(
     ("export", "name"),
     [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
 )
-
-
-def test_a_time_distributed_of_one_length_is_exported(tmp_path):
-    each = keras.layers.TimeDistributed(keras.layers.Dense(2), name="each")
-    model = keras.Sequential([keras.Input((5, 4)), each])
-    x = np.random.default_rng(0).normal(size=(3, 5, 4)).astype("float32")
-    with open_runner(export_saved_model(model, tmp_path / "m")) as run:
-        (y,) = run(dict.fromkeys(run.inputs, x)).values()
-    np.testing.assert_allclose(y, each.layer(x), rtol=1e-5, atol=1e-6)
 
 
 @every_exporter
@@ -51,82 +36,9 @@ def exported(tmp_path_factory):
     return export_saved_model(models.tagger(), path)
 
 
-def test_the_signature_has_names_and_dynamic_dimensions(exported):
-    inputs, outputs = SavedModelFile(exported).read_signature()
-    assert {n: (t.shape, t.dtype) for n, t in inputs.items()} == {
-        "features_of_it": ((None, None, 3), "float32"),
-        "file": ((None, None), "int32"),
-    }
-    assert {n: t.shape for n, t in outputs.items()} == {
-        "echo": (None, None, 3),
-        "mean": (None, 2),
-        "tags_all": (None, None, 2),
-    }
-
-
-def test_serving_default_is_the_only_signature(exported):
-    assert list(tf.saved_model.load(str(exported)).signatures) == ["serving_default"]
-
-
 def test_the_folder_has_the_permissions_of_the_umask(exported, tmp_path):
     (tmp_path / "made by mkdir").mkdir()
     assert exported.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
-
-
-class CTCLoss(keras.layers.Layer):
-    """Adds a loss whose loops TensorFlow writes as functions called by name."""
-
-    def call(self, logits, labels):
-        lengths = tf.fill([tf.shape(logits)[0]], 6)
-        loss = tf.nn.ctc_loss(
-            labels, logits, lengths // 3, lengths, logits_time_major=False, blank_index=-1
-        )
-        return logits + 0.0 * loss[:, None, None]
-
-
-def test_a_function_called_by_its_name_is_not_a_foreign_operation(tmp_path):
-    logits = keras.Input((6, 5), name="logits")
-    labels = keras.Input((2,), dtype="int32", name="labels")
-    model = keras.Model([logits, labels], CTCLoss()(logits, labels))
-    path = export_saved_model(model, tmp_path / "m")
-    assert not any(op.startswith(("body_", "cond_")) for op in SavedModelFile(path).ops)
-
-
-def test_ops_inside_functions_are_listed_with_their_layers(exported):
-    (node,) = SavedModelFile(exported).ops["MatMul"]
-    assert "dense" in node
-
-
-def drawn_or_written(path):
-    """List the nodes that draw random numbers or write to a variable, except the loader's."""
-    return {
-        node
-        for op, nodes in SavedModelFile(path).ops.items()
-        if "Random" in op or "Assign" in op
-        for node in nodes
-        if not re.fullmatch(r"(Variable(_\d+)?/)?Assign\w*", node)
-    }
-
-
-def test_dropout_and_updates_of_statistics_are_not_exported(tmp_path):
-    inputs = keras.Input((3,), name="x")
-    hidden = keras.layers.BatchNormalization()(keras.layers.Dropout(0.5)(inputs))
-    path = export_saved_model(keras.Model(inputs, hidden), tmp_path / "model")
-    assert drawn_or_written(path) == set()
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        keras_norm.LayerNormSimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
-        keras.layers.SimpleRNN(2, dropout=0.5, recurrent_dropout=0.5),
-        keras.layers.RNN(keras.layers.SimpleRNNCell(2, dropout=0.5, recurrent_dropout=0.5)),
-    ],
-    ids=["ours", "Keras'", "of Keras' cell"],
-)
-def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path):
-    model = keras.Sequential([keras.Input((None, 3)), layer])
-    assert drawn_or_written(export_saved_model(model, tmp_path / "model", step=False)) == set()
 
 
 def test_two_versions_are_written_to_one_folder(tmp_path):
@@ -217,205 +129,9 @@ def test_a_stateful_layer_is_refused_by_name(tmp_path):
         export_saved_model(outer, tmp_path / "model")
 
 
-def test_a_compiled_function_is_refused(tmp_path):
-    model = models.with_function(tf.function(tf.nn.relu, jit_compile=True))
-    with pytest.raises(UnsupportedOpError, match="jit_compile in") as caught:
-        export_saved_model(model, tmp_path / "model")
-    assert list(caught.value.ops) == ["jit_compile"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_trained_with_jit_compile_is_exported(tmp_path):
-    model = models.dense()
-    model.compile(jit_compile=True)
-    assert SavedModelFile(export_saved_model(model, tmp_path / "model")).unservable_ops == {}
-
-
-@pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp"])
-def test_xla_and_custom_ops_are_found(exported, tmp_path, op):
-    saved = saved_model_pb2.SavedModel.FromString((exported / "saved_model.pb").read_bytes())
-    function = saved.meta_graphs[0].graph_def.library.function[0]
-    function.node_def.add(name="model/odd/node", op=op)
-    (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())
-    assert SavedModelFile(tmp_path).unservable_ops == {op: ["model/odd/node"]}
-
-
-def test_a_damaged_saved_model_is_refused(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 20)
-    with pytest.raises(ValueError, match="is not a SavedModel, or is damaged"):
-        SavedModelFile(tmp_path)
-
-
-def test_a_missing_signature_is_refused_with_the_list_of_signatures(tmp_path):
-    module = tf.Module()
-    module.f = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None])])
-    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"other": module.f})
-    with pytest.raises(ValueError, match="no signature serving_default; its signatures are: other"):
-        SavedModelFile(tmp_path / "model").read_signature()
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        keras_norm.LayerNormLSTM(5, return_sequences=True),
-        keras.layers.Bidirectional(keras_norm.BatchNormSimpleRNN(4, max_timesteps=3)),
-        keras_norm.NormGRU(4),
-    ],
-    ids=["LN-LSTM", "Bidirectional BN-SimpleRNN", "GRU"],
-)
-def test_a_saved_model_computes_the_bits_of_predict_and_evaluate(layer, tmp_path):
-    model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
-    model.compile("sgd", "mae")
-    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model", step=False))
-    for batch, time in [(1, 9), (17, 16), (40, 21)]:
-        x = np.random.default_rng(time).normal(size=(batch, time, 3)).astype("float32")
-        predicted = model.predict(x, batch_size=batch, verbose=0)
-        (answer,) = served.signatures["serving_default"](x=x).values()
-        np.testing.assert_array_equal(answer, predicted)
-    assert model.evaluate(x, predicted, batch_size=batch, verbose=0) == 0
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "float16", "bfloat16", "float64"])
-def test_outputs_keep_their_precision(tmp_path, policy):
-    model = models.dense(dtype=policy)
-    expected = "float16" if policy == "mixed_float16" else policy
-    _, outputs = SavedModelFile(export_saved_model(model, tmp_path / "model")).read_signature()
-    assert outputs["y"].dtype == expected
-
-
-def test_an_export_does_not_change_the_model(tmp_path):
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
-    data = {"x": models.tagger_data(2, 4)["features_of_it"]}
-    before = KerasRunner(model)(data)
-    export_saved_model(model, tmp_path / "model")
-    models.assert_same(KerasRunner(model)(data), before, atol=0)
-
-
-def test_an_operation_that_calls_python_is_refused(tmp_path):
-    inputs = keras.Input((3,), name="x")
-    twice = keras.layers.Lambda(
-        lambda z: tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [z], tf.float32), (None, 3)),
-        output_shape=(3,),
-    )
-    model = keras.Model(inputs, twice(inputs))
-    with pytest.raises(UnsupportedOpError, match="PyFunc"):
-        export_saved_model(model, tmp_path / "saved")
-
-
-def fails(inputs):
-    raise KeyError("speed")
-
-
-@pytest.mark.parametrize(
-    ("signatures", "message"),
-    [
-        ([dict], "signatures must be a dict of functions by name; received list"),
-        ({3: dict}, "must not begin with two underscores; received 3"),
-        ({"": dict}, "must not begin with two underscores; received ''"),
-        ({"__saved_model_init_op": dict}, "must not begin with two underscores"),
-        ({"a": 5}, 'the signature "a" must be a function; received 5'),
-        (
-            {"a": fails},
-            "\"a\" fails: KeyError: 'speed'. The exporter calls it with one dict",
-        ),
-        (
-            {"a": lambda x, y: x},
-            '"a" fails: TypeError: .* The exporter calls it with one dict',
-        ),
-        ({"a": lambda x: None}, '"a" must return a dict of tensors by name; received None'),
-        ({"a": lambda x: {"y": {"z": x["x"]}}}, '"a" must return a dict of tensors by name'),
-    ],
-)
-def test_wrong_signatures_are_refused(signatures, message, tmp_path):
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    with pytest.raises(ValueError, match=message):
-        export_saved_model(model, tmp_path / "out", signatures=signatures)
-    assert not list(tmp_path.iterdir())
-
-
-class Counter(keras.layers.Layer):
-    """Adds the number of its calls."""
-
-    def build(self, shape):
-        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
-
-    def call(self, x):
-        self.calls.assign_add(1.0)
-        return x + self.calls
-
-
-def test_outputs_that_change_from_call_to_call_are_warned_of(tmp_path, caplog):
-    inputs = keras.Input((3,), name="x")
-    export_saved_model(keras.Model(inputs, Counter()(inputs)), tmp_path / "out")
-    assert "returns other outputs at a second call" in caplog.text
-    assert "or changes a variable" in caplog.text
-
-
-class Nothing(keras.layers.Layer):
-    """Returns None from its call, but a shape from its symbolic call."""
-
-    def compute_output_spec(self, x):
-        return keras.KerasTensor(x.shape)
-
-    def call(self, x):
-        return None
-
-
-def test_an_output_of_none_is_named(tmp_path):
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, Nothing(name="scores")(inputs), name="m")
-    with pytest.raises(ValueError, match='"m" returns None for the output scores'):
-        export_saved_model(model, tmp_path / "out")
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_version_inside_a_saved_model_is_refused(tmp_path):
     inputs = keras.Input((3,), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
     folder = export_saved_model(model, tmp_path / "saved")
     with pytest.raises(FileExistsError, match="is a SavedModel itself"):
         export_saved_model(model, folder, version=1)
-
-
-def table():
-    """Make a lookup table from 0 and 1 to 10 and 11."""
-    keys = tf.constant([0, 1], tf.int64)
-    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, keys + 10), -1)
-
-
-@keras.saving.register_keras_serializable()
-class Looked(keras.layers.Layer):
-    """Has a table in a list, in a dict or in a module."""
-
-    def __init__(self, held, **kwargs):
-        super().__init__(**kwargs)
-        self.held = {"list": [table()], "dict": {"a": table()}, "module": tf.Module()}[held]
-        if held == "module":
-            self.held.table = table()
-
-    def call(self, x):
-        if isinstance(self.held, tf.Module):
-            return self.held.table.lookup(x)
-        return next(iter(self.held.values() if "a" in self.held else self.held)).lookup(x)
-
-    def compute_output_spec(self, x):
-        return keras.KerasTensor(x.shape, "int64")
-
-
-@pytest.mark.parametrize("held", ["list", "dict", "module"])
-def test_a_table_in_a_list_a_dict_or_a_module_is_saved(held, tmp_path):
-    inputs = keras.Input((), dtype="int64", name="x")
-    model = keras.Model(inputs, Looked(held, name="y")(inputs))
-    path = export_saved_model(model, tmp_path / "model")
-    served = tf.saved_model.load(str(path)).signatures["serving_default"]
-    assert served(x=tf.constant([1, 0, 5], tf.int64))["y"].numpy().tolist() == [11, 10, -1]
-
-
-def test_a_table_outside_the_layers_is_refused(tmp_path):
-    model, elsewhere = models.dense(), table()
-    reads = {"other": lambda inputs: {"y": elsewhere.lookup(tf.cast(inputs["x"], tf.int64))}}
-    with pytest.raises(ValueError, match="make it an attribute of a layer"):
-        export_saved_model(model, tmp_path / "model", signatures=reads)
-    assert list(tmp_path.iterdir()) == []

@@ -1,3 +1,5 @@
+"""TFLite files of recurrent and other layers; files that are not written."""
+
 import importlib.util
 import os
 import pathlib
@@ -10,9 +12,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 import keras_norm
 from keras_norm.export import (
-    ConversionError,
     RunnerError,
-    UnsupportedOpError,
     VerificationError,
     export_tflite,
 )
@@ -21,7 +21,6 @@ from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference import make_reference
-from keras_norm.export.runtimes import worker_process
 from tests.export import models
 from tests.rnn import kinds
 
@@ -131,35 +130,6 @@ def test_quantized_files_are_smaller_and_have_small_errors(tmp_path, wide, plain
         models.assert_same(run(data), KerasRunner(wide)(data), atol=0.05)
 
 
-class OwnLoop(keras.layers.LSTM):
-    """Overrides the loop of Keras' layer."""
-
-    def inner_loop(self, *args, **kwargs):
-        return super().inner_loop(*args, **kwargs)
-
-
-def own_loops(time):
-    """Build a model with two layers that override the loop; the first is in a nested model."""
-    inputs = keras.Input((time, 3), name="x")
-    nested = [keras.Input((time, 3)), OwnLoop(3, return_sequences=True, name="frames")]
-    return keras.Model(inputs, OwnLoop(2, name="frames_1")(keras.Sequential(nested)(inputs)))
-
-
-def test_a_users_loop_is_refused_with_the_operation_and_layers(tmp_path):
-    message = r'TensorListReserve in layer "frames" .*, layer "frames_1" .* a static batch size'
-    with pytest.raises(UnsupportedOpError, match=message):
-        export_tflite(own_loops(None), tmp_path / "new" / "model.tflite")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_users_loop_of_static_length_is_unrolled(tmp_path):
-    model = own_loops(4)
-    with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
-        for batch in (1, 5):
-            data = {"x": np.random.default_rng(batch).normal(size=(batch, 4, 3))}
-            models.assert_same(run(data), KerasRunner(model)(data))
-
-
 def test_a_convolutional_lstm_runs_at_any_batch_and_length(tmp_path):
     inputs = keras.Input((None, 6, 1), name="x")
     frames = keras.layers.ConvLSTM1D(2, 3, padding="same", return_sequences=True)
@@ -172,22 +142,6 @@ def test_a_convolutional_lstm_runs_at_any_batch_and_length(tmp_path):
 
 def test_a_path_that_tensorflow_reads_as_a_pattern_is_written(tmp_path):
     assert export_tflite(models.dense(), tmp_path / "run[1]" / "m.tflite").is_file()
-
-
-def test_an_unsupported_operation_is_refused_with_its_layer(tmp_path):
-    model = models.with_function(lambda x: tf.linalg.det(x[:, :1, :, None] * tf.eye(3)))
-    with pytest.raises(UnsupportedOpError, match=r'MatrixDeterminant in layer "odd" \(Lambda\)'):
-        export_tflite(model, tmp_path / "model.tflite")
-
-
-def test_an_unsupported_operation_of_the_converter_is_refused_with_its_source(tmp_path):
-    """The converter writes Relu6 for clipped integers; TFLite has Relu6 for floats only."""
-    model = models.with_function(
-        lambda x: tf.cast(tf.clip_by_value(tf.cast(x, "int32"), 0, 6), "float32") - x
-    )
-    message = r'Relu6 \(converted from Maximum and Minimum\) in layer "odd" \(Lambda\)'
-    with pytest.raises(UnsupportedOpError, match=message):
-        export_tflite(model, tmp_path / "model.tflite")
 
 
 def test_a_layer_that_needs_more_timesteps_than_the_shortest_test_input_is_exported(tmp_path):
@@ -218,16 +172,6 @@ def test_a_file_with_an_output_missing_is_refused(wide, plain):
     other = keras.Model(wide.input, [wide.output, hidden])
     with pytest.raises(VerificationError, match="missing output"):
         verify.verify_file(plain, TFLiteRunner, make_reference(other))
-
-
-def test_a_crash_of_the_converter_raises_conversion_error(tmp_path, monkeypatch):
-    script = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    (tmp_path / "tflite").mkdir()
-    (tmp_path / "tflite" / "convert_tflite.py").write_text(script)
-    monkeypatch.setattr(worker_process, "FORMATS", tmp_path)
-    with pytest.raises(ConversionError, match=r"conversion to TFLite: .* killed by SIGSEGV"):
-        export_tflite(models.dense(), tmp_path / "out" / "model.tflite")
-    assert not (tmp_path / "out").exists()
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
@@ -265,21 +209,6 @@ def test_another_suffix_is_refused(tmp_path):
 def test_half_precision_is_refused_with_the_layer_and_advice(tmp_path, policy):
     with pytest.raises(ValueError, match=r'layer "y" \(Dense\) computes in .*float16.* float32'):
         export_tflite(models.dense(dtype=policy), tmp_path / "model.tflite")
-
-
-def test_a_float64_model_is_refused_with_advice(tmp_path):
-    inputs = keras.Input((None, 3), dtype="float64")
-    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2, dtype="float64")(inputs))
-    with pytest.raises(UnsupportedOpError, match=r"float64: build it under the float32 policy"):
-        export_tflite(model, tmp_path / "model.tflite")
-
-
-@pytest.mark.filterwarnings("ignore:Layer InputLayer does not have a `quantize` method")
-def test_a_model_that_keras_quantized_is_refused_with_advice(tmp_path):
-    model = models.dense()
-    model.quantize("int8")
-    with pytest.raises(ConversionError, match=r'"y" computes in int8 because of model.quantize'):
-        export_tflite(model, tmp_path / "model.tflite")
 
 
 def test_text_is_refused(tmp_path):
