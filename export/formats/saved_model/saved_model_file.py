@@ -63,7 +63,7 @@ class SavedModelFile:
 
     @property
     def signatures(self) -> list[str]:
-        """Names of the signatures."""
+        """Names of the signatures in the file."""
         return sorted(name for name in self._graph.signature_def if not name.startswith("__"))
 
     def read_signature(self, name: str = SERVING_DEFAULT) -> tuple[Specs, Specs]:

@@ -14,7 +14,7 @@ from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Json
 
-# The beginning of the names of TensorFlow's operations on the lists of a loop.
+# Prefix of TensorFlow's list operations, in which a loop collects its outputs.
 LOOP_OPS = "TensorList"
 
 

@@ -220,7 +220,7 @@ def _refuse_combination(signature: str | None, quantize: str | None, step: bool 
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
-    """Raise ValueError for a layer with statistics of every timestep.
+    """Raise ValueError for a model with a layer that has statistics of every timestep.
 
     In 8 bits all rows of the table of statistics share one scale, and few models stay usable.
     """

@@ -97,7 +97,7 @@ def calibration_data(
 
 
 def _without_zeros(arrays: Arrays, batch: int) -> Arrays:
-    """Return the rows in which no array is all zeros; all rows if there is no full batch of those.
+    """Remove the rows in which an array is all zeros; keep all rows if no full batch is left.
 
     A per-sample norm divides zeros by sqrt(epsilon), so it multiplies them by 316. The products are
     zeros, so no scale has to include this factor. If an 8-bit scale includes it, all other values

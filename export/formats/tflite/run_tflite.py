@@ -28,7 +28,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
         )
     key = options["signature"]
     if key not in signatures:
-        # In a file of another exporter the only signature may have any name.
+        # A file of another exporter may have a single signature of any name.
         if key != "serving_default" or len(signatures) > 1:
             raise ValueError(f"the file has no signature {key}; it has: {', '.join(signatures)}")
         (key,) = signatures
