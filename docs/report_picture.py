@@ -1,11 +1,12 @@
-"""Make docs/report.png: the report of a character model of Tiny Shakespeare, as a picture.
+"""Make docs/report.png, a picture of the report of a character model: make report-picture.
 
-An LN-LSTM learns to predict the next character, and is exported as SavedModel and as TFLite, in
-float16 and with 8-bit weights too. The float32 file is an epoch older than the model, as happens:
-the check finds it. Its page is photographed by a headless Chromium.
-The text is TFDS' `tiny_shakespeare`, from $KERAS_NORM_DATA/tfds, or downloaded without it.
+An LN-LSTM learns to predict the next character of Tiny Shakespeare. It is exported as SavedModel
+and as three TFLite files, in float32, in float16 and with 8-bit weights. The float32 file is
+exported one epoch too early, and the check finds that. A headless Chromium makes the picture of
+the HTML report.
 
-Run with `make report-picture`; the models and the page stay in build/report.
+The text comes from $KERAS_NORM_DATA/tfds, or is downloaded by TFDS. The models and the report stay
+in build/report.
 """
 
 import os
@@ -27,7 +28,7 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
 
 FOLDER = pathlib.Path("build/report")
 PICTURE = pathlib.Path("docs/report.png")
-SIZE = (1100, 1525)  # of the picture: verdict, values, and the first map
+SIZE = (1100, 1525)  # pixels for the verdict, the values and the first map
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 LENGTH, UNITS, BATCH, SAMPLES, EPOCHS = 100, 128, 64, 64, 12
@@ -35,7 +36,7 @@ LEARNING_RATE = 5e-3
 
 
 def windows() -> tuple[np.ndarray, np.ndarray, int]:
-    """Characters as numbers in windows of LENGTH + 1, to learn from and to test; how many exist."""
+    """Load windows of LENGTH + 1 character ids for training and test, and the alphabet's size."""
     folder = os.environ.get("KERAS_NORM_DATA")
     parts = tfds.load(
         "tiny_shakespeare",
@@ -56,7 +57,7 @@ def windows() -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def new_model(characters: int) -> keras.Model:
-    """A model that gives the probabilities of each next character."""
+    """Build a model that returns the probabilities of each next character."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None,), dtype="int32", name="characters")
     h = keras.layers.Embedding(characters, 32)(inputs)
@@ -68,7 +69,7 @@ def new_model(characters: int) -> keras.Model:
 
 
 def train_and_export(model: keras.Model, texts: np.ndarray) -> list[pathlib.Path]:
-    """Train the model, and write it in four forms into FOLDER, one of them too early."""
+    """Train the model, and export four files to FOLDER; the float32 file is an epoch too old."""
     x, y = texts[:, :-1], texts[:, 1:]
     model.fit(x, y, BATCH, epochs=EPOCHS - 1, verbose=2)
     old = export_tflite(model, FOLDER / "old.tflite")
@@ -81,10 +82,12 @@ def train_and_export(model: keras.Model, texts: np.ndarray) -> list[pathlib.Path
 
 
 def photograph(page: pathlib.Path) -> None:
-    """Draw the top of a page into PICTURE."""
+    """Save a picture of the top of an HTML page as PICTURE."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        raise SystemExit(f"{page} is written; the picture needs one of {', '.join(BROWSERS)}.")
+        raise SystemExit(
+            f"The report is {page}. The picture needs one of these browsers: {', '.join(BROWSERS)}."
+        )
     with tempfile.TemporaryDirectory() as profile:
         subprocess.run(
             [
@@ -103,7 +106,7 @@ def photograph(page: pathlib.Path) -> None:
 
 def main() -> None:
     """Train, export, check, and take the picture."""
-    shutil.rmtree(FOLDER, ignore_errors=True)  # what an earlier run wrote
+    shutil.rmtree(FOLDER, ignore_errors=True)  # files of an earlier run
     FOLDER.mkdir(parents=True)
     texts, test, characters = windows()
     model = new_model(characters)

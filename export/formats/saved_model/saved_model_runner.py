@@ -110,7 +110,7 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if folder != path:
         name = f"{name}/{folder.name}"
     in_tensorflow = sources_in_runtime(SavedModelRunner, folder, name, "float64")
-    if file.unsafe_ops:  # runners refuse such a file: one runner's error is enough
+    if file.unsafe_ops:  # every runner refuses such a file: report it once
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
     if file.multiplies_integers:  # OpenVINO had an error of 0.35 on such a file
