@@ -61,7 +61,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     """Run a command; return its exit status and an error message, or ""."""
     with interruptible():
         escape_unknown_letters()
-        if args.command == "verify":  # `verify` works without Keras
+        if args.command == "verify":  # `verify` must not import Keras
             try:
                 return print_result(args.file, args.golden_cases), ""
             except GoldenCasesError as error:

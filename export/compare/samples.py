@@ -188,7 +188,7 @@ def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
 
 
 def _as_array(name: str, data: TensorLike) -> Array:
-    with contextlib.suppress(ValueError):  # nested lists of different lengths, a symbolic tensor
+    with contextlib.suppress(ValueError):  # for example nested lists of different lengths
         array = np.asarray(data)
         if array.dtype.kind != "O" or isinstance(data, np.ndarray):
             return array

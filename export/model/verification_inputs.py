@@ -234,7 +234,7 @@ def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
     high = min((embedding.input_dim for embedding in embeddings), default=high)
     ids = range(min(low, high - 1), high)
     drawn = {n: _draw(spec, length, ids, kind, rng) for n, spec in specs.items()}
-    for name in _inputs_of(embeddings, model):  # ids may have any dtype, also a float dtype
+    for name in _inputs_of(embeddings, model):  # ids may have any dtype, for example float32
         whole = dataclasses.replace(specs[name], dtype="int32")
         drawn[name] = _draw(whole, length, ids, kind, rng).astype(drawn[name].dtype)
     return read_samples(specs, drawn)

@@ -101,7 +101,7 @@ def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
     """Check an array's shape, and convert its type if the conversion is safe."""
     try:
         array = np.asarray(data)
-    except ValueError:  # nested lists of different lengths
+    except ValueError:  # for example nested lists of different lengths
         raise ValueError(
             f'input "{spec.name}" must be an array; received a {type(data).__name__} that NumPy '
             "cannot convert"

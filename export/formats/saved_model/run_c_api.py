@@ -27,7 +27,7 @@ class Output(ctypes.Structure):
 
 def open_library() -> ctypes.CDLL:
     """Open the C library of the installed TensorFlow and declare the functions used here."""
-    spec = importlib.util.find_spec("tensorflow")  # does not import TensorFlow
+    spec = importlib.util.find_spec("tensorflow")  # `find_spec` does not import TensorFlow
     if spec is None or spec.origin is None:
         raise ImportError("tensorflow is not installed")
     folder = pathlib.Path(spec.origin).parent
