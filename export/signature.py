@@ -61,7 +61,7 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
     ```
     """
     tensors = _tensors(model, "inputs")
-    # Keras' automatic names hold numbers that change with each run and with saving.
+    # Keras' automatic names contain numbers that change with each run and with saving.
     automatic = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
     names = unique(automatic.sub("input", tensor.name) for tensor in tensors)
     return {

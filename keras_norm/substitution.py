@@ -41,7 +41,7 @@ def substituted_functions(
             for name, function in functions.items():
                 if name in attributes:
                     undo.callback(_assign, owner, name, attributes[name])
-                else:  # a method of the layer's class
+                else:  # the class of the layer defines the method
                     undo.callback(vars(owner).pop, name)
                 _assign(owner, name, _in_thread(thread, function, getattr(owner, name)))
         yield
@@ -50,7 +50,7 @@ def substituted_functions(
 def _assign(owner: Owner, name: str, function: Function) -> None:
     if isinstance(owner, type):
         setattr(owner, name, function)
-    else:  # through the dict, because Keras' `__setattr__` would track the function
+    else:  # Keras' `__setattr__` would track the function
         vars(owner)[name] = function
 
 

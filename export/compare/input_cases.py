@@ -10,7 +10,7 @@ from keras_norm.export.compare.samples import Case, Samples, is_whole
 from keras_norm.typing import Array, Arrays, TensorLike
 
 BATCH_SIZES = (1, 2, 7)
-LARGE_BATCH = 32  # added to BATCH_SIZES if the data have at least 32 samples
+LARGE_BATCH = 32  # a batch size too, if the data have at least 32 samples
 MASKED_BATCH = 7
 # Larger numbers of rows or timesteps are typing errors, and would fill the memory.
 MAX_ROWS, MAX_TIMESTEPS = 2**20, 2**24

@@ -30,10 +30,11 @@ from keras_norm.export.results.version_comparison import (
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.typing import Json
 
-# The value of a field.
+# The value of a field of a result.
 Value: TypeAlias = Json
-# Pairs of an output's name and its largest absolute value, or hashes of its rows.
+# Pairs of an output's name and its largest absolute value.
 Scales: TypeAlias = tuple[tuple[str, float], ...]
+# Pairs of an output's name and the hashes of one or two rows.
 RowHashes: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 # Results that are merged field by field.
 Result = TypeVar(

@@ -51,7 +51,9 @@ def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
         labels = {next(iter(outputs)): labels}
     if not labels or not set(labels) <= set(outputs):
         received = ", ".join(repr(name) for name in labels) or "nothing"
-        raise ValueError(f"The labels' names must be outputs: {names}. Received: {received}.")
+        raise ValueError(
+            f"The names of the labels must be names of outputs: {names}. Received: {received}."
+        )
     arrays = {name: np.asarray(labels[name]) for name in labels}
     for name, array in arrays.items():
         _require_fit(name, array, outputs[name], count)

@@ -14,7 +14,7 @@ from keras_norm.typing import Array, Arrays, Shape, TensorLike
 
 
 class InputSpec(Protocol):
-    """Shape and dtype of an input; `signature.TensorSpec` is one, which needs TensorFlow."""
+    """Shape and dtype of an input; `signature.TensorSpec` is such a spec, but needs TensorFlow."""
 
     @property
     def shape(self) -> Shape:

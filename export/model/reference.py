@@ -42,7 +42,7 @@ class Reference:
         self._widened: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
-        """Return the tolerance for the test inputs with index k: the default tolerance of `check`.
+        """Return the default tolerance of `check` for the test inputs with index k.
 
         The outputs of a file in 8 bits only have to be finite; a later step measures their errors.
         Integer outputs of a quantized file are not compared: rounding may change any of them, and
@@ -129,7 +129,7 @@ class Reference:
         self._widened[k] = wider
         logger.warning(
             'model "%s" magnifies rounding errors: for %s, output %r of the exported model differs '
-            "by %.2g. This is accepted: at most %g times the difference that rounding causes",
+            "by %.2g. This is accepted: it is at most %g times the difference that rounding causes",
             self.model.name,
             self.cases[k][0].name,
             found.output,
@@ -147,11 +147,9 @@ class Reference:
         again = KerasRunner(self.model)
         random = set()
         for k, (case, expected) in enumerate(self.cases):
-            own, answer = without_common_nan(expected, again(case.inputs))
-            tolerance = self.tolerance(k)
-            random |= {
-                n for n in own if tolerance.first_failure({n: own[n]}, {n: answer[n]}) is not None
-            }
+            first, second = without_common_nan(expected, again(case.inputs))
+            failed = self.tolerance(k).first_failure
+            random |= {n for n in first if failed({n: first[n]}, {n: second[n]}) is not None}
         if not random:
             return self
         cases = [(c, {n: y for n, y in own.items() if n not in random}) for c, own in self.cases]

@@ -93,8 +93,7 @@ class Step:
         self.states = {n: spec for layer in self._layers for n, spec in layer.states.items()}
         if not self.sequences:
             raise StreamingError(
-                "no input has a dynamic time dimension: build the model with "
-                "keras.Input((None, ...))"
+                "no input has a dynamic time dimension. Use keras.Input((None, ...))"
             )
         self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
@@ -149,10 +148,9 @@ class Step:
             for name, tensor in inputs.items()
         }
         after: dict[str, Tensor] = {}
-        methods = {
-            layer.layer: layer.methods(states, after, self._center_kernels)
-            for layer in self._layers
-        }
+        methods = {}
+        for layer in self._layers:
+            methods[layer.layer] = layer.methods(states, after, self._center_kernels)
         with substituted_functions(methods):
             outputs = signature.call(self.model, sequences, training=False)
         for layer in self._layers:
@@ -232,7 +230,7 @@ class Step:
             return tensor
         if tensor.shape[1] != 1:
             raise StreamingError(
-                f'output "{name}" has {tensor.shape[1]} timesteps for one timestep of the inputs'
+                f'output "{name}" has {tensor.shape[1]} timesteps for each timestep of the inputs'
             )
         return ops.squeeze(tensor, axis=1)
 

@@ -244,7 +244,9 @@ def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> 
     """Return the names of the inputs that feed an embedding directly."""
     ids = []
     for embedding in embeddings:
-        with contextlib.suppress(AttributeError, ValueError):  # not called, or called twice
+        with contextlib.suppress(
+            AttributeError, ValueError
+        ):  # the embedding is not called, or called twice
             ids.append(embedding.input)
     names = zip(input_specs(model), model.inputs, strict=True)
     return [name for name, tensor in names if any(tensor is one for one in ids)]

@@ -246,7 +246,7 @@ def _prepare(
         for slot, layer in cell.slot_layers().items()
     }
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
-    # Found before the loop: a norm of the joint form has columns in both kernels.
+    # Listed before the loop over the kernels: a norm of the joint form has columns in both kernels.
     centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):

@@ -199,7 +199,7 @@ def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():
         ({"batch_sizes": 4}, "batch_sizes must be a list of positive whole numbers. Received: 4"),
         ({"batch_sizes": [2.5]}, "Received: \\[2\\.5\\]"),
         ({"lengths": 4}, "lengths must be a list"),
-        ({"labels": {"z": np.zeros(9)}}, "must be outputs: 'y'"),
+        ({"labels": {"z": np.zeros(9)}}, "must be names of outputs: 'y'"),
     ],
 )
 def test_wrong_arguments_raise_before_an_artifact_runs(model, arguments, message):

@@ -91,7 +91,7 @@ def test_tallies_of_parts_add_up_to_the_tally_of_all_data():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ({"z": np.zeros(4)}, "must be outputs: 'y'. Received: 'z'"),
+        ({"z": np.zeros(4)}, "must be names of outputs: 'y'. Received: 'z'"),
         (np.zeros(3, int), "one row for each of the 4 samples"),
         (np.zeros((4, 2), int), r"have the shape \(4, 3\) or \(4,\)"),
         (np.zeros(4), r"have the shape \(4, 3\). Received \(4,\)"),

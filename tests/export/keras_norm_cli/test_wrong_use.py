@@ -83,7 +83,7 @@ class Broken(keras.layers.Layer):
         ),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
         (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
-        ((*CHECK, "--labels", "{}/data.npz"), "must be outputs: 'y'"),
+        ((*CHECK, "--labels", "{}/data.npz"), "must be names of outputs: 'y'"),
         ((*CHECK, "--rtol", "-1"), "rtol must be a finite number"),
         ((*CHECK, "--rtol", "much"), "invalid float"),
         ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
