@@ -58,19 +58,23 @@ def export(args: argparse.Namespace) -> None:
         raise UsageError(f"--to must be a folder; {folder} is a file.")
     # If the export to a format fails, the files of the formats before it are removed. A server may
     # already have loaded an artifact, so such artifacts are written last.
-    chosen = sorted(map(format_named, dict.fromkeys(args.format)), key=_is_written_last)
+    formats = sorted(
+        map(format_named, dict.fromkeys(args.format)), key=lambda f: f.loaded_by_servers
+    )
     given = {n: getattr(args, n) for n in EXPORT_OPTIONS if getattr(args, n) not in (None, False)}
     for option in given:
-        if option not in ("version", "golden_cases") and not any(_takes(f, option) for f in chosen):
-            able = [name for name, known in FORMATS.items() if _takes(known, option)]
-            raise UsageError(f"--{option} needs --format {' or '.join(able)}.")
-    targets = {known.name: _target(known, folder, args.version) for known in chosen}
-    for known in chosen:
-        target = targets[known.name]
+        if option in ("version", "golden_cases"):
+            continue
+        if not any(_takes(each, option) for each in formats):
+            supported = [name for name, each in FORMATS.items() if _takes(each, option)]
+            raise UsageError(f"--{option} needs --format {' or '.join(supported)}.")
+    targets = {each.name: _target(each, folder, args.version) for each in formats}
+    for each in formats:
+        target = targets[each.name]
         if not target.exists():
             continue
         if args.force or args.version is not None:
-            known.require_replaceable(target, args.version)
+            each.require_replaceable(target, args.version)
         if not args.force:
             raise UsageError(f"{target} exists; choose another --to, or --force.")
     if args.warmup:
@@ -83,43 +87,39 @@ def export(args: argparse.Namespace) -> None:
     replaced = {name for name, target in targets.items() if target.exists()}
     written: list[tuple[Format, pathlib.Path]] = []
     try:
-        for known in chosen:
-            own = {name: value for name, value in options.items() if _takes(known, name)}
+        for each in formats:
+            own = {name: value for name, value in options.items() if _takes(each, name)}
             if own.get("signature"):  # the file has one signature only, so `step` has no effect
                 own["step"] = None
-            path = folder / known.file_name if "version" in own else targets[known.name]
-            written.append((known, known.export(model, path, **own)))
+            path = folder / each.file_name if "version" in own else targets[each.name]
+            written.append((each, each.export(model, path, **own)))
     except BaseException as error:
-        if isinstance(error, UnsupportedOpError | ConversionError) and len(chosen) > 1:
+        if isinstance(error, UnsupportedOpError | ConversionError) and len(formats) > 1:
             error.add_note("Nothing was written.")
-        for known, path in written:
+        for each, path in written:
             # If the export replaced an old file, the new file stays: the old file is gone.
-            if known.name not in replaced:
+            if each.name not in replaced:
                 golden_cases_path(path).unlink(missing_ok=True)
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         remove_empty(created)
         raise
-    for known, path in reversed(written):
+    for each, path in reversed(written):
         name = printable(str(path), MAX_PRINTED)
-        signatures = ", ".join(known.signatures(path))
+        signatures = ", ".join(each.signatures(path))
         print(f"{name}  {readable_size(file_size(path))}  {signatures}")
 
 
-def _is_written_last(known: Format) -> bool:
-    return known.loaded_by_servers
-
-
-def _takes(known: Format, option: str) -> bool:
+def _takes(file_format: Format, option: str) -> bool:
     """Return whether the exporter of a format has an option."""
-    return option in signature_of(known.export).parameters
+    return option in signature_of(file_format.export).parameters
 
 
-def _target(known: Format, folder: pathlib.Path, version: int | None) -> pathlib.Path:
+def _target(file_format: Format, folder: pathlib.Path, version: int | None) -> pathlib.Path:
     """Return the path to write; with version 2, "saved_model/2" or "model-2.tflite"."""
-    path = folder / known.file_name
+    path = folder / file_format.file_name
     if version is None:
         return path
-    if _takes(known, "version"):
+    if _takes(file_format, "version"):
         return path / str(version)
     return path.with_name(f"{path.stem}-{version}{path.suffix}")
 
