@@ -44,10 +44,10 @@ def test_a_failure_leaves_no_files(tmp_path, error):
 
 
 def test_a_folder_at_the_path_of_the_second_file_is_refused_before_the_block(tmp_path):
-    (tmp_path / "file.proof").mkdir()
+    (tmp_path / "file.golden").mkdir()
 
     def build():
-        with staged(tmp_path / "file", overwrite=True, beside="file.proof"):
+        with staged(tmp_path / "file", overwrite=True, beside="file.golden"):
             raise AssertionError("was built")
 
     with pytest.raises(FileExistsError, match="is a folder, but the exporter writes a file"):
@@ -208,7 +208,7 @@ def test_a_link_is_not_overwritten(tmp_path, kind):
 
 
 def test_the_second_file_is_moved_and_an_old_one_is_deleted(tmp_path):
-    target, beside = tmp_path / "model", tmp_path / "model.proof"
+    target, beside = tmp_path / "model", tmp_path / "model.golden"
     with staged(target, beside=beside.name) as path:
         path.write_text("1")
         path.with_name(beside.name).write_text("of 1")
@@ -238,12 +238,12 @@ def interrupt_move_of(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("moved", "left", "beside_left"), [("model", "1", "of 1"), ("model.proof", "2", None)]
+    ("moved", "left", "beside_left"), [("model", "1", "of 1"), ("model.golden", "2", None)]
 )
 def test_a_target_is_never_beside_the_second_file_of_another(
     tmp_path, monkeypatch, moved, left, beside_left
 ):
-    target, beside = tmp_path / "model", tmp_path / "model.proof"
+    target, beside = tmp_path / "model", tmp_path / "model.golden"
     with staged(target, beside=beside.name) as path:
         path.write_text("1")
         path.with_name(beside.name).write_text("of 1")
