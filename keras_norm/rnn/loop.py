@@ -241,10 +241,7 @@ def _prepare(
     Returns:
         The weights of a step, and the norm of each slot.
     """
-    layers = {
-        slot: _norm(layer, slot, dtype, steps, training)
-        for slot, layer in cell.slot_layers().items()
-    }
+    layers = {s: _norm(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
     # Listed before the loop over the kernels: a norm of the joint form has columns in both kernels.
     centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
@@ -269,9 +266,7 @@ def _prepare(
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 
-def _norm(
-    layer: keras.layers.Layer, slot: str, dtype: str, steps: Tensor, training: bool
-) -> SlotNorm:
+def _norm(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
     """Return the fused implementation of a slot's layer, or a `LayerCall`."""
 
     def weight(name: str) -> Tensor | None:
