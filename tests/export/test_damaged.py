@@ -68,7 +68,7 @@ REFUSED = {
         lambda file: file.write_text("TFL3, said he"),
         "is not a SavedModel folder",
     ),
-    "a folder": ("model.tflite", as_folder, "is no SavedModel"),
+    "a folder": ("model.tflite", as_folder, "is not a SavedModel"),
     "a graph cut in half": ("saved_model/saved_model.pb", lambda file: cut(file, 0.5), "damaged"),
     "an empty graph": ("saved_model/saved_model.pb", lambda f: f.write_bytes(b""), "no graph"),
     "another graph": ("saved_model/saved_model.pb", lambda f: f.write_text("<html>"), "damaged"),

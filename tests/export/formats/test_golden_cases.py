@@ -109,7 +109,7 @@ def test_a_wrong_saved_model_is_not_written(tmp_path, monkeypatch):
     """The writer gets another model, as if a converter were wrong."""
     write, other = saved_model.write_saved_model, models.recurrent()
     monkeypatch.setattr(saved_model, "write_saved_model", lambda _, *rest: write(other, *rest))
-    with pytest.raises(VerificationError, match="the SavedModel gives something else"):
+    with pytest.raises(VerificationError, match="the outputs of the SavedModel differ"):
         export_saved_model(models.recurrent(), tmp_path / "saved", step=False)
     assert list(tmp_path.iterdir()) == []
 

@@ -162,7 +162,7 @@ def test_a_file_that_differs_from_the_model_is_refused(wide, plain):
     keras.utils.set_random_seed(1)
     other = keras.models.clone_model(wide)  # new weights
     with pytest.raises(
-        VerificationError, match=r"TFLite gives something else .* output 'y' differs by up to"
+        VerificationError, match=r"the outputs of TFLite differ .* output 'y' differs by up to"
     ):
         verify.verify_file(plain, TFLiteRunner, make_reference(other))
 
