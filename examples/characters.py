@@ -31,7 +31,7 @@ def load():
 
 
 def cut(text, alphabet):
-    """Cut a text into sequences of ids, and the next id at each timestep, both (n, LENGTH)."""
+    """Cut a text into sequences of character ids, with the next id as label, both (n, LENGTH)."""
     index = {character: i for i, character in enumerate(alphabet)}
     ids = np.array([index[character] for character in text], "int32")
     end = (len(ids) - 1) // LENGTH * LENGTH
@@ -61,12 +61,12 @@ def generate(file, step, alphabet, count):
 
 
 def main(argv=None):
-    """Train, export, check and generate text; return 0 if the check passed."""
+    """Train a model, export and check it, and generate text; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/characters"))
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument(
-        "--samples", type=int, help="sequences to use from each part (default: all)"
+        "--samples", type=int, help="training sequences and test sequences to use (default: all)"
     )
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)

@@ -28,14 +28,14 @@ EXPORTED = ("LN-LSTM", "BN-LSTM")
 
 
 def load():
-    """Load digits (samples, 8 rows, 8 pixels) in [0, 1] and their classes, split 4 to 1."""
+    """Load images (samples, 8, 8) in [0, 1] and their classes, with 20 percent for testing."""
     digits = load_digits()
     x = (digits.images / 16.0).astype("float32")
     return train_test_split(x, digits.target, test_size=0.2, stratify=digits.target, random_state=0)
 
 
 def build(name):
-    """Build a classifier of sequences of rows."""
+    """Build a classifier of images, which are sequences of rows."""
     inputs = keras.Input((None, ROWS), name="rows")
     outputs = keras.layers.Dense(10, activation="softmax", name="digit")(LAYERS[name]()(inputs))
     return keras.Model(inputs, outputs, name=name.lower().replace("-", "_"))
@@ -60,7 +60,7 @@ def train(model, data, epochs):
 
 
 def export_and_check(model, x_test, folder):
-    """Export both formats, and compare them with the model on all test digits."""
+    """Export SavedModel and TFLite, and compare both with the model on all test digits."""
     saved_model = export_saved_model(model, folder / "saved_model", overwrite=True)
     tflite = export_tflite(model, folder / "model.tflite", overwrite=True)
     report = check(model, [saved_model, tflite], {"rows": x_test})
@@ -70,7 +70,7 @@ def export_and_check(model, x_test, folder):
 
 
 def main(argv=None):
-    """Train, export, check and plot; return 0 if every check passed."""
+    """Train, export and check models, and plot accuracies; return 0 if every check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/demo"))
     parser.add_argument("--epochs", type=int, default=15)

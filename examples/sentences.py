@@ -49,18 +49,18 @@ def build(words):
 
 
 def main(argv=None):
-    """Train, export and check; return 0 if the check passed."""
+    """Train, export and check a classifier; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/sentences"))
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument(
-        "--samples", type=int, help="questions to use from each part (default: all)"
+        "--samples", type=int, help="training questions and test questions to use (default: all)"
     )
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     (questions, kinds), (test_questions, test_kinds) = load(args.samples)
     tokenizer = keras.layers.TextVectorization(WORDS, standardize="lower")
-    # A word that occurs once becomes the unknown token, so that its embedding is trained too.
+    # Words that occur once become the unknown token, so that training includes this token.
     counts = collections.Counter(" ".join(questions).lower().split())
     tokenizer.set_vocabulary([word for word, n in counts.most_common(WORDS - 2) if n > 1])
     ids, test_ids = (np.array(tokenizer(texts), "int32") for texts in (questions, test_questions))

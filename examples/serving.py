@@ -20,7 +20,7 @@ from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
 TIMEOUT = 60.0  # seconds for one request
-# gRPC limits messages to 4 MB by default, too few for long sequences. The server has no limit.
+# By default gRPC limits messages to 4 MB, too little for long sequences. The server has no limit.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:
 docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
@@ -29,7 +29,7 @@ docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
 
 
 def rest(url, model, outputs, signature="serving_default"):
-    """Return a function from named arrays to named arrays that calls a server by REST (port 8501).
+    """Return a function that sends inputs to a server by REST (port 8501) and returns the outputs.
 
     `outputs` has the dtype of each output by name, because REST sends neither dtypes nor the name
     of a single output. REST does not support float16 and bfloat16.
@@ -50,7 +50,7 @@ def rest(url, model, outputs, signature="serving_default"):
 
 
 def rpc(address, model, signature="serving_default"):
-    """Return a function from named arrays to named arrays that calls gRPC port 8500."""
+    """Return a function that sends inputs to a server by gRPC (port 8500); see `rest`."""
     channel = grpc.insecure_channel(address, UNLIMITED)
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
@@ -67,7 +67,7 @@ def rpc(address, model, signature="serving_default"):
 
 
 def main(argv=None):
-    """Export, or check the server; return the exit status."""
+    """Train and export a model, or check the server of the model; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("export", "check"))
     parser.add_argument("--to", required=True, type=pathlib.Path, metavar="DIR", help="folder")

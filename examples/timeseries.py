@@ -21,7 +21,7 @@ HELD_OUT = (1, 2)  # participants whose gestures are the test data
 
 
 def load(samples=None):
-    """Load series (gestures, time, axes) padded with NaN, their classes, and their participants."""
+    """Load series (gestures, time, axes) padded with NaN, with their classes and participants."""
     folder = os.environ.get("KERAS_NORM_DATA")
     data_dir = folder and f"{folder}/tfds"
     try:
@@ -45,7 +45,7 @@ def build():
 
 
 def main(argv=None):
-    """Train, export and check; return 0 if the check passed."""
+    """Train, export and check a classifier; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/timeseries"))
     parser.add_argument("--epochs", type=int, default=15)
@@ -54,7 +54,7 @@ def main(argv=None):
     keras.utils.set_random_seed(0)
     x, classes, participants = load(args.samples)
     test = np.isin(participants, HELD_OUT)
-    # Scale by the mean and deviation of the training data. A server needs both numbers too.
+    # Scale with the mean and deviation of the training data. A server needs both numbers.
     mean, deviation = (f(x[~test], axis=(0, 1)) for f in (np.nanmean, np.nanstd))
     x = np.nan_to_num((x - mean) / deviation)
 

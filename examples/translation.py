@@ -18,12 +18,12 @@ import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite, open_runner
 
 UNITS, LONGEST, WORDS = 128, 8, 4000
-UNKNOWN, START, END = 1, 2, 3  # special ids; 0 is padding
+UNKNOWN, START, END = 1, 2, 3  # ids of special tokens; 0 is padding
 FILE = pathlib.Path(os.environ.get("KERAS_NORM_DATA", "."), "translation_cmn_eng", "cmn.txt.gz")
 
 
 def load(path, samples=None):
-    """Load (Chinese characters, English words) pairs; the second list is for testing."""
+    """Load pairs of Chinese characters and English words: a training list and a test list."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         pairs = [line.split("\t")[:2] for line in lines]
     split = ((list(zh), re.findall(r"[\w']+|[.?!,]", en.lower())) for en, zh in pairs)
@@ -57,7 +57,7 @@ def build(characters, words):
 
 
 def translate(file, chinese, words):
-    """Translate with an exported file; each call appends the most likely word."""
+    """Translate Chinese sentences with an exported file, one English word in each call."""
     english = np.full((len(chinese), 1), START, "int32")
     with open_runner(file) as run:
         for _ in range(LONGEST + 1):
@@ -67,12 +67,12 @@ def translate(file, chinese, words):
 
 
 def main(argv=None):
-    """Train, export, check and translate; return 0 if the check passed."""
+    """Train, export and check a model, and translate; return 0 if the check passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
     parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="pairs to use, more than 200 (default: all)")
+    parser.add_argument("--samples", type=int, help="sentence pairs, more than 200 (default: all)")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     try:

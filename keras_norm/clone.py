@@ -37,7 +37,7 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
             # TimeDistributed in Keras 3.15 is wrong.
             vars(layer)["call"] = partial(apply_to_rows, layer)
     for (_, norm), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
-        # The config of a cell does not contain `trainable` of the norms in its slots.
+        # The config of a cell does not contain `trainable` of the norms in the cell's slots.
         copy.trainable = norm.trainable
     disabled = [layer for _, layer in named_layers(clone) if _disable_dropout(layer, noise)]
     for path, layer in named_layers(clone):
@@ -64,7 +64,7 @@ def rebuild_model(
     custom_objects = _custom_classes([model, *(layer for _, layer in named_layers(model))])
     try:
         config = keras.saving.serialize_keras_object(model)
-        # Safe mode would refuse Lambda layers. They are safe here: this config is not from a file.
+        # Safe mode would refuse Lambda layers. Lambda layers are safe here: no file was loaded.
         clone = keras.saving.deserialize_keras_object(
             _map_dicts(change, config), custom_objects=custom_objects, safe_mode=False
         )
@@ -77,7 +77,7 @@ def rebuild_model(
 
 
 def _map_dicts(change: Callable[[Config], Config], node: Json) -> Json:
-    """Apply `change` to every dict of a nested config, and remove the compile settings."""
+    """Apply `change` to every dict of a nested config, and remove each `compile_config`."""
     if isinstance(node, list | tuple):
         return type(node)(_map_dicts(change, item) for item in node)
     if not isinstance(node, dict):
@@ -87,7 +87,7 @@ def _map_dicts(change: Callable[[Config], Config], node: Json) -> Json:
 
 
 def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
-    """Map the names in a config to the custom classes of layers.
+    """Collect the custom layer classes by their registered names, as in a config.
 
     Raises:
         ValueError: two classes have one name.
@@ -107,7 +107,7 @@ def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
 
 
 def _copy_adapted(model: keras.Model, clone: keras.Model) -> None:
-    """Copy the state that layers computed in `adapt`, such as vocabularies and means."""
+    """Copy the state that layers computed in `adapt`, such as vocabularies, to the clone."""
     copies = dict(named_layers(clone))
     for path, layer in named_layers(model):
         if path not in copies or not hasattr(layer, "adapt"):

@@ -20,7 +20,7 @@ ORDER = (
 )
 
 
-# The type is keras.layers.Layer, because __init__.pyi declares `NormLSTM` as a separate class.
+# The type of the layer is keras.layers.Layer: __init__.pyi declares another class `NormLSTM`.
 def load_addons_weights(
     layer_or_cell: keras.layers.Layer, weights: Sequence[TensorLike], epsilon: float = 1e-3
 ) -> None:
@@ -65,7 +65,7 @@ def load_addons_weights(
     if len(weights) != len(names):
         raise ValueError(
             f"tfa.rnn.LayerNormLSTMCell has {len(names)} weights: {', '.join(names)}. "
-            f"Received {len(weights)}."
+            f"Received {len(weights)} weights. Pass the result of get_weights() of the old cell."
         )
     for name, variable, value in zip(names, cell.weights, weights, strict=True):
         if tuple(variable.shape) != np.shape(value):

@@ -25,8 +25,8 @@ OVERRIDDEN = {
     "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],
 }
 
-# Worker scripts of `export.formats` that use a private name. They import nothing from this
-# package, so they cannot import this module.
+# Worker scripts of `export.formats`, with the private name of TensorFlow that each script uses. The
+# scripts cannot import this module, because they import nothing from this package.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (
@@ -35,7 +35,7 @@ WORKERS = dict.fromkeys(
     ),
 )
 
-# Operations without a kernel: TensorFlow replaces them before it runs a graph.
+# Operations that need no kernel, because TensorFlow replaces them before it runs a graph.
 REWRITTEN = {"AccumulateNV2"}
 
 
@@ -57,14 +57,14 @@ class Node(Protocol):
 
 
 def reason(error: BaseException) -> str:
-    """Extract an error's message from the call or config that Keras adds around it."""
+    """Return an error's message without the text that Keras and TensorFlow add around it."""
     message = HEADER.split(str(error))[-1]
     return message.partition(FOOTER)[0].strip()
 
 
 def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """List the direct sublayers of a layer."""
-    # The public list `Model.layers` does not contain the layers inside wrappers and cells.
+    # The public list `Model.layers` lacks the layers inside wrappers and cells.
     found: list[keras.layers.Layer] = layer._flatten_layers(include_self=False, recursive=False)
     return found
 
@@ -76,7 +76,7 @@ def nodes_of(layer: keras.layers.Layer) -> list[Node]:
 
 
 def node_before(tensor: keras.KerasTensor) -> Node:
-    """Return the call that computed a symbolic tensor."""
+    """Return the symbolic layer call that computed a symbolic tensor."""
     operation, index, _ = tensor._keras_history
     node: Node = operation._inbound_nodes[index]
     return node

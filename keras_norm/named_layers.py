@@ -1,4 +1,4 @@
-"""List all nested layers of a model with their paths, and its batch normalizations."""
+"""List the nested layers of a model, or only its batch normalizations, with their paths."""
 
 from collections.abc import Iterator
 

@@ -12,7 +12,7 @@ from keras import layers
 Function: TypeAlias = Callable[..., Any]
 Owner: TypeAlias = layers.Layer | type[layers.Layer] | ModuleType
 AnyOwner = TypeVar("AnyOwner", bound=Owner)
-# The functions to call in place of methods and functions, by their owner and their name.
+# The substitutes by owner, and by the name of the method or function that each substitute replaces.
 Substitutes: TypeAlias = Mapping[Owner, Mapping[str, Function]]
 
 _lock = threading.RLock()
@@ -22,7 +22,7 @@ _lock = threading.RLock()
 def substituted_functions(
     substitutes: Mapping[AnyOwner, Mapping[str, Function]],
 ) -> Iterator[None]:
-    """Call other functions in place of methods and functions, in the current thread, in the block.
+    """Replace methods and functions by substitutes inside the block, in the current thread only.
 
     The class, the weights and the configuration of the layers do not change, so no model has to be
     rebuilt. Other threads call the original functions. A second thread that substitutes functions
@@ -41,7 +41,7 @@ def substituted_functions(
             for name, function in functions.items():
                 if name in attributes:
                     undo.callback(_assign, owner, name, attributes[name])
-                else:  # the class of the layer defines the method
+                else:  # the class of the layer defines the method, not the layer
                     undo.callback(vars(owner).pop, name)
                 _assign(owner, name, _in_thread(thread, function, getattr(owner, name)))
         yield
@@ -50,7 +50,7 @@ def substituted_functions(
 def _assign(owner: Owner, name: str, function: Function) -> None:
     if isinstance(owner, type):
         setattr(owner, name, function)
-    else:  # Keras' `__setattr__` would track the function
+    else:  # avoid `setattr`: Keras would track the function
         vars(owner)[name] = function
 
 

@@ -1,3 +1,3 @@
-"""The version of the package. The build reads this file without importing TensorFlow."""
+"""The version of keras_norm, which the build reads without importing TensorFlow."""
 
 __version__ = "0.1.0"

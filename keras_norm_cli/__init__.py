@@ -1,4 +1,4 @@
-"""The command `keras-norm`: runs one command and returns its exit status.
+"""The command line `keras-norm`: parses the arguments, runs a command and prints its errors.
 
 The command is not part of the package keras_norm, because an import of keras_norm loads TensorFlow.
 That takes seconds and writes to the terminal, and `--help` does not need it.
@@ -32,7 +32,7 @@ OK, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run a command of the command line `keras-norm`, and return its exit status.
 
     Args:
         argv: arguments; None for `sys.argv[1:]`.
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if "" in (sys.argv[1:] if argv is None else argv):
         return _print_error(
-            "an argument is empty. Check that the shell variables are set", WRONG_USE
+            "an argument is empty. Check that the shell variable in this argument is set", WRONG_USE
         )
     try:
         args = make_parser().parse_args(argv)
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
-    """Run a command; return its exit status and an error message, or ""."""
+    """Run a command; return its exit status, and an error message or ""."""
     with interruptible():
         escape_unknown_letters()
         if args.command == "verify":  # `verify` must not import Keras
@@ -92,7 +92,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         return WRONG_USE, (
             "There is not enough memory. Give less data, or smaller --batch-sizes and --lengths."
         )
-    # A custom layer may raise any exception. The status is not 1, which means a failed check.
+    # A custom layer may raise any exception. Exit status 1 would mean that a check failed.
     except Exception as error:
         return WRONG_USE, _with_line(error)
 
@@ -136,7 +136,7 @@ def _print_error(message: str, status: int) -> int:
 
 
 def _with_notes(error: Exception) -> str:
-    """Join the message and the notes of an error, with options in place of Python arguments."""
+    """Join the message and the notes of an error, and replace Python arguments by options."""
     notes = getattr(error, "__notes__", [])
     return with_options(". ".join([str(error).rstrip("."), *notes]) if notes else str(error))
 
@@ -158,7 +158,7 @@ def _import(module: str) -> None:
 
 
 def _with_line(error: BaseException) -> str:
-    """Format an error with the file and line that raised it."""
+    """Format an error with the file and the line that raised the error."""
     from keras_norm.keras_internals import reason
 
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,4 +1,4 @@
-"""The arguments of the command `keras-norm`."""
+"""The parser of the command line `keras-norm`."""
 
 import argparse
 import importlib.metadata
@@ -30,7 +30,7 @@ class _ShowVersion(argparse.Action):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Make the parser of the command line."""
+    """Create the parser of the command line `keras-norm`."""
     parser = _Parser(
         prog="keras-norm",
         description="Export Keras models, and compare the outputs of the files with the model.",
@@ -58,9 +58,9 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
 
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
-        text = "arrays by input name, or .npy for one input; several files are read one at a time"
+        text = "input arrays by name, or .npy for one input; several files are read one at a time"
         npz(sub, "--data", text, required=True, nargs="+")
-        text = "labels by output name, or .npy for one output; one file for each data file"
+        text = "labels by output name, or .npy for one output; one file for each file of --data"
         npz(sub, "--labels", text, nargs="+")
         text = "also write the report as "
         sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"{text}JSON")
@@ -75,14 +75,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="require the step signature, or omit it; the default writes it if the model can run "
         "one timestep at a time",
     )
-    text = "arrays by input name, or .npy for one input: test inputs of the exported files, and "
+    text = "input arrays by name, or .npy for one input: test inputs of the exported files, and "
     text += "calibration data of int8"
     npz(export, "--samples", text)
     export.add_argument(
         "--no-golden-cases",
         dest="golden_cases",
         action="store_false",
-        help="write no golden cases for verify",
+        help="write no golden cases, the test inputs and outputs of the command verify",
     )
     export.add_argument(
         "--warmup",
@@ -115,13 +115,13 @@ def make_parser() -> argparse.ArgumentParser:
         "artifacts", nargs="+", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx"
     )
     data_and_reports(check)
-    text = "relative tolerance; the default depends on the precision"
+    text = "relative tolerance of the outputs; the default depends on the precision"
     check.add_argument("--rtol", type=float, help=text)
-    text = "absolute tolerance; the default depends on depth and timesteps"
+    text = "absolute tolerance of the outputs; the default depends on depth and timesteps"
     check.add_argument("--atol", type=float, help=text)
-    check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to run")
-    check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to run")
-    text = "largest accepted difference between training mode and inference"
+    check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to check")
+    check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to check")
+    text = "largest accepted difference between outputs in training mode and at inference"
     check.add_argument("--max-gap", type=float, help=text)
 
     text = "list the samples whose predictions change in other versions of a model"
@@ -140,8 +140,8 @@ def make_parser() -> argparse.ArgumentParser:
     text = "file of the golden cases, if it is not beside the artifact"
     verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
 
-    recalibrate = command("recalibrate", "recompute moving statistics from data")
-    npz(recalibrate, "--data", "arrays by input name, or .npy for one input", required=True)
+    recalibrate = command("recalibrate", "recompute the moving statistics of batch norms from data")
+    npz(recalibrate, "--data", "input arrays by name, or .npy for one input", required=True)
     recalibrate.add_argument(
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )

@@ -1,4 +1,4 @@
-"""Print messages in one line each, and hide the native logs of TensorFlow and LiteRT."""
+"""Format messages as one line each, and hide the C++ logs of TensorFlow and LiteRT."""
 
 import contextlib
 import logging
@@ -64,7 +64,7 @@ def quiet_native_logs() -> Iterator[None]:
 
 
 class _OneLine(logging.Formatter):
-    """Formats a warning as one line, also with line breaks in the names of layers."""
+    """Formats a warning as one line, even if the name of a layer contains line breaks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return one_line(with_options(super().format(record)))

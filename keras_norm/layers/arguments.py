@@ -15,7 +15,7 @@ KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 
 
 class HasDeclaredArguments(Protocol):
-    """A class with the constructor arguments that it and its bases declare."""
+    """A class whose `declared` is the signature of its constructor, with its bases' arguments."""
 
     declared: ClassVar[inspect.Signature]
 
@@ -28,7 +28,7 @@ class ClassSignature:
     """
 
     def __get__(self, layer: object, cls: type[HasDeclaredArguments]) -> inspect.Signature | None:
-        """Return the declared arguments of the class."""
+        """Return the constructor's arguments for a class, and None for an instance."""
         return cls.declared if layer is None and has_package_init(cls) else None
 
 
@@ -44,14 +44,14 @@ class DeclaredArguments(keras.layers.Layer):
         cls.declared = signature(cls)
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Refuse wrong arguments, with a message that names the class that was called."""
-        if has_package_init(cls):  # the __init__ of a user's class may read more from its **kwargs
+        """Raise TypeError for wrong constructor arguments, and name the class in the message."""
+        if has_package_init(cls):  # a user's __init__ may accept other arguments
             bind_arguments(cls, args, kwargs)
         layer: Self = super().__new__(cls, *args, **kwargs)
         return layer
 
     def get_config(self) -> Config:
-        """Return every constructor argument; each is stored in an attribute of its name."""
+        """Return the value of every constructor argument, from the attribute of the same name."""
         config: Config = super().get_config()
         base = next(cls for cls in type(self).__mro__ if has_package_init(cls))
         declared: inspect.Signature = vars(base)["declared"]
@@ -108,7 +108,7 @@ def bind_arguments(
 
 
 def _advice(cls: type[HasDeclaredArguments], given: Iterable[str], error: str) -> str:
-    """Advise how to correct the arguments of a constructor call."""
+    """Return advice on how to correct the arguments of a constructor call."""
     names = list(cls.declared.parameters)
     for name in [name for name in given if f"'{name}'" in error and name not in names]:
         for base in cls.__mro__[1:]:

@@ -1,4 +1,4 @@
-"""Batch normalization."""
+"""Batch normalization layer, with ghost batches and batch renormalization."""
 
 import math
 from typing import Any
@@ -114,15 +114,15 @@ class BatchNormalization(StatisticsNormalization):
         if virtual_batch_size is not None and (renorm or synchronized):
             raise ValueError(
                 "virtual_batch_size cannot be combined with renorm or synchronized: "
-                "virtual_batch_size splits the batch for the statistics, and the other two use "
-                "more than the batch. Choose one. Received: "
+                "virtual_batch_size computes the statistics on parts of the batch, and renorm and "
+                "synchronized use more than the batch. Choose one option. Received: "
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )
         if synchronized and keras.backend.backend() != "tensorflow":
             raise ValueError(
-                "synchronized=True needs the TensorFlow backend. "
-                f"Received the {keras.backend.backend()} backend."
+                "synchronized=True needs the TensorFlow backend. The current backend is "
+                f"{keras.backend.backend()}. Leave synchronized at False."
             )
         if renorm and (debias or momentum is None):
             raise ValueError(
@@ -176,7 +176,7 @@ class BatchNormalization(StatisticsNormalization):
         return ops.cast(y, self.compute_dtype)
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
-        """Fold the correction of batch renormalization into gamma and beta."""
+        """Include the correction of batch renormalization in gamma and beta."""
         return renormalize(self, affine, mean, variance) if self.renorm else affine
 
     def update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
@@ -187,7 +187,7 @@ class BatchNormalization(StatisticsNormalization):
             super().update_statistics(mean, variance, count)
 
     def _infer(self, inputs: Tensor) -> Tensor:
-        """Normalize with the moving statistics."""
+        """Normalize the inputs with the moving statistics, as in inference."""
         if not kernels.uses_fused_batch_norm(inputs, self._axis, "inference"):
             return self.normalize_moving(inputs, self._axis, *self._moving(inputs))
         from keras_norm.ops.tensorflow_batch_norm import normalize_with_statistics

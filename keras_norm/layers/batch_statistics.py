@@ -1,4 +1,4 @@
-"""Base class of the batch normalizations: batch statistics and moving statistics."""
+"""Base class of the batch normalization layers, with batch statistics and moving statistics."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from keras_norm.typing import Serializable, Tensor
 
 
 class BatchStatistics(NamedTuple):
-    """Statistics of a batch, which update the moving statistics; they have no gradient."""
+    """Mean, variance and count of a batch, without gradients, to update the moving statistics."""
 
     mean: Tensor
     variance: Tensor
@@ -86,9 +86,11 @@ class StatisticsNormalization(AffineNormalization):
             self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
     def update_weight(self, n: Tensor | None, dtype: DTypeLike) -> Tensor:
-        """Compute the weight w_n of the n-th statistic s_n in m_n = (1 - w_n) m_(n-1) + w_n s_n.
+        """Compute the weight of a new statistic in the update of a moving statistic.
 
         ::
+
+            m_n = (1 - w_n) * m_(n-1) + w_n * s_n        s_n: statistic of the n-th batch
 
             exponential    w_n = 1 - momentum
             debiased       w_n = (1 - momentum) / (1 - momentum^n)
@@ -115,7 +117,7 @@ class StatisticsNormalization(AffineNormalization):
     def update_average(
         average: keras.Variable, batch: Tensor, weight: Tensor, valid: Tensor
     ) -> None:
-        """Update an average with a batch's statistic of the given weight, where `valid` is True."""
+        """Update a moving average with the statistic of a batch, where `valid` is True."""
         before = ops.cast(average, batch.dtype)
         after = ops.where(valid, (1.0 - weight) * before + weight * batch, before)
         average.assign(ops.cast(after, average.dtype))
@@ -208,7 +210,7 @@ class StatisticsNormalization(AffineNormalization):
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
 
     def normalize_moving(self, x: Tensor, axis: int, mean: Tensor, variance: Tensor) -> Tensor:
-        """Normalize `x` with given statistics that broadcast to it, as in inference."""
+        """Normalize `x` with a moving mean and variance that broadcast to `x`, as in inference."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         affine = self.affine_weights(len(x.shape), [axis])
         y = normalize(x - mean, variance, self.epsilon, *affine)
@@ -225,7 +227,7 @@ class StatisticsNormalization(AffineNormalization):
         min_count: int = 1,
         fused: bool = False,
     ) -> tuple[Tensor, BatchStatistics]:
-        """Normalize with the statistics of the batch, as in training.
+        """Normalize `x` with the mean and variance of the batch, as in training.
 
         Args:
             x: floating tensor with features at `axis`.
@@ -260,7 +262,7 @@ class StatisticsNormalization(AffineNormalization):
         return y, self.batch_statistics(mean, variance, count, min_count)
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
-        """Correct gamma and beta for the statistics of a batch; only batch renormalization does."""
+        """Return gamma and beta unchanged; `BatchNormalization` overrides this for renorm."""
         return affine
 
     def batch_statistics(

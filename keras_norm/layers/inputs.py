@@ -30,7 +30,7 @@ def is_int(value: object) -> TypeGuard[int]:
 
 
 def canonical_axes(axis: int | Sequence[int], shape: Sequence[int | None]) -> list[int]:
-    """Convert axes to sorted numbers in [0, rank).
+    """Convert axes to sorted, non-negative axes in [0, rank).
 
     Args:
         axis: one axis or several; negative axes count from the end.
@@ -67,7 +67,7 @@ def feature_sizes(axis: int | Sequence[int], shape: Sequence[int | None]) -> tup
 
 
 def require_floating(inputs: Tensor, layer: keras.layers.Layer) -> None:
-    """Refuse integer and boolean inputs.
+    """Raise TypeError for integer and boolean inputs of a layer.
 
     Raises:
         TypeError: the dtype of `inputs` is not a floating dtype.
@@ -102,8 +102,9 @@ def with_features(
     built = dict(zip(axes, sizes, strict=True))
     if any(inputs.shape[a] not in (size, None) for a, size in built.items()):
         raise ValueError(
-            f"The layer was built for {tuple(sizes)} features along axis={axis}. "
-            f"Received inputs of shape {tuple(inputs.shape)}."
+            f"The layer was built for inputs of size {tuple(sizes)} along axis={axis}. Received "
+            f"inputs of shape {tuple(inputs.shape)}. Give inputs of this size, or create a new "
+            "layer."
         )
     if any(inputs.shape[a] is None for a in axes):
         shape = ops.shape(inputs)

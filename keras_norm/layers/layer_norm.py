@@ -1,4 +1,4 @@
-"""Layer normalization."""
+"""Layer normalization layer, which normalizes each sample over its features."""
 
 import math
 from collections.abc import Sequence
@@ -77,7 +77,10 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
                 f"Received: epsilon_placement={epsilon_placement!r}."
             )
         if ddof not in (0, 1):
-            raise ValueError(f"ddof must be 0 or 1. Received: ddof={ddof!r}.")
+            raise ValueError(
+                "ddof must be 0 (biased variance) or 1 (unbiased variance). "
+                f"Received: ddof={ddof!r}."
+            )
         self.epsilon_placement = epsilon_placement
         self.ddof = ddof
         self.rms_scaling = rms_scaling

@@ -19,7 +19,7 @@ from keras_norm.typing import Serializable, Shape, Tensor
 
 
 class Affine(NamedTuple):
-    """gamma and beta of a normalization; None for a weight that the layer does not have."""
+    """The weights gamma and beta of a layer; None for a weight that the layer does not have."""
 
     gamma: Tensor | None
     beta: Tensor | None
@@ -50,7 +50,7 @@ class Normalization(DeclaredArguments):
         self.autocast = False
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        """Return the input shape, which is the output shape too."""
+        """Return the output shape, which equals the input shape."""
         return input_shape
 
 
@@ -66,7 +66,7 @@ class FeatureNormalization(Normalization):
         self.axis = as_axis(axis)
 
     def build(self, input_shape: Shape) -> None:
-        """Store the sizes of the axes; `call` refuses inputs of other sizes."""
+        """Store the sizes of the normalized axes; `call` raises an error for other sizes."""
         self._shape = feature_sizes(self.axis, input_shape)
 
     def call(self, inputs: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class FeatureNormalization(Normalization):
         axes = [a - len(shape) for a in canonical_axes(self.axis, shape)]
         if axes[0] <= -len(values.shape):
             raise ValueError(
-                "A RaggedTensor can be normalized only over axes within its values. Received "
+                "A RaggedTensor can be normalized only over axes of its flat_values. Received "
                 f"axis={self.axis} for inputs of shape {tuple(shape)}. Convert them to a dense "
                 "tensor, and mask the padding."
             )

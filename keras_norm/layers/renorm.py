@@ -20,7 +20,7 @@ LIMITS = ("rmax", "rmin", "dmax")
 
 
 def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
-    """Check the arguments of batch renormalization.
+    """Check the `renorm_clipping` and `renorm_momentum` of a batch normalization.
 
     Args:
         clipping: dict with any of `rmax`, `rmin`, `dmax`, or None.
@@ -47,7 +47,7 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
 
 
 def add_renorm_weights(layer: keras.layers.Layer, shape: tuple[int, ...]) -> None:
-    """Create the averages with the names, and in the order, of keras.layers.BatchNormalization."""
+    """Create the moving averages of renorm, with the names and order of Keras' layer."""
 
     def deviation(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
         return ops.sqrt(layer.moving_variance_initializer(shape, dtype=dtype))
@@ -61,7 +61,7 @@ def add_renorm_weights(layer: keras.layers.Layer, shape: tuple[int, ...]) -> Non
 def renormalize(
     layer: keras.layers.Layer, affine: Affine, mean: Tensor, variance: Tensor
 ) -> Affine:
-    """Fold r and d into gamma and beta.
+    """Include the corrections r and d of batch renormalization in gamma and beta.
 
     Args:
         layer: batch normalization with the averages.
@@ -92,7 +92,7 @@ def renormalize(
 
 
 def update_renorm(layer: keras.layers.Layer, mean: Tensor, variance: Tensor, valid: Tensor) -> None:
-    """Update every average of the layer with the statistics of a batch, where `valid` is True."""
+    """Update every moving average of a layer with the statistics of a batch where `valid`."""
     sigma = ops.sqrt(variance + layer.epsilon)
     for average, batch, momentum in (
         (layer.renorm_mean, mean, layer.renorm_momentum),

@@ -1,4 +1,4 @@
-"""Root mean square normalization."""
+"""RMS normalization layer, which divides each sample by its root mean square."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Batch normalization with separate statistics for each timestep."""
+"""Batch normalization layer with separate statistics for each timestep."""
 
 from typing import Any
 
@@ -11,7 +11,8 @@ from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.typing import Shape, Tensor, TensorLike
 
-# Smallest number of unmasked sequences that gives statistics: one sequence has a variance of 0.
+# Smallest number of unmasked sequences for the statistics of a timestep. The variance of a single
+# sequence is 0.
 MIN_SEQUENCES = 2
 
 
@@ -113,7 +114,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"Received inputs of shape {tuple(inputs.shape)}."
             )
         if is_int(step) and step < 0:
-            raise ValueError(f"step must be 0 or more. Received: step={step}.")
+            raise ValueError(f"step must be a timestep, 0 or more. Received: step={step}.")
         inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
@@ -121,7 +122,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             steps = ops.arange(ops.shape(inputs)[1])
         else:
             steps = ops.reshape(ops.cast(step, "int32"), (-1,))
-            if steps.shape[0] == 0:  # empty batch: the maximum of zero steps is an error below
+            if steps.shape[0] == 0:  # empty batch: `ops.max` of zero timesteps would be an error
                 steps = ops.zeros((1,), "int32")
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):

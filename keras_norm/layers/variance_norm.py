@@ -1,4 +1,4 @@
-"""Variance-only layer normalization."""
+"""Layer that divides each sample by its standard deviation, without centering."""
 
 from collections.abc import Sequence
 from typing import Any

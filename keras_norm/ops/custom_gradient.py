@@ -1,4 +1,4 @@
-"""Functions with a custom gradient on TensorFlow."""
+"""Compute functions with a custom gradient on the TensorFlow backend."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Gradient = Callable[..., list[Tensor | None]]
 def with_custom_gradient(
     function: Callable[..., tuple[Nest, Gradient]], *tensors: Tensor | None
 ) -> Nest:
-    """Compute `function(*tensors)`, and differentiate it with the gradient that it returns.
+    """Compute `function(*tensors)`; TensorFlow uses the gradient that `function` returns with it.
 
     On a CPU every operation reads and writes a whole tensor. TensorFlow's autodiff takes more
     operations than the equations need. The other backends compile the gradient of their own

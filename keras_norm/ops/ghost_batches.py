@@ -1,4 +1,4 @@
-"""Split a batch into ghost batches, and merge them again."""
+"""Split a batch into ghost batches, and merge ghost batches into one batch."""
 
 from keras import ops
 
@@ -20,7 +20,7 @@ def split_batch(x: Tensor, mask: Tensor | None, virtual_batch_size: int) -> tupl
     """
     batch = ops.shape(x)[0]
     ghosts = -(-batch // virtual_batch_size)
-    # An empty batch becomes one empty ghost batch: zero ghost batches would divide by zero below.
+    # An empty batch becomes one empty ghost batch: `batch // ghosts` would divide by zero.
     ghosts = max(ghosts, 1) if isinstance(ghosts, int) else ops.maximum(ghosts, 1)
     rows = -(-batch // ghosts)
     unmasked = ops.reshape(

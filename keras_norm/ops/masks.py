@@ -1,4 +1,4 @@
-"""Align the dimensions of a mask with those of a tensor."""
+"""Expand a mask so that it broadcasts to a tensor."""
 
 import operator
 
@@ -35,7 +35,7 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # Equal static sizes decide first, then dynamic sizes (which may be equal), then sizes of 1.
+    # Prefer dimensions of equal static size, then dynamic dimensions, then dimensions of size 1.
     for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):

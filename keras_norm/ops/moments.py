@@ -34,7 +34,7 @@ def statistics_dtype(dtype: DTypeLike) -> str:
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return `x`: the sum over a single replica."""
+    """Return `x`, which is the sum of `x` over a single replica."""
     return x
 
 
@@ -76,7 +76,7 @@ def moments(
     x = ops.cast(x, statistics_dtype(x.dtype))
     axes = list(axes)
     n = all_reduce(_count(x, axes, mask))
-    # A NaN at a masked position must not reach a gradient: 0 * NaN is NaN.
+    # Replace NaN at masked positions: its gradient would be 0 * NaN, which is NaN.
     if mask is not None:
         x = ops.where(ops.logical_or(mask, ops.isfinite(x)), x, 0.0)
     centered, mean, variance = with_custom_gradient(
@@ -113,7 +113,7 @@ def _moments(
     mask: Tensor | None,
     *fallback: Tensor,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Gradient]:
-    """Compute (centered, mean, variance) and the function that computes their gradient."""
+    """Return (centered, mean, variance), and the function that computes the gradient of `x`."""
     valid = n >= min_count
     share = 1.0 / ops.maximum(n, 1.0)
 
@@ -136,7 +136,7 @@ def _moments(
 
     def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
-        # The fallback may vary along the reduced axes, and so may the mean and the variance.
+        # The mean and the variance may vary along the reduced axes, because the fallback may.
         d_mean, d_variance = (
             total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
         )
@@ -148,7 +148,7 @@ def _moments(
 
 
 def _count(x: Tensor, axes: list[int], mask: Tensor | None) -> Tensor:
-    """Count the unmasked positions over `axes`; the reduced axes have size 1."""
+    """Count the unmasked positions of `x` over `axes`; the reduced axes have size 1."""
     unmasked = ops.cast(ops.ones([1] * len(x.shape)) if mask is None else mask, x.dtype)
     count = ops.sum(unmasked, axes, keepdims=True)
     size = ops.shape(x)

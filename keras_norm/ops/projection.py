@@ -20,7 +20,7 @@ def project(x: Tensor, kernel: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
 
 
 def under(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
-    """Multiply x with each dropout mask; without masks, return x alone."""
+    """Multiply x with each dropout mask; without dropout masks, return [x]."""
     return [x * mask for mask in masks] or [x]
 
 

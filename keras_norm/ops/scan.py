@@ -2,7 +2,7 @@
 
 Every implementation computes equal values: an unrolled Python loop, the backend's own scan, and on
 TensorFlow two `tf.while_loop`s in `tensorflow_scan`: for training and for inference. The exporters
-substitute them (`keras_norm.substitution`).
+substitute the implementations (`keras_norm.substitution`).
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def scan(
     training: bool = False,
     independent_rows: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """Run a recurrence over the first axis.
+    """Run a recurrence over time, the first axis of `xs`.
 
     Args:
         step: maps (carry, xs at t) to (new carry, ys at t).

@@ -15,7 +15,7 @@ def normalize_batch(
     min_count: int = 0,
     fallback: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Normalize with the statistics of the batch, by the fused kernel.
+    """Normalize a batch with the mean and variance of the batch, in TensorFlow's fused kernel.
 
     ::
 
@@ -44,8 +44,8 @@ def normalize_batch(
 
     s = total(x, axes) / tf.maximum(n, 1.0)
     if fallback is not None:
-        # With a single position, x equals s and the kernel returns beta. The offset changes its
-        # output to the output of the moving statistics.
+        # With a single position, x - s is 0 and the kernel returns beta. The offset, added to beta,
+        # makes this the output of x normalized with the moving statistics.
         mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         offset = tf.where(n >= min_count, 0.0, offset)
@@ -67,7 +67,7 @@ def normalize_with_statistics(
     beta: Tensor | None,
     epsilon: float,
 ) -> Tensor:
-    """Normalize with given statistics (features,), by the fused kernel, in one pass over x."""
+    """Normalize `x` with a given mean and variance (features,), in TensorFlow's fused kernel."""
     return _fused_batch_norm(tf.cast(x, tf.float32), gamma, beta, epsilon, 1, mean, variance)[0]
 
 
@@ -88,14 +88,14 @@ def _fused_batch_norm(
     mean: Tensor | None = None,
     variance: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run the fused kernel.
+    """Run TensorFlow's fused kernel of batch normalization.
 
     Returns:
         y, mean and variance, flat. If `mean` is None, they are the mean and the unbiased variance
         of the batch, else the arguments.
     """
     shape, last = tf.shape(x), x.shape[-feature_axes:]
-    # Static sizes are given as constants: with a dynamic number of channels, the ONNX converter
+    # Pass static sizes as constants: with a dynamic number of channels, the ONNX converter
     # multiplies time with channels.
     last = last.as_list() if last.is_fully_defined() else shape[-feature_axes:]
     positions, channels = tf.reduce_prod(shape[:-feature_axes]), tf.reduce_prod(last)
@@ -104,8 +104,8 @@ def _fused_batch_norm(
         values = tf.cast(default if weight is None else weight, x.dtype)
         return tf.reshape(values + tf.zeros(last), (channels,))
 
-    # These two layouts are the fastest. With many positions, each position is an image of one
-    # pixel. With many channels, the positions are the pixels of one image.
+    # The kernel takes images. The fastest layout for many positions is one image of one pixel for
+    # each position. The fastest layout for many channels is one image with a pixel per position.
     images = (positions, 1, 1, channels) if feature_axes == 1 else (1, 1, positions, channels)
     y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, images),

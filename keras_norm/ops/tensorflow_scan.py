@@ -8,16 +8,17 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import ScanStep, Tensor, Tensors
 
-# Timesteps in one iteration of the inference loop. One iteration costs as much as ten operations.
+# Number of timesteps in one iteration of the inference loop. Starting an iteration takes as long as
+# ten operations.
 STEPS = 8
-# Smallest batch that is split in two halves, with one loop for each half.
+# Smallest batch size for which each half of the batch gets its own loop.
 SPLIT = 16
 
 
 def scan_by_step(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors
 ) -> tuple[Tensors, Tensors]:
-    """Scan with one timestep in each iteration.
+    """Run a step function over time in a loop with one timestep per iteration.
 
     The loop reads and writes TensorArrays, so it takes time linear in the number of timesteps,
     forward and backward, also under XLA. Arguments and results are those of `scan.scan`.
@@ -34,14 +35,16 @@ def scan_by_block(
     like: Tensors,
     independent_rows: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """Scan with `STEPS` timesteps in each iteration; a second loop runs the remaining timesteps.
+    """Run a step function over time in a loop with `STEPS` timesteps per iteration.
+
+    A second loop runs the remaining timesteps, one per iteration.
 
     With `independent_rows` and a batch of at least `SPLIT` rows, each half of the batch has its own
     loop, and TensorFlow runs both loops in parallel. The step and the loops are traced once.
     Arguments and results are those of `scan.scan`.
     """
-    # Blocks save no time under XLA: its iterations cost little, and it compiles each step of a
-    # block separately.
+    # Blocks of timesteps save no time under XLA: an iteration costs little, and XLA compiles each
+    # timestep of a block separately.
     if xla_compiles() or tf.executing_eagerly():
         return scan_by_step(step, xs, carry, like)
     traced_once = functools.partial(tf.function, autograph=False)
@@ -61,7 +64,7 @@ def scan_by_block(
         return [[both[half] for both in split] for half in range(2)]
 
     arguments = zip(halves(xs, 1), halves(carry, 0), halves(like, 0), strict=True)
-    # The loop of a half without rows has zero iterations.
+    # If a half of the batch has no rows, its loop has zero iterations.
     results = [
         run_blocks(*half, tf.where(rows > 0, time, 0))
         for half, rows in zip(arguments, tf.unstack(sizes), strict=True)
@@ -76,7 +79,7 @@ def scan_by_block(
 def _run_blocks(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, time: Tensor
 ) -> tuple[Tensors, Tensors]:
-    """Run the first `time` timesteps, `STEPS` in each iteration.
+    """Run a step function over the first `time` timesteps, `STEPS` timesteps per iteration.
 
     Returns:
         The last carry, and the ys of all timesteps: zeros after the first `time`.
@@ -103,7 +106,7 @@ def _run_blocks(
 def _loop(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, time: Tensor, extra: int = 0
 ) -> tuple[Tensors, Tensors]:
-    """Run a step in a loop of `time` iterations, and return the last carry and the stacked ys.
+    """Call a step function `time` times in a loop; return the last carry and the stacked ys.
 
     A TensorArray without a written row does not know the size of its rows. So an `extra` row is
     written before the loop, and removed from the result. The ONNX converter needs `extra` = 0: it
@@ -128,7 +131,7 @@ def _loop(
 
 
 def run_step(step: ScanStep, carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
-    """Run one step, and set the static shape of the old carry on the new carry."""
+    """Call a step function, and set the static shape of the old carry on the new carry."""
     new, ys = step(carry, xs)
     for after, before in zip(new, carry, strict=True):
         after.set_shape(before.shape)
@@ -136,7 +139,7 @@ def run_step(step: ScanStep, carry: Tensors, xs: Tensors) -> tuple[Tensors, Tens
 
 
 def zero_rows(rows: Tensor, y: Tensor) -> Tensor:
-    """Make zeros (rows, *y.shape); static dimensions stay static."""
+    """Create zeros of shape (rows, *y.shape); static dimensions stay static."""
     return tf.zeros([rows, *ops.shape(y)], y.dtype)
 
 

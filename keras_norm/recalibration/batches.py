@@ -1,4 +1,4 @@
-"""Check the data of a recalibration, and split them into batches."""
+"""Check the data for `recalibrate`, and split the data into batches."""
 
 import contextlib
 import reprlib
@@ -15,7 +15,7 @@ BATCH = 32
 
 
 def require_steps(steps: int | None, data: Nest | Iterable[Nest]) -> None:
-    """Check that `steps` is a number of batches, or None for data that end.
+    """Check that `steps` is the number of batches to use, or None to use all batches.
 
     Raises:
         ValueError: `steps` is below 1 or not an int, or is None for endless data.
@@ -35,14 +35,15 @@ def require_steps(steps: int | None, data: Nest | Iterable[Nest]) -> None:
 def _is_endless(data: Nest | Iterable[Nest]) -> bool:
     if isinstance(data, keras.utils.PyDataset):
         return data.num_batches is None
-    cardinality = getattr(data, "cardinality", None)  # a method of tf.data.Dataset
+    # `cardinality` is a method of tf.data.Dataset. It returns -1 for an endless dataset.
+    cardinality = getattr(data, "cardinality", None)
     return callable(cardinality) and int(cardinality()) == -1
 
 
 def batches_of(
     model: keras.Model, data: Nest | Iterable[Nest], batch_size: int | None
 ) -> Iterator[Nest]:
-    """Iterate over the inputs of each batch.
+    """Split the data into batches, and iterate over the model inputs of each batch.
 
     Args:
         model: the model to recalibrate.
@@ -57,8 +58,8 @@ def batches_of(
     takes_list = isinstance(getattr(model, "input", None), list | tuple)
     if isinstance(data, tuple) and not (takes_list and len(data) == len(model.inputs)):
         raise ValueError(
-            "data must not be a tuple, which may be (x, y) or batches. Received a tuple of "
-            f"{len(data)}. Give x alone, or a list of batches."
+            "data must not be a tuple, because a tuple may be (x, y) or a sequence of batches. "
+            f"Received a tuple of length {len(data)}. Give x alone, or a list of batches."
         )
     one_object = isinstance(data, Mapping) or hasattr(data, "__array__")
     list_of_inputs = takes_list and isinstance(data, list | tuple)
@@ -79,7 +80,7 @@ def batches_of(
         if isinstance(batch, list | tuple) and not 1 <= len(batch) <= 3:
             raise ValueError(
                 "A batch must be x, (x, y) or (x, y, sample_weight). "
-                f"Received a {type(batch).__name__} of {len(batch)} in batch {number}."
+                f"Received a {type(batch).__name__} of length {len(batch)} in batch {number}."
             )
         x = keras.utils.unpack_x_y_sample_weight(batch)[0]
         _require_equal_rows(x, "x", f" in batch {number}")
@@ -88,7 +89,7 @@ def batches_of(
 
 def _iterator(data: Nest | Iterable[Nest]) -> Iterator[Nest]:
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
-        # Not `iter`, which does not end: a PyDataset may return a batch for every index.
+        # `iter` would never end: a PyDataset may return a batch for every index.
         return map(data.__getitem__, range(data.num_batches))
     with contextlib.suppress(TypeError):
         if not isinstance(data, str):
@@ -115,7 +116,7 @@ def _as_numpy(data: TensorLike) -> Array:
 
 
 def _require_equal_rows(inputs: Nest, name: str, where: str = "") -> int:
-    """Return the number of rows of all inputs.
+    """Check that all inputs have equally many rows, and return the number of rows.
 
     Raises:
         ValueError: an input is not an array of samples, or the numbers of rows differ.

@@ -1,4 +1,4 @@
-"""Compute the new moving statistics of a layer from all batches, and assign them."""
+"""Compute the new moving statistics of a layer from all batches, and assign its variables."""
 
 import contextlib
 import signal
@@ -28,11 +28,11 @@ class LayerStatistics:
         self.batches = np.zeros(shape[:-1], "int64")
 
     def add_batch(self) -> None:
-        """Add the statistics of the last batch."""
+        """Add the statistics of the latest batch to the statistics of all batches."""
         batch = self.accumulator.count, self.accumulator.mean, self.accumulator.variance
         n, mean, variance = (np.asarray(variable, "float64") for variable in batch)
         old = self.count, self.mean, self.variance
-        # `require_statistics` reports an overflow.
+        # Hide NumPy's overflow warning: `require_statistics` raises an error for an overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             self.count, self.mean, self.variance = merge_moments(
                 old, (n[..., None], mean, variance)
@@ -41,7 +41,7 @@ class LayerStatistics:
         self.accumulator.reset()
 
     def require_statistics(self) -> None:
-        """Raise ValueError if the batches gave no statistics, or infinite or NaN statistics."""
+        """Raise ValueError if the layer has no statistics, or infinite or NaN statistics."""
         if self.accumulator.called and not self.count.any():
             raise ValueError(
                 f"No batch gave layer {self.path!r} statistics. The layer needs unmasked "
@@ -55,7 +55,7 @@ class LayerStatistics:
             )
 
     def new_statistics(self) -> list[tuple[keras.Variable, Array]]:
-        """Pair the layer's variables with their new values; rows without data keep theirs."""
+        """Pair each variable of the layer with its new value; rows without data keep old values."""
         layer, variance, updated = self.layer, self.variance, self.count > 0
         if getattr(layer, "unbiased_variance", False):
             variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)
@@ -87,7 +87,7 @@ def assign_all(values: Sequence[tuple[keras.Variable, Array]]) -> None:
 
 @contextlib.contextmanager
 def _delayed_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block; only the main thread receives it."""
+    """Delay Ctrl-C until the end of the block, if this is the main thread, which receives it."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield

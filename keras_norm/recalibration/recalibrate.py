@@ -16,10 +16,10 @@ from keras_norm.recalibration.layer_statistics import LayerStatistics, assign_al
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Nest, Tensor
 
-# Runs a model on the inputs of a batch, for the updates of its variables.
+# A function that runs a model on the inputs of a batch, so that the model updates its variables.
 Run = Callable[[Nest], object]
 
-# Options of BatchNormalization that normalize each batch with its own biased mean and variance.
+# Values of BatchNormalization's options that disable ghost batches, unbiased variance and renorm.
 WHOLE_BATCH_OPTIONS = {
     "virtual_batch_size": None,
     "unbiased_variance": False,
@@ -89,7 +89,9 @@ def recalibrate(model: keras.Model, data: Nest | Iterable[Nest], steps: int | No
 
 
 class Recalibrator:
-    """Recalibrates a model in each call, with a single clone of the model; see `recalibrate`.
+    """Recalibrates a model in each call; all calls use one clone of the model.
+
+    `recalibrate` documents the arguments and the errors.
 
     The noise has fixed seeds, so equal weights and data give equal statistics.
     """
@@ -130,7 +132,7 @@ class Recalibrator:
         self._run = self._compile()
 
     def __call__(self, data: Nest | Iterable[Nest], steps: int | None = None) -> int:
-        """Recalibrate the model with its present weights, and return the number of batches used."""
+        """Recalibrate the model with its current weights; return the number of batches used."""
         require_steps(steps, data)
         self._clone.set_weights(self._model.get_weights())
         # The clone has momentum 0, so an update computes new + 0 * old. The sum is NaN if the old
@@ -143,15 +145,15 @@ class Recalibrator:
             layer.reset_state()
         totals = [LayerStatistics(*arguments) for arguments in self._accumulators]
         used = 0
-        # The inputs of a Sequential model have the batch size of its first call. Only a stateful
-        # model needs this batch size later.
+        # Only a stateful model needs batches of a fixed size. Other models may have a static batch
+        # size too: a Sequential model stores the batch size of its first call.
         inputs = getattr(self._model, "inputs", None) if self._stateful else None
         batch_size = inputs[0].shape[0] if inputs else None
         for x in islice(batches_of(self._model, data, batch_size), steps):
             try:
                 self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
-            except Exception as error:  # a layer may raise anything, for a wrong index for example
-                # The first three lines name the cause; after a tab TensorFlow lists graph nodes.
+            except Exception as error:  # a layer may raise any exception, such as IndexError
+                # The first three lines name the cause. After a tab, TensorFlow lists graph nodes.
                 why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
                 raise ValueError(f"The model cannot process the data: {why}") from error
             for total in totals:
@@ -170,7 +172,7 @@ class Recalibrator:
         return used
 
     def _compile(self) -> Run:
-        """Compile a training call of the clone, as the backend's `fit` does."""
+        """Compile a call of the clone with training=True, as the backend's `fit` does."""
         run = partial(self._clone, training=True)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
@@ -184,7 +186,7 @@ class Recalibrator:
         return run
 
     def _require_unrolled(self) -> None:
-        """Refuse cells in keras.layers.RNN with unroll=False: on JAX their updates get lost."""
+        """Raise ValueError for a batch norm in a keras.layers.RNN loop, whose updates JAX loses."""
         for path, layer in named_layers(self._clone):
             loop = type(layer) is keras.layers.RNN and not layer.unroll
             if loop and any(norm.trainable for _, norm in batch_norms(layer)):
@@ -196,7 +198,7 @@ class Recalibrator:
 
 
 def _compile_with_jax(run: Run, variables: list[keras.Variable]) -> Run:
-    """Compile a call together with its assignments to `variables`."""
+    """Compile `run` with JAX, and assign the new values of `variables` after each call."""
     import jax
 
     @jax.jit

@@ -32,7 +32,7 @@ class StatisticsAccumulator:
     """
 
     def __init__(self, norm: keras.layers.Layer) -> None:
-        # Use float32 or wider, without autocast: float16 has 3 digits and ends at 65,504.
+        # Use float32 or wider, without autocast: float16 has 3 digits and a maximum of 65,504.
         dtype = statistics_dtype(norm.moving_mean.dtype)
 
         def zeros(shape: tuple[int, ...]) -> keras.Variable:
@@ -64,18 +64,18 @@ class StatisticsAccumulator:
 
     @property
     def variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
-        """Return the variables (count, mean, variance)."""
+        """Return the accumulator's variables (count, mean, variance)."""
         return self.count, self.mean, self.variance
 
     def reset(self) -> None:
-        """Set count, mean and variance to 0."""
+        """Set the accumulated count, mean and variance to 0."""
         for variable in self.variables:
             variable.assign(np.zeros(variable.shape))
 
     def _add(self, *new: Tensor) -> None:
         self.called = True
         n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
-        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # statistics of zero positions are NaN
+        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # NaN without unmasked positions
         old = ops.expand_dims(self.count, -1), self.mean, self.variance
         count, mean, variance = merge_moments(old, (n, m, v))
         self.count.assign(count[..., 0])

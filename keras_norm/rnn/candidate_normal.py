@@ -41,6 +41,6 @@ class CandidateNormal(keras.initializers.RandomNormal):
         return copy
 
     def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Create a bias for the last gates of the cell; `shape` says how many."""
+        """Create a bias of `shape` for the last gates of the cell: zeros, but for the candidate."""
         gates = ops.arange(shape[-1]) // self.units - shape[-1] // self.units
         return ops.where(gates == self.gate, super().__call__(shape, dtype), 0.0)

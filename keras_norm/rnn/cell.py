@@ -20,7 +20,7 @@ from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike
 COUNTER_DIGITS = 2
 COUNTER_BASE = 128
 
-# Applies the norm of a slot, which is given by its name, to a tensor.
+# A function (slot, tensor) -> tensor that applies the norm of a slot, given by the slot's name.
 Norm = Callable[[str, Tensor], Tensor]
 
 
@@ -54,7 +54,7 @@ class NormCell(DeclaredArguments):
 
     HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
-    CANDIDATE: ClassVar = -1  # position of the candidate gate in the kernels' columns
+    CANDIDATE: ClassVar = -1  # index of the candidate among the gates
     is_restored = False
     state_size: int | list[int]
     use_bias: bool
@@ -98,12 +98,12 @@ class NormCell(DeclaredArguments):
             setattr(self, slot, layer)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the cell of a loaded or copied model; only the original model warns."""
+        """Build the cell of a loaded or copied model, without a warning of few features."""
         self.is_restored = True
         super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return the norm of each slot that has one."""
+        """Return the layers of the norms, by slot; a slot without a norm is left out."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
     def step_weights(self) -> Weights:
@@ -113,7 +113,7 @@ class NormCell(DeclaredArguments):
     def project_inputs(
         self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: Norm
     ) -> Tensor:
-        """Compute the part of a step that does not depend on the state.
+        """Compute the part of a step that depends only on the inputs: W x, its norm and the bias.
 
         Args:
             weights: weights of `step_weights`, possibly centered or cast.
@@ -123,7 +123,7 @@ class NormCell(DeclaredArguments):
         """
         x = norm("kernel_norm", project(inputs, weights.kernel, dropout))
         if weights.bias is None or "kernel_norm" not in self.slots.widths:
-            return x  # the joint form adds the bias after the norm of x W + h U
+            return x  # norm_form="joint" adds the bias after the norm of x W + h U
         return x + weights.bias
 
     def step(
@@ -141,7 +141,7 @@ class NormCell(DeclaredArguments):
         raise NotImplementedError
 
     def gradient_cell(self) -> str | None:
-        """Return the cell's name in the custom gradient; None if it does not support the cell."""
+        """Return the cell's name in the custom gradient; None for an unsupported cell."""
         raise NotImplementedError
 
     def dropout_masks(
@@ -195,7 +195,7 @@ class NormCell(DeclaredArguments):
         return new[0], new if isinstance(states, list | tuple) else new[0]
 
     def get_initial_state(self, batch_size: TensorLike | None = None) -> list[Tensor]:
-        """Return zeros for every state."""
+        """Return the initial states, which are zeros."""
         sizes = keras.tree.flatten(self.state_size)
         return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
 
@@ -206,7 +206,7 @@ class NormCell(DeclaredArguments):
 
 
 def with_norm(config: Config) -> Config:
-    """Return the configuration with its serialized `norm` turned into layers."""
+    """Return a cell's configuration with layers in place of the serialized `norm`."""
     if config.get("norm") is None:
         return config
     return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}
@@ -223,7 +223,7 @@ def read_counter(counter: Tensor) -> Tensor:
 
 
 def advance_counter(counter: Tensor) -> Tensor:
-    """Add one timestep to the counter.
+    """Add one timestep to a counter with two digits (batch, 2).
 
     The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
     digits at every timestep.

@@ -62,7 +62,7 @@ class CellLayer(NormRNN):
 
 
 def _sort_like(keras_class: type, parameters: dict[str, inspect.Parameter]) -> inspect.Signature:
-    """Sort parameters as a Keras layer does, and make its positional parameters positional."""
+    """Order parameters as in a Keras layer, with the same positional parameters."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     theirs = inspect.signature(keras_class).parameters.values()
     order = [p.name for p in theirs if p.kind is positional]

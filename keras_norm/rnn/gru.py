@@ -69,7 +69,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
     def build(self, input_shape: Shape) -> None:
         """Create the weights of Keras' cell; with norms, the bias has shape (3 * units,)."""
-        # In build, Keras' cell uses `reset_after` for the shape of the bias only.
+        # `build` of Keras' cell uses `reset_after` only for the shape of the bias.
         reset_after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
         try:
             super().build(input_shape)
@@ -104,7 +104,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             u = project(h, kernel, dropout)
             u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
             zr = norm("recurrent_norm", u[:, :n])
-        else:  # a cell without norms
+        else:  # `reset_after=False`: the cell has no norms
             zr = project(h, kernel[:, :n], dropout[:2])
         z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
         if self.reset_after:
@@ -114,7 +114,10 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
     def gradient_cell(self) -> str | None:
-        """Return "gru"; None for other activations or `reset_after=False`."""
+        """Return "gru", the cell's name in the custom gradient; None for an unsupported cell.
+
+        The gradient supports tanh and sigmoid with `reset_after=True`.
+        """
         is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
         return "gru" if is_default and self.reset_after else None
 

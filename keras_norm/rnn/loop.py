@@ -26,8 +26,8 @@ from keras_norm.rnn.cell import NormCell, Weights
 from keras_norm.rnn.slots import call_layer
 from keras_norm.typing import Tensor, Tensors
 
-# Slots of x W and of h U, in the order of the kernels' columns. The joint form has other slots,
-# which normalize x W + h U.
+# Slots with a norm of x W and slots with a norm of h U, in the order of the kernels' columns. The
+# slots of norm_form="joint", with norms of x W + h U, are in neither list.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 # Slots whose output is added to the bias. recurrent_candidate_norm is not in this list, because the
@@ -59,18 +59,18 @@ class PerSampleNorm(NamedTuple):
     rows: tuple[Tensor, ...] = ()
 
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Normalize x."""
+        """Normalize x over its last axis."""
         if self.center:
-            # One pass is precise enough: the mean of products or states is not much larger than
-            # their deviation. A second mean, of the rounding errors, costs more than it gains.
+            # Subtract the mean once: the mean of products or states is not much larger than their
+            # deviation. Correcting the mean's rounding error would cost more than it gains.
             x = x - ops.mean(x, axis=-1, keepdims=True)
         n = x.shape[-1]
-        # x * x and not a square, which TFLite does not support in 16 bits.
+        # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
         variance = ops.mean(x * x, axis=-1, keepdims=True)
         if self.ddof:
             variance = variance * (n / (n - self.ddof))
         if self.outside:
-            # sqrt has an infinite gradient at 0.
+            # Replace 0 before sqrt: the gradient of sqrt at 0 is infinite.
             root = ops.sqrt(ops.where(variance > 0, variance, 1.0))
             scale = 1.0 / (ops.where(variance > 0, root, 0.0) + self.epsilon)
         else:
@@ -115,7 +115,7 @@ class BatchNormTraining(NamedTuple):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x (..., batch, width), and return the statistics of the batch."""
         rank = len(x.shape)
-        # One sequence has no variance, so two are needed even if the layer's limit is lower.
+        # Two sequences are needed, whatever the layer's own limit: one sequence has no variance.
         y, batch = self.layer.normalize_batch(
             x, rank - 1, [rank - 2], moving, unmasked, min_count=2
         )
@@ -123,14 +123,14 @@ class BatchNormTraining(NamedTuple):
 
 
 class LayerCall(NamedTuple):
-    """Call of a layer that has no fused implementation."""
+    """Norm without a fused implementation in the loop: the loop calls the layer."""
 
     layer: keras.layers.Layer
     training: bool
     rows: tuple[Tensor, ...] = ()
 
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Call the layer; if x has all timesteps, they count as samples.
+        """Call the layer; if x has all timesteps, every timestep counts as a sample.
 
         A BatchNormalization of W x therefore has one statistic over all timesteps. In
         keras.layers.RNN, a cell has one statistic at each timestep.
@@ -158,7 +158,7 @@ def run(
     unroll: bool = False,
     center_kernels: bool = True,
 ) -> Results:
-    """Run a cell over sequences.
+    """Run a cell over sequences in the uncompiled loop.
 
     Args:
         cell: a built cell.
@@ -178,7 +178,7 @@ def run(
         moving statistics.
     """
     dtype = statistics_dtype(cell.compute_dtype)
-    # Transpose the inputs: they have fewer columns than their product with the kernel.
+    # Transpose the inputs here, and not their product with the kernel, which has more columns.
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
     steps = ops.arange(ops.shape(x)[0])
     weights, layers = _prepare(cell, dtype, steps, training, center=center_kernels and not training)
@@ -243,7 +243,7 @@ def _prepare(
     """
     layers = {s: _norm(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
-    # Listed before the loop over the kernels: a norm of the joint form has columns in both kernels.
+    # List the slots before the loop, because a norm of norm_form="joint" centers both kernels.
     centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):
@@ -283,7 +283,7 @@ def _norm(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bo
         return LayerCall(layer, training)
     uses_batch = training and layer.trainable
     if uses_batch and slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
-        return LayerCall(layer, training)  # one mean over all timesteps
+        return LayerCall(layer, training)  # BatchNormalization averages over time
     mean, variance = layer.statistics_at(steps, dtype)
     if uses_batch:
         return BatchNormTraining((mean, variance), layer)
@@ -292,7 +292,7 @@ def _norm(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bo
 
 
 def slots_of_kernels(cell: NormCell) -> list[list[str]]:
-    """Return the slots of the columns of W, and those of the columns of U."""
+    """Return the slots that normalize the columns of W, and the slots for the columns of U."""
     widths = cell.slots.widths
     return [
         [slot for slot in slots if slot in widths] or list(widths)

@@ -115,7 +115,10 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [s(o) * self.activation(normalized), normalized if self.normalize_carry else c]
 
     def gradient_cell(self) -> str | None:
-        """Return "lstm"; None for other activations, the joint form or a normalized carry."""
+        """Return "lstm", the cell's name in the custom gradient; None for an unsupported cell.
+
+        The gradient supports tanh and sigmoid, without norm_form="joint" and normalize_carry.
+        """
         is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
         is_supported = is_default and self.norm_form == "separate" and not self.normalize_carry
         return "lstm" if is_supported else None

@@ -70,12 +70,12 @@ class NormRNN(keras.layers.RNN):
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the layer of a loaded or copied model; only the original model warns."""
+        """Build the layer of a loaded or copied model, without a warning of few features."""
         self.cell.is_restored = True
         super().build_from_config(config)
 
     def get_initial_state(self, batch_size: int | Tensor) -> Tensors:
-        """Return zeros for every state."""
+        """Return the initial states, which are zeros."""
         states: Tensors = self.cell.get_initial_state(batch_size)
         return states[: len(self.state_size)]
 
@@ -95,7 +95,7 @@ class NormRNN(keras.layers.RNN):
         if len(initial_state) != len(self.state_size):
             raise ValueError(
                 f"{type(self).__name__} has {len(self.state_size)} states. Received "
-                f"{len(initial_state)} in initial_state. Pass one tensor (batch, units) per state."
+                f"{len(initial_state)} initial states. Pass one tensor (batch, units) per state."
             )
         _require_real(sequences)
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
@@ -111,9 +111,9 @@ class NormRNN(keras.layers.RNN):
         states = [ops.cast(state, self.compute_dtype) for state in states]
         last = states[0]
         if mask is not None:
-            # A masked timestep repeats the output before it. There is none before the first
-            # unmasked timestep: the output is zeros there, while h is the initial state. The
-            # counts are integers because TFLite cannot slice a bool tensor.
+            # A masked timestep repeats the previous output. Before the first unmasked timestep
+            # there is no output, so the output is zeros, while h is the initial state. The counts
+            # are integers because TFLite cannot slice a bool tensor.
             has_output = ops.cast(mask, "int32")
             if not self.zero_output_for_mask:
                 has_output = ops.cumsum(has_output, axis=1)
@@ -133,7 +133,7 @@ class NormRNN(keras.layers.RNN):
     def run_recurrence(
         self, sequences: Tensor, states: Tensors, mask: Tensor | None, training: bool
     ) -> loop.Results:
-        """Run the recurrence on the compiled path if `compiled` asks for it, else on the loop.
+        """Run the recurrence on the compiled path or the uncompiled path, as `compiled` says.
 
         The exporters substitute this method. A dynamic number of rows is checked here, when the
         graph runs: the compiled path would pad a tensor with too few rows.
@@ -147,7 +147,7 @@ class NormRNN(keras.layers.RNN):
         states = list(map(broadcast_rows, states, sizes))
         if mask is not None:
             mask = broadcast_rows(mask, (batch, time))
-            # Zero the masked inputs: NaN among them would make the kernel's gradient NaN (0 * NaN).
+            # Set masked inputs to zero: a NaN would make the gradient of the kernel NaN (0 * NaN).
             sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
         dropout_masks = self.cell.dropout_masks(sequences[:, 0, :], states[0], training)
         arguments = (sequences, states, mask, training, dropout_masks)
@@ -240,13 +240,13 @@ def _time_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
 
 
 def _fits(shape: Shape, expected: Shape) -> bool:
-    """Return whether a 2D shape has the expected sizes, or one row of them; None fits any size."""
+    """Return whether a 2D shape equals the expected shape, or has one row; None fits any size."""
     (rows, size), (batch, expected_size) = shape, expected
     same_size = None in (size, expected_size) or size == expected_size
     return same_size and (None in (rows, batch) or rows in (1, batch))
 
 
 def broadcast_rows(x: Tensor, sizes: tuple[int | Tensor, ...]) -> Tensor:
-    """Broadcast one row of x to all rows, and check dynamic sizes when the graph runs."""
+    """Broadcast `x` to `sizes`; dynamic sizes are checked when the graph runs."""
     is_static = all(isinstance(size, int) for size in sizes)
     return x if is_static and tuple(x.shape) == tuple(sizes) else ops.broadcast_to(x, sizes)

@@ -1,4 +1,4 @@
-"""Cells with the norms of Ba et al. (2016) and of Cooijmans et al. (2016)."""
+"""Mixins of cells with the norms of Ba et al. (2016) and of Cooijmans et al. (2016)."""
 
 from typing import Any, ClassVar
 

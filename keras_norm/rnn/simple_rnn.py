@@ -57,7 +57,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         return [self.activation(x + norm("recurrent_norm", u))]
 
     def gradient_cell(self) -> str | None:
-        """Return "simple_rnn"; None for an activation other than tanh."""
+        """Return "simple_rnn", the cell's name in the custom gradient; None without tanh."""
         return "simple_rnn" if self.activation is tanh else None
 
 

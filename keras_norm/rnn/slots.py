@@ -1,4 +1,4 @@
-"""Slots of a cell: validate, create and call the norms in them."""
+"""Validate, create and call the norms in the slots of a recurrent cell."""
 
 import inspect
 import warnings
@@ -17,10 +17,10 @@ from keras_norm.typing import Config, Json, Tensor, TensorLike
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
-# Slots whose beta shifts the candidate gate; a cell uses the first of these slots that it has.
+# Slots whose beta shifts the candidate gate. A cell uses the first slot of this list that it has.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
-# Slots that normalize W x alone; the slots of the joint form normalize W x + U h.
+# Slots whose norm is applied to W x alone. With norm_form="joint" norms are applied to W x + U h.
 INPUT_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 MIN_FEATURES = 4
 FEW_FEATURES_WARNING = (
@@ -30,7 +30,7 @@ FEW_FEATURES_WARNING = (
     "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
 )
 
-# The time loop computes these two calls itself.
+# Calls of batch normalizations, which the loop over time does not use: it has its own computation.
 FUSED_CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
 
 
@@ -104,7 +104,7 @@ class Slots:
         return True
 
     def warn_of_few_features(self, features: int) -> None:
-        """Warn if a per-sample norm of W x loses the scale of very few input features."""
+        """Warn if a per-sample norm of W x has few features: the norm removes their scale."""
         for slot in INPUT_SLOTS:
             cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
             if features < MIN_FEATURES and not issubclass(cls, StatisticsNormalization):
@@ -117,7 +117,7 @@ class Slots:
     def create_layers(
         self, dtype: keras.DTypePolicy, trainable: bool
     ) -> dict[str, keras.layers.Layer]:
-        """Copy each slot's template, name the copy after the slot and build it for its width.
+        """Create a norm for each slot from its template, with the name and the width of the slot.
 
         Raises:
             ValueError: a layer that changes the shape of its inputs.
@@ -126,7 +126,7 @@ class Slots:
         for slot, (cls, config) in self.templates.items():
             layer = cls.from_config({**config, "name": slot, "dtype": dtype})
             layer.trainable = layer.trainable and trainable
-            # A call also builds the sublayers of a layer, which its `build` may leave out.
+            # Call the layer instead of `build`, which may not build the sublayers of the layer.
             x = keras.KerasTensor((None, self.widths[slot]), layer.compute_dtype)
             y = call_layer(layer, x, training=False, step=0)
             if y.shape != x.shape:
@@ -145,14 +145,14 @@ def call_layer(
     mask: Tensor | None = None,
     step: TensorLike | None = None,
 ) -> Tensor:
-    """Call a layer with `mask`, `training` and `step`, as far as its `call` takes them."""
+    """Call a layer; pass `mask`, `training` and `step` only if its `call` has the argument."""
     given = {"mask": mask, "training": training, "step": step}
     takes = inspect.signature(layer.call).parameters
     return layer(x, **{name: value for name, value in given.items() if name in takes})
 
 
 def _template(slot: str, layer: keras.layers.Layer) -> Template:
-    """Return the template for copies of a layer.
+    """Validate the layer of a slot, and return the template for its copies.
 
     keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
     Keras layer receives no mask and updates its statistics at every timestep.
@@ -199,7 +199,7 @@ def _template(slot: str, layer: keras.layers.Layer) -> Template:
 
 
 def _unshared(config: Json) -> Json:
-    """Remove Keras' `shared_object_id`, so that each slot creates its own sublayers.
+    """Remove Keras' `shared_object_id` from a config, so that slots do not share sublayers.
 
     While Keras saves or loads a model, it numbers the objects, and creates no second object with
     the same number.

@@ -60,4 +60,4 @@ def test_a_ragged_tensor_is_normalized_as_by_keras(name, axis):
 def test_a_ragged_axis_is_refused():
     layer = keras_norm.LayerNormalization(axis=[1, 2])
     layer.build((None, 2, 3))
-    assert_refused(lambda: layer(RAGGED), "within its values", "axis=[1, 2]", "(3, None, 3)")
+    assert_refused(lambda: layer(RAGGED), "flat_values", "axis=[1, 2]", "(3, None, 3)")

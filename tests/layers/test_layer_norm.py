@@ -229,5 +229,5 @@ def test_a_layer_built_for_sequences_normalizes_vectors_too():
 def test_inputs_of_another_size_are_refused():
     layer = LayerNormalization()
     layer.build((None, 1))
-    with pytest.raises(ValueError, match=r"built for \(1,\) features"):
+    with pytest.raises(ValueError, match=r"built for inputs of size \(1,\)"):
         layer(np.zeros((2, 3), "float32"))
