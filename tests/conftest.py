@@ -31,7 +31,14 @@ OPTIMIZED = (
 )
 
 # The slowest modules. They run first, so that no process works alone at the end.
-SLOW = ("test_strategies", "test_docs", "test_all_runtimes", "test_backends", "test_interrupted")
+SLOW = (
+    "test_train_and_serve",
+    "test_strategies",
+    "test_docs",
+    "test_all_runtimes",
+    "test_backends",
+    "test_interrupted",
+)
 
 
 def pytest_configure(config):
