@@ -63,7 +63,7 @@ class SingleStepRunner(Runner):
         self.batch = next(spec.shape[0] for spec in self.step_runner.inputs.values()) or 1
 
     def _run(self, inputs: Arrays) -> Arrays:
-        """Return the outputs for whole sequences: see `Step.over_time`."""
+        """Run whole sequences one timestep at a time, and return the outputs."""
         return self._step.over_time(self.step_runner, inputs)
 
     def ops(self) -> dict[str, list[str]]:
@@ -75,7 +75,7 @@ class SingleStepRunner(Runner):
         return self.step_runner.variable_digests()
 
     def seconds(self) -> float | None:
-        """Return the seconds of an average timestep."""
+        """Return the average duration of a timestep in seconds."""
         return self.step_runner.seconds()
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class FunctionRunner(Runner):
         self._function = function
 
     def __call__(self, inputs: Mapping[str, TensorLike]) -> Arrays:
-        """Call the function; it may reject inputs itself."""
+        """Call the user's function; unlike other runners, do not validate the inputs first."""
         return self._run(dict(inputs))
 
     def _run(self, inputs: Arrays) -> Arrays:
@@ -116,7 +116,7 @@ class FunctionRunner(Runner):
 def sources(
     artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None
 ) -> tuple[Source, ...]:
-    """Return a source for every artifact and each of its runners.
+    """Return one `Source` for each artifact and each runtime that can run the artifact.
 
     SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
     files in ONNX Runtime. If OpenVINO is installed, SavedModels and TFLite files run in it too. If
@@ -150,15 +150,19 @@ def sources(
     for artifact in artifacts:
         if not (callable(artifact) or isinstance(artifact, str | os.PathLike)):
             raise ValueError(f"{WANTED} Received: {artifact!r}.")
-    names = [_short(pathlib.Path(a)) for a in artifacts if not callable(a)]
+    names = [_short_name(pathlib.Path(a)) for a in artifacts if not callable(a)]
     found: list[Source] = []
     for artifact in artifacts:
         if callable(artifact):
-            found.append(_function(artifact))
+            found.append(_function_source(artifact))
             continue
         path = pathlib.Path(artifact)
-        # Two files of equal name in different directories need the whole path.
-        found.extend(_file(path, _short(path) if names.count(_short(path)) == 1 else str(path)))
+        # If two files have the same name, the report shows their whole paths.
+        found.extend(
+            _file_sources(
+                path, _short_name(path) if names.count(_short_name(path)) == 1 else str(path)
+            )
+        )
     # Results are stored by name, so a repeated name gets a number: "model.tflite (2)".
     counts: collections.Counter[str] = collections.Counter()
     for k, source in enumerate(found):
@@ -173,17 +177,17 @@ def sources(
     return tuple(found)
 
 
-def _short(path: pathlib.Path) -> str:
-    """Return the last part of a path, with the parent's name if the last part is a version."""
+def _short_name(path: pathlib.Path) -> str:
+    """Return the short name of an artifact: "model.tflite", or "digits/1" for a version."""
     return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 
-def _function(function: Run) -> Source:
+def _function_source(function: Run) -> Source:
     run = function if isinstance(function, Runner) else FunctionRunner(function)
     return Source(run.name, "", "float64", lambda worker: contextlib.nullcontext(run))
 
 
-def _file(path: pathlib.Path, name: str) -> tuple[Source, ...]:
+def _file_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     found = format_of(path)

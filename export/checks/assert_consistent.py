@@ -39,7 +39,7 @@ def assert_consistent(
 
     Raises:
         AssertionError: a check failed; the message is the report with its advice.
-        ValueError: a format is unknown, the data do not fit, or an exporter such as
+        ValueError: a format is unknown, the data do not fit the model, or an exporter such as
             `export_saved_model` or `export_tflite` rejects the model or its options.
         TypeError: an exporter does not have one of the options.
 

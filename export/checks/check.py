@@ -122,7 +122,7 @@ def check(
         _require_number(name, value)
     if rtol is not None and rtol >= 1:
         raise ValueError(
-            f"rtol must be below 1, else outputs of zeros pass. Received: rtol={rtol!r}."
+            f"rtol must be below 1: otherwise an output of zeros passes. Received: rtol={rtol!r}."
         )
     parts = Data(signature.input_specs(model), data, labels)
     samples, first = parts.first()
@@ -136,7 +136,7 @@ def check(
         variables = digest_variables(model.weights)
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            next(run_batches(first, plan.run, plan.batch))  # raises for labels that do not fit
+            next(run_batches(first, plan.run, plan.batch))  # raises ValueError for wrong labels
         clone = ModelClone(model)
         with open_subjects(found, plan) as subjects:
             comparison = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)
@@ -145,7 +145,7 @@ def check(
             judge.require_comparison()
             checked = [_check_artifact(subject, judge) for subject in subjects]
         keras_result = _check_keras_model(model, clone, variables, judge)
-        results, unsupported = _without_unsupported(list(zip(found, checked, strict=True)))
+        results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
         excused: tuple[str, ...] = ()
         if rtol is None and atol is None:
             results, excused = excuse_rounding(model, results, plan)
@@ -183,11 +183,11 @@ def _check_artifact(subject: Subject, judge: Judge) -> ArtifactResult:
 def _check_keras_model(
     model: keras.Model, clone: ModelClone, variables: Mapping[str, str], judge: Judge
 ) -> ArtifactResult:
-    """Test the properties of the Keras model; the plan has its outputs for the test inputs.
+    """Test the properties of the Keras model, and return the result.
 
     Args:
         model: the Keras model.
-        clone: the clone of the model.
+        clone: the clone of the model, for training mode.
         variables: digests of the weights before the check.
         judge: the judge, with the plan and the measurements over all data.
     """
@@ -210,13 +210,13 @@ def _check_keras_model(
     return judge.keras_model(subject, properties)
 
 
-def _without_unsupported(
+def _replace_optional_errors(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Remove the errors of optional runtimes, which do not mean that a file is wrong.
+    """Replace each error of an optional runtime by a note: the file may still be right.
 
     Returns:
-        (results to report, a note on each error). A result without outputs and properties is left
+        (results to report, notes with the errors). Results without outputs and properties are left
         out.
     """
     results = []

@@ -50,8 +50,8 @@ def compare_versions(
         old: the old version: a functional or Sequential model, or an exported file.
         new: a new version: a model, an exported file, or a function that maps arrays by input name
             to arrays by output name; or a list of new versions.
-        data: as for `keras_norm.export.check`, read one part at a time. If `old` is a file with
-            several inputs, give arrays by input name.
+        data: samples, as for `keras_norm.export.check`, read one part at a time. If `old` is a
+            file with several inputs, give arrays by input name.
         labels: as for `keras_norm.export.check`. With labels, the report counts the predictions
             that became right or wrong, and has the metric of both versions.
         batch_size: largest batch size.
@@ -88,10 +88,10 @@ def compare_versions(
         )
     samples = 0
     with contextlib.ExitStack() as stack:
-        (old_name, before), *others = (_open(version, stack) for version in (old, *several))
+        (old_name, before), *others = (_open_version(version, stack) for version in (old, *several))
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
         parts = Data(before.inputs, data, labels, ordered=isinstance(old, keras.Model))
-        thresholds = _thresholds(before, parts, batch_size)
+        thresholds = _find_thresholds(before, parts, batch_size)
         for part in parts:
             for batch in run_batches(part, before, batch_size):
                 expected, rows = batch.cut(batch.row_outputs), batch.case.rows
@@ -106,11 +106,12 @@ def compare_versions(
     return VersionReport(old_name, samples, tuple(zip(names, found, strict=True)))
 
 
-def _thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, float | None]:
-    """Return the threshold between the two classes by output, None for outputs without one.
+def _find_thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, float | None]:
+    """Return the threshold between class 0 and class 1 of each output, or None, by output name.
 
-    The threshold is 0.5 only if an output lies between 0 and 1 for all data. This function reads
-    all data to find out.
+    An output has no threshold if it predicts a number, or has one value for each class. The
+    threshold is 0.5 only if the output lies between 0 and 1 for all data. Therefore this function
+    reads all data.
     """
     found: dict[str, float | None] = {}
     labeled: set[str] = set()
@@ -128,8 +129,10 @@ def _thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, float | N
     return found
 
 
-def _open(version: keras.Model | Artifact, stack: contextlib.ExitStack) -> tuple[str, Runner]:
-    """Open a version; return its name and its runner."""
+def _open_version(
+    version: keras.Model | Artifact, stack: contextlib.ExitStack
+) -> tuple[str, Runner]:
+    """Open a version of the model, and return its name and its runner."""
     if isinstance(version, keras.Model):
         stack.enter_context(restored_variables(version))
         return version.name, KerasRunner(version)

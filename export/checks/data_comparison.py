@@ -29,10 +29,14 @@ from keras_norm.typing import Arrays
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """One batch, with the outputs of the reference model.
+    """One batch of the data, with the outputs of the reference model for this batch.
+
+    The reference model is the Keras model in a check, and the old version in a comparison of
+    versions.
 
     Attributes:
-        rows: slice of the part's samples. The batch may have further rows that only fill it up.
+        rows: the batch's samples, as a slice of the part's samples. Further rows of the batch pad
+            it to the static batch size.
         case: the inputs.
         outputs: the outputs of the reference model.
         part_labels: labels of all samples of the part, by output name.
@@ -45,12 +49,12 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Number of rows, without the rows that only fill up the batch."""
+        """Number of samples, without the rows that pad the batch to the static batch size."""
         return int(self.rows.stop - self.rows.start)
 
     @property
     def row_outputs(self) -> Arrays:
-        """The outputs that have one row for each row of the batch."""
+        """The reference model's outputs that have one row for each row of the batch."""
         size = len(self.case.rows)
         return {n: y for n, y in self.outputs.items() if np.shape(y)[:1] == (size,)}
 
@@ -60,7 +64,7 @@ class Batch:
         return {name: y[self.rows] for name, y in self.part_labels.items()}
 
     def cut(self, outputs: Arrays) -> Arrays:
-        """Remove the rows that only fill up the batch from some outputs."""
+        """Remove from outputs the rows that pad the batch to the static batch size."""
         return {name: y[: self.count] for name, y in outputs.items()}
 
 
@@ -119,7 +123,7 @@ class DataComparison:
         self._timesteps = timestep_counter(model)
 
     def __call__(self, part: Part) -> DataMeasurements:
-        """Measure one part of the data.
+        """Measure the artifacts and the train/inference gap on one part of the data.
 
         Inference mode runs in batches of at most `batch` samples. Training mode runs the whole part
         as one batch, or in batches of the model's static batch size.
@@ -133,7 +137,7 @@ class DataComparison:
                     samples=batch.count,
                     timesteps=self._timesteps(batch.case.inputs),
                     scales=tuple((name, magnitude(y)) for name, y in batch.outputs.items()),
-                    rows_by_output=_rows_by_output(batch),
+                    rows_by_output=_hash_rows(batch),
                     spreads=spreads(batch.cut(batch.row_outputs)),
                     tallies=_tally(batch, batch.outputs),
                     artifacts=tuple(
@@ -153,7 +157,7 @@ class DataComparison:
         try:
             outputs = artifact.runner(batch.case.inputs)
             actual = {name: np.asarray(value) for name, value in outputs.items()}
-        # Any error of a runner belongs to the result of its artifact; other artifacts still run.
+        # A runner may raise any error: the artifact's result shows it, and other artifacts run.
         except Exception as error:
             artifact.runner, artifact.error = None, one_line(error)
             return ArtifactMeasurements(name, error=artifact.error)
@@ -170,8 +174,11 @@ class DataComparison:
         return ArtifactMeasurements(name, measurements, _tally(batch, actual))
 
 
-def _rows_by_output(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Hash the first row of each output, and one row that differs from it if there is one."""
+def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return hashes of the first row of each output, and of a row that differs, if there is one.
+
+    Two hashes show that an output is not equal for all samples.
+    """
     found = []
     for name, y in batch.cut(batch.row_outputs).items():
         others = y[(y != y[:1]).reshape(len(y), -1).any(axis=1)]
@@ -185,7 +192,7 @@ def _rows_by_output(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
-    """Return the tallies of the outputs that have the shape of the Keras model's outputs."""
+    """Compute the tallies of the metrics; skip outputs without the Keras model's shape."""
     expected = batch.row_outputs
     alike = {n: y for n, y in outputs.items() if n in expected and y.shape == expected[n].shape}
     return tally(batch.labels, batch.cut(alike), batch.cut(expected))

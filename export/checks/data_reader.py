@@ -19,25 +19,28 @@ from keras_norm.typing import Array, Arrays, Nest, TensorLike
 # Maximum number of samples in memory, and in one batch in training mode. The standard error of the
 # mean of this many samples is 0.03 standard deviations.
 PART = 1024
-# The test inputs and the property tests use the first parts of the data, until they have this many
-# samples or the shape changes.
+# Number of samples for the test inputs and the property tests. These samples come from the first
+# parts of the data, up to a part with another shape.
 FIRST = 32
 
 Path = str | os.PathLike[str]
-# Arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; labels too. See `Data`.
+# The user's data or labels: arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; see
+# `Data`.
 DataLike: TypeAlias = Any
-# One row for each sample: labels by output name, in the order of the outputs, or of one output.
+# Labels with one row for each sample: a dict by output name, a tuple in the order of the outputs,
+# or an array for a single output.
 Labels: TypeAlias = Arrays | tuple[Array, ...] | Array | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of the user's data.
+    """A part of the user's data, small enough for the memory.
 
     Attributes:
         samples: the inputs.
         labels: arrays by output name, one array for one output, or None.
-        source: the file in which samples are numbered; "" if they are numbered over all data.
+        source: name of the data file, if samples are numbered in each file; "" if they are numbered
+            over all data.
     """
 
     samples: Samples
@@ -82,10 +85,12 @@ class Data:
         if self.files is not None:
             self.label_files = None if labels is None else _files(labels)
             if labels is not None and len(self.label_files or ()) != len(self.files):
-                count = None if self.label_files is None else len(self.label_files)
+                received = type(labels).__name__
+                if self.label_files is not None:
+                    received = f"{len(self.label_files)} file(s)"
                 raise ValueError(
                     f"Give one file of labels for each of the {len(self.files)} files of data. "
-                    f"Received: {type(labels).__name__ if count is None else count}."
+                    f"Received: {received}."
                 )
         elif _is_batched(data):
             if labels is not None:
@@ -108,19 +113,19 @@ class Data:
             labels = _read_labels(y, samples.count)
             if not self.ordered:
                 _require_names("outputs", labels)
-            for part in _cut(samples, labels, source):
+            for part in _split(samples, labels, source):
                 count += part.samples.count
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """Return the first samples, and the first part.
+        """Return samples for the test inputs, and the first part of the data.
 
-        The samples are those of the first parts, until there are `FIRST` samples or more, or until
-        the shape changes.
+        The samples come from the first parts of the data. There are at least `FIRST` samples,
+        unless the data end or the shape changes.
         """
         found: list[Part] = []
         for part in self:
-            if found and _shapes(part) != _shapes(found[0]):
+            if found and _row_shapes(part) != _row_shapes(found[0]):
                 break
             found.append(part)
             if sum(part.samples.count for part in found) >= FIRST:
@@ -139,7 +144,7 @@ class Data:
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
                 y = None if self.label_files is None else read_arrays(self.label_files[k])
-                # Two files of equal name in different directories need the whole path.
+                # If two files have the same name, the report shows their whole paths.
                 name = file.name if names.count(file.name) == 1 else str(file)
                 yield name if several else "", read_inputs(file, self.specs), y
         elif _is_batched(self.data):
@@ -158,7 +163,7 @@ def read_inputs(path: Path, specs: Mapping[str, TensorSpec]) -> Arrays:
         specs: input specs by input name.
 
     Raises:
-        OSError, ValueError: as `read_arrays`.
+        OSError, ValueError: `read_arrays` cannot read the file.
         ValueError: the file has one array, but the model has several inputs.
     """
     loaded = read_arrays(path)
@@ -218,7 +223,7 @@ def _batches(data: DataLike) -> Iterator[Nest]:
     return iter(data.as_numpy_iterator())
 
 
-def _cut(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
+def _split(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
     """Split samples into equal parts of at most `PART` samples.
 
     The parts are equal because a small last part would have noisy batch statistics.
@@ -228,7 +233,7 @@ def _cut(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
     for start, end in itertools.pairwise(bounds):
         arrays = {name: array[start:end] for name, array in samples.arrays.items()}
         cut = dataclasses.replace(samples, arrays=arrays, first=samples.first + start)
-        yield Part(cut, _rows(labels, slice(start, end)), source)
+        yield Part(cut, _select_rows(labels, slice(start, end)), source)
 
 
 def _require_names(what: str, arrays: DataLike) -> None:
@@ -245,7 +250,7 @@ def _read_labels(labels: DataLike, count: int) -> Labels:
         return None
     if isinstance(labels, Mapping):
         return {name: _with_rows(array, count) for name, array in labels.items()}
-    if _is_several(labels, count):
+    if _has_array_per_output(labels, count):
         return tuple(_with_rows(array, count) for array in labels)
     return _with_rows(labels, count)
 
@@ -260,11 +265,11 @@ def _with_rows(labels: TensorLike, count: int) -> Array:
     return array
 
 
-def _is_several(labels: DataLike, count: int) -> bool:
+def _has_array_per_output(labels: DataLike, count: int) -> bool:
     """Check whether labels are a list with one array for each output, as in `Model.fit`.
 
-    A list of `count` entries could also be the rows of a single output. It is taken for the rows,
-    unless it is a tuple: datasets give the labels of several outputs as a tuple.
+    A list of `count` entries could also hold the rows of a single output, so this function returns
+    False for it. A tuple has no rows: datasets give the labels of several outputs as a tuple.
     """
     return (
         isinstance(labels, list | tuple)
@@ -273,12 +278,12 @@ def _is_several(labels: DataLike, count: int) -> bool:
     )
 
 
-def _rows(labels: Labels, rows: slice) -> Labels:
+def _select_rows(labels: Labels, rows: slice) -> Labels:
     cut: Labels = None
     if labels is not None:
         cut = keras.tree.map_structure(lambda y: y[rows], labels)
     return cut
 
 
-def _shapes(part: Part) -> dict[str, tuple[int, ...]]:
+def _row_shapes(part: Part) -> dict[str, tuple[int, ...]]:
     return {name: array.shape[1:] for name, array in part.samples.arrays.items()}

@@ -23,12 +23,14 @@ Calls = Mapping[str, tuple[Case, Arrays]]
 def excuse_rounding(
     model: keras.Model, results: Sequence[ArtifactResult], plan: Plan
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Accept differences that rounding explains, for rows of zeros, of one value or of extremes.
+    """Accept the differences that rounding explains, in test inputs with an edge case.
+
+    An edge case is a row of zeros, of one value or of extreme values.
 
     A norm of equal values divides the rounding error by sqrt(epsilon), in the Keras model and in
     its files. This is not an error of a file, and the data have no such row. A difference of more
-    than `MOST` times the largest output still fails. So does every difference for samples of the
-    data.
+    than `MOST` times the largest output still fails. A difference for samples of the data is never
+    accepted.
 
     Args:
         model: a functional or Sequential model.
@@ -75,7 +77,7 @@ def excuse_rounding(
 def explain_differences(
     model: keras.Model, results: Sequence[ArtifactResult], plan: Plan, worst_batches: Calls
 ) -> tuple[ArtifactResult, ...]:
-    """Find the first layer that differs, once for each file whose outputs fail.
+    """Explain wrong outputs by rounding or by the first layer that differs, once for each file.
 
     Args:
         model: a functional or Sequential model.
@@ -141,7 +143,8 @@ def explained_by_rounding(
     errors = rounding_errors(model, case.inputs, expected)
     failed = [c for c in comparisons if not c]
     limits = ((c.max_abs, MAGNIFIED * errors.get(c.output, 0.0)) for c in failed)
-    if not all(apart is not None and 0 < apart <= limit for apart, limit in limits):  # or NaN
+    # A difference of NaN fails this comparison too.
+    if not all(apart is not None and 0 < apart <= limit for apart, limit in limits):
         return None
     worst = max(failed, key=lambda c: c.max_abs or 0.0)
     reason = (

@@ -1,4 +1,4 @@
-"""Give advice on the results of a check."""
+"""Make the findings of a check: observations with advice for the user."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -17,15 +17,17 @@ RUN_ADVICE = "Correct the cause that the message names, or export the model agai
 VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."
 GAP_ADVICE = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
 
-# Advice is given if the initial value has more than this weight in moving statistics, or if an
-# average contains fewer than this number of batches.
+# The report gives advice if the initial value has more than this weight in the moving statistics.
 INITIAL_SHARE = 0.1
+# The report gives advice if the moving statistics are averages of fewer batches than this.
 FEW = 10
 
-# With fewer samples, the standard error of the mean is above 0.1 standard deviations.
+# The report gives advice if the data have fewer samples than this: the standard error of the mean
+# is then above 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# Advice is given if inference mode loses more than this in a metric.
+# The report gives advice if a metric is worse by more than this in inference mode than in training
+# mode. The difference of a mean squared error is relative.
 NOTABLE_METRIC = 0.01
 
 
@@ -36,7 +38,7 @@ def findings(
     samples: int,
     length: int | None,
 ) -> tuple[Finding, ...]:
-    """Return all findings with advice; the findings on artifacts come first.
+    """Return the findings of a check with advice; the findings on artifacts come first.
 
     Args:
         keras_result: the result of the Keras model.
@@ -49,26 +51,26 @@ def findings(
     found = [
         (result.path or result.name, finding)
         for result in (*artifacts, keras_result)
-        for finding in _of_result(result, keras_result)
+        for finding in _find_in_result(result, keras_result)
     ]
-    causes = [*_of_statistics(gap, samples, length), *_of_gap(gap)]
+    causes = [*_find_in_statistics(gap, samples, length), *_find_in_gap(gap)]
     if not gap.passed and not causes:
-        causes.append(_of_max_gap(gap))
+        causes.append(_describe_large_gap(gap))
     found += [("", cause) for cause in causes]
-    # A file that fails in two runners is one finding.
+    # If a file fails in two runners for one reason, the report shows one finding.
     unique: dict[tuple[str, str, str], Finding] = {}
     for file, finding in found:
         unique.setdefault((file, finding.observation, finding.advice), finding)
     return tuple(unique.values())
 
 
-def _of_result(result: ArtifactResult, keras_result: ArtifactResult) -> Iterator[Finding]:
+def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Iterator[Finding]:
     if result.error is not None:
         yield Finding(result.name, result.error, RUN_ADVICE)
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
-        yield _of_values(result, keras_result)
-    elif wrong and not has_nan(keras_result):  # NaN in the Keras model has its own finding
+        yield _describe_wrong_outputs(result, keras_result)
+    elif wrong and not has_nan(keras_result):  # the property "no NaN" reports the NaN
         yield Finding(result.name, wrong[0].description, VALUES_ADVICE)
     for tested in result.properties:
         known = property_named(tested.name)
@@ -77,7 +79,7 @@ def _of_result(result: ArtifactResult, keras_result: ArtifactResult) -> Iterator
             yield Finding(result.name, tested.detail, advice)
 
 
-def _of_values(result: ArtifactResult, keras_result: ArtifactResult) -> Finding:
+def _describe_wrong_outputs(result: ArtifactResult, keras_result: ArtifactResult) -> Finding:
     first = result.first_difference
     assert first is not None
     needed = result.atol_needed
@@ -103,7 +105,9 @@ def _of_values(result: ArtifactResult, keras_result: ArtifactResult) -> Finding:
         )
     failed = _failed_cases(result)
     if failed and all(map(is_edge, failed)):
-        observation = f"no sample of the data differs, but {failed[0]} does: {observation}"
+        observation = (
+            f"the outputs are right for all samples, but not for {failed[0]}: {observation}"
+        )
         advice += (
             " A norm of equal values magnifies rounding errors: use keras_norm.LayerNormalization, "
             "which magnifies them least, or a larger epsilon."
@@ -121,8 +125,13 @@ def _failed_cases(result: ArtifactResult) -> list[str]:
     ]
 
 
-def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> Iterator[Finding]:
-    """Yield one finding for each rule: the first layer that breaks it, and how many more do."""
+def _find_in_statistics(
+    gap: TrainInferenceGap, samples: int, length: int | None
+) -> Iterator[Finding]:
+    """Yield a finding for each problem of moving statistics that a layer has.
+
+    The finding names the first layer with the problem, and the number of further layers.
+    """
 
     def found(
         rule: Callable[[LayerStatistics], bool],
@@ -163,12 +172,17 @@ def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> 
     )
     yield from found(
         lambda s: len(s.by_row) > 1 and s.trained_rows < s.data_rows,
-        lambda s: f"the data reach {s.data_rows} timesteps, and training reached {s.trained_rows}",
+        lambda s: (
+            f"the data reach {s.data_rows} timesteps, but training reached only {s.trained_rows}"
+        ),
         "Train on sequences as long as the sequences that you serve.",
     )
     yield from found(
         lambda s: length is not None and 1 < len(s.by_row) < length,
-        lambda s: f"the data have {length} timesteps, and the statistics have {len(s.by_row)} rows",
+        lambda s: (
+            f"the data have {length} timesteps, but the statistics have rows for only "
+            f"{len(s.by_row)}"
+        ),
         f"Build with max_timesteps={length}, unless later timesteps have equal statistics.",
     )
     yield from found(
@@ -178,7 +192,7 @@ def _of_statistics(gap: TrainInferenceGap, samples: int, length: int | None) -> 
     )
 
 
-def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
+def _find_in_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
     trained = bool(gap.layers) and all(s.trained_rows >= s.data_rows for s in gap.layers)
     for output in gap.outputs:
         if trained and gap.verdict == "ok" and output.notable:
@@ -202,21 +216,23 @@ def _of_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
             )
 
 
-def _of_max_gap(gap: TrainInferenceGap) -> Finding:
-    """Give advice on a gap whose cause was not found."""
+def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
+    """Return a finding on a train/inference gap above `max_gap` whose cause is not known."""
     if gap.worst is None:
         observation = f"the train/inference gap was not measured: {gap.reason}"
         advice = "Correct the cause that the message names, or give no max_gap."
         return Finding("Keras model", observation, advice)
-    observation = f"the train/inference gap is {gap.worst:.3g}, max_gap is {gap.max_gap:.3g}"
+    observation = (
+        f"the train/inference gap is {gap.worst:.3g}, but must be at most max_gap={gap.max_gap:.3g}"
+    )
     return Finding("Keras model", observation, GAP_ADVICE)
 
 
 def _is_off(statistics: LayerStatistics) -> bool:
-    """Check whether the moving means differ from the data's means; only then advice is needed."""
+    """Check whether the moving means differ from the data's means enough to give advice."""
     return statistics.distance is not None and statistics.distance > NOTABLE
 
 
 def _fewest(statistics: LayerStatistics) -> int:
-    """Return the smallest number of updates of a row, without rows that had no update."""
+    """Return the fewest updates of a row of moving statistics; ignore rows without updates."""
     return min((n for n in statistics.updates or () if n), default=0)

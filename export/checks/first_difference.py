@@ -29,10 +29,9 @@ def find_first_difference(
 
     The search compares every layer's output with every tensor of the file and of a new export of
     the model. A layer is right if its output is in the file at every index that it has in the new
-    export. If
-    the two graphs have different numbers of tensors, any tensor of the file suffices. All layers
-    before a right layer are right too. Layers whose output is not in the new export are skipped: a
-    converter may merge layers.
+    export. If the two graphs have different numbers of tensors, any tensor of the file suffices.
+    All layers before a right layer are right too. Layers whose output is not in the new export are
+    skipped: a converter may merge layers.
 
     Args:
         model: a functional or Sequential model.
@@ -43,11 +42,11 @@ def find_first_difference(
     if not path:
         return FirstDifference(None, "the tensors inside a function are not visible")
     try:
-        known = _format(pathlib.Path(path))
+        known = _require_format(pathlib.Path(path))
         if known.is_single_step(pathlib.Path(path)):
             reason = "a single-step model has no tensors of whole sequences"
             return FirstDifference(None, reason)
-        return _found(model, known, pathlib.Path(path), inputs, share)
+        return _search_file(model, known, pathlib.Path(path), inputs, share)
     # A damaged file or a layer may raise any error; the report shows its message.
     except Exception as error:
         return FirstDifference(
@@ -55,7 +54,7 @@ def find_first_difference(
         )
 
 
-def _found(
+def _search_file(
     model: keras.Model, known: Format, path: pathlib.Path, inputs: Arrays, share: float
 ) -> FirstDifference:
     file = _Tensors(_trace(known, path, inputs), share)
@@ -72,7 +71,7 @@ def _found(
     if known.stored_weights is not None:
         others = _layers_with_other_weights(model, known.stored_weights(path))
         if others:
-            reason = f"the file does not contain the weights of {_listed(others)}"
+            reason = f"the file does not contain the weights of {_join_names(others)}"
         elif fresh is not None:
             reason += ", and the file contains all weights of the model"
             return FirstDifference(layer, reason, stale=False)
@@ -151,7 +150,7 @@ def _is_distinctive(value: Tensor) -> bool:
     return bool(np.ptp(to_float64(value)))
 
 
-def _format(path: pathlib.Path) -> Format:
+def _require_format(path: pathlib.Path) -> Format:
     known = format_of(path)
     if known is None or not known.trace_script:
         raise ValueError("the format has no script that computes every tensor")
@@ -178,8 +177,8 @@ def _new_export(
     """Export the model again, to the format of `path`, and compare the outputs.
 
     Returns:
-        (tensors of the new file, or None if its outputs are wrong or it could not be made; whether
-        its outputs are right, or None if it could not be made; a description).
+        (tensors of the new file, or None if the export failed or the outputs are wrong; whether the
+        new file's outputs are right, or None if the export failed; a description of both).
     """
     options = known.export_again(path)
     with tempfile.TemporaryDirectory() as folder:
@@ -189,8 +188,8 @@ def _new_export(
             return None, None, f"the model cannot be exported again: {one_line(error)}"
         fresh = _Tensors(_trace(known, file, inputs), share)
     if not all(fresh.find(output) for output in outputs):
-        return None, False, "a new export of the model is wrong too"
-    return fresh, True, "a new export of the model is right"
+        return None, False, "the outputs of a new export of the model are wrong too"
+    return fresh, True, "the outputs of a new export of the model are right"
 
 
 def _layers_with_other_weights(model: keras.Model, arrays: list[Array]) -> list[str]:
@@ -221,7 +220,7 @@ def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
     return [weight for weight in layer.weights if id(weight) not in inner]
 
 
-def _listed(paths: list[str]) -> str:
+def _join_names(paths: list[str]) -> str:
     paths = list(dict.fromkeys(paths))
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return ", ".join(paths[:3]) + more

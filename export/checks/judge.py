@@ -51,7 +51,7 @@ class Judge:
         return default_share(precision, self.plan.layers, self.timesteps)
 
     def tolerance(self, precision: str) -> Tolerance:
-        """Return the tolerance for values of this precision.
+        """Return the tolerance for outputs that are computed in a precision.
 
         The user's `rtol` and `atol` replace the defaults. The default `rtol` depends on the
         precision. The default `atol` is a share of an output's largest value over all data and test
@@ -89,8 +89,8 @@ class Judge:
         if source_precision == "float16":
             share = 1.0 if self.measured.spreads else INTEGER_SHARE
             tolerance = dataclasses.replace(tolerance, integer_share=share)
-        # The outputs of an 8-bit file are judged by the exporter's rule; a repeated call is judged
-        # by the usual tolerance.
+        # The outputs of an 8-bit file are compared with the Keras model by the root mean square,
+        # as in the exporter. Two calls of the file are compared by rtol and atol.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         values = useful_tolerance(self.measured.spreads) if by_rms else tolerance
         return Tolerances(tolerance, values, self.share(precision), self.atol)
@@ -134,7 +134,7 @@ class Judge:
             coarsest([source.precision, self.plan.precision]),
             tolerances.calls.rtol,
             self.atol,
-            () if on_data.error else self._values(on_data, subject, tolerances),
+            () if on_data.error else self._compare_outputs(on_data, subject, tolerances),
             properties,
             None if subject.unsafe_ops else on_data.error or subject.error,
             tolerances.share,
@@ -143,7 +143,7 @@ class Judge:
         )
 
     def make_notes(self) -> tuple[str, ...]:
-        """Return notes on the outputs whose comparison shows little."""
+        """Return notes on the outputs whose comparison may miss an error of a file."""
         return *self._constant_outputs(), *self._hidden_units()
 
     def _constant_outputs(self) -> Iterator[str]:
@@ -152,15 +152,15 @@ class Judge:
             if len(rows) == 1 < self.measured.samples:
                 yield (
                     f"output {name!r} is equal for all {self.measured.samples} samples, so its "
-                    "comparison shows little: give data for which it differs"
+                    "comparison may miss an error: give data for which this output varies"
                 )
 
     def _hidden_units(self) -> Iterator[str]:
         """Yield a note for each output with a unit that varies by less than its tolerance.
 
-        A much larger unit in the output sets the tolerance: for example, a price beside a rate. The
-        tolerance is that of float32, or of the Keras model's precision if that is coarser. The
-        coarser tolerance of a quantized file is not used.
+        A much larger unit in the output sets the tolerance: for example, a price beside a rate.
+        This method uses the tolerance of float32, or of the Keras model's precision if that is
+        coarser. It does not use the coarser tolerance of a quantized file.
         """
         allowed = self.tolerance(coarsest(["float32", self.plan.precision])).atol
         for name, first in self.plan.expected[0].items():
@@ -180,7 +180,7 @@ class Judge:
                     "are larger: give atol=, or make the unit a separate output"
                 )
 
-    def _values(
+    def _compare_outputs(
         self, on_data: ArtifactMeasurements, subject: Subject, tolerances: Tolerances
     ) -> tuple[OutputResult, ...]:
         """Compare every output with the Keras model, for every test input and for all data."""

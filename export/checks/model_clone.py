@@ -27,9 +27,9 @@ class ModelClone:
 
     @functools.cached_property
     def model(self) -> keras.Model:
-        """The clone.
+        """The cloned Keras model.
 
-        A layer's code may raise any error in a clone. Later accesses try again.
+        Cloning runs the code of the layers, so it may raise any error. The next access tries again.
 
         Raises:
             ValueError: the model cannot be rebuilt from its config.

@@ -25,7 +25,7 @@ from keras_norm.export.model.tolerance_factors import layer_depth, model_precisi
 from keras_norm.export.runtimes.runner import Run
 from keras_norm.typing import Arrays
 
-# Number of sequences that run through the step signature, and the maximum length of a sequence.
+# Number of sequences that run through the step signature, and their maximum number of timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
 # Approximate number of timesteps, over all sequences, that a single-step model runs.
 TIMESTEPS = 10_000
@@ -53,7 +53,9 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The calls of a check, without the run over all data.
+    """The test inputs of a check, with the outputs of the Keras model for them.
+
+    The run over all data is not in the plan.
 
     Attributes:
         run: the Keras model.
@@ -67,9 +69,9 @@ class Plan:
             timestep can be added.
         precision: the coarsest precision that the Keras model's values pass through.
         stream: function that returns sequences for the step signature, or the reason why the model
-            cannot have one.
-        long_stream: function that returns sequences for a single-step model, or the reason why the
-            model cannot have one. The outputs are compared at every timestep.
+            cannot have a step signature.
+        long_stream: function that returns sequences for a single-step file, or the reason why the
+            model cannot have a step signature. The outputs are compared at every timestep.
         notes: the test inputs that were left out, with the reasons.
         layers: number of layers with weights in series.
         timesteps: most timesteps that a recurrent layer runs for any test input; 1 without a
@@ -154,7 +156,7 @@ def make_plan(
             expected.append(outputs)
         else:
             notes.append(f"{case.name} was left out: {problem}")
-    edges, edges_expected, edge_notes = _edges(run, samples)
+    edges, edges_expected, edge_notes = _run_edge_cases(run, samples)
     return Plan(
         run=run,
         samples=samples,
@@ -165,8 +167,8 @@ def make_plan(
         neighbor_cases=neighbor_cases(samples, batch),
         padding=why_not_padded(fills, samples) or fills,
         precision=model_precision(model, expected[0]),
-        stream=functools.cache(functools.partial(_stream, model, samples, run)),
-        long_stream=functools.cache(functools.partial(_stream, model, samples, None)),
+        stream=functools.cache(functools.partial(_make_stream, model, samples, run)),
+        long_stream=functools.cache(functools.partial(_make_stream, model, samples, None)),
         notes=(*notes, *edge_notes),
         layers=layer_depth(model),
         timesteps=max(map(timestep_counter(model), (case.inputs for case in cases))),
@@ -192,7 +194,7 @@ def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | 
     return None
 
 
-def _edges(
+def _run_edge_cases(
     run: Run, samples: Samples
 ) -> tuple[tuple[Case, ...], tuple[Arrays, ...], tuple[str, ...]]:
     """Make test inputs with extreme rows; return them, the model's outputs, and a note.
@@ -205,7 +207,7 @@ def _edges(
     for case in edge_cases(samples):
         try:
             outputs = run(case.inputs)
-        except Exception:  # a layer may reject a row of zeros, which the data need not have
+        except Exception:  # a layer may raise an error for a row of zeros
             outputs = {}
         if outputs and all(np.isfinite(array).all() for array in outputs.values()):
             cases.append(case)
@@ -218,7 +220,7 @@ def _edges(
     return tuple(cases), tuple(expected), (note,) if left_out else ()
 
 
-def _stream(model: keras.Model, samples: Samples, run: Run | None) -> Stream | str:
+def _make_stream(model: keras.Model, samples: Samples, run: Run | None) -> Stream | str:
     """Return sequences for the step signature, or the reason why the model has no step signature.
 
     With `run`, the expected outputs are those of the model on whole sequences. With `run=None`, the

@@ -21,7 +21,8 @@ from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# Maximum number of timed calls, and the number of seconds after which no further call starts.
+# Limits of a latency measurement: the maximum number of timed calls, and the seconds after which no
+# further call starts.
 CALLS, SECONDS = 5, 0.25
 
 
@@ -59,12 +60,12 @@ class Subject:
 
     @property
     def is_keras_model(self) -> bool:
-        """Whether this is the Keras model, and no artifact."""
+        """Whether the subject is the Keras model, and not an artifact."""
         return self.clone is not None
 
     @property
     def run(self) -> Runner:
-        """The open runner.
+        """The open runner of the subject.
 
         Raises:
             RunnerError: the artifact did not open.
@@ -89,7 +90,7 @@ class Subject:
             for case in self.plan.edges[len(self.edges) :]:
                 self.edges += (self.run(case.inputs),)
             self.cost = measure_cost(self.run, self.plan.samples, self.plan.batch, size)
-        # Any error of a runner belongs to the result of its artifact.
+        # A runner may raise any error: the artifact's result shows it.
         except Exception as error:
             self.error = one_line(error)
 
@@ -145,7 +146,7 @@ def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = N
     ops = sorted(((op, len(nodes)) for op, nodes in run.ops().items()), key=lambda x: (-x[1], x[0]))
     return Cost(
         size=size if run.path is None else file_size(run.path),
-        latency=tuple((n, milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
+        latency=tuple((n, measure_milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
         ops=tuple(ops),
         arena=run.arena,
         per_timestep=isinstance(run, SingleStepRunner),
@@ -158,7 +159,7 @@ def file_size(path: pathlib.Path) -> int:
     return sum(file.stat().st_size for file in files)
 
 
-def milliseconds(run: Runner, inputs: Arrays) -> float:
+def measure_milliseconds(run: Runner, inputs: Arrays) -> float:
     """Return the median latency of a call in milliseconds; a first warm-up call is not counted.
 
     The latency is the runner's own measurement, `Runner.seconds`, or else the wall-clock time.

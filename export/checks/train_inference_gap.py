@@ -1,4 +1,4 @@
-"""Measure the train/inference gap: the difference between the two modes on equal inputs."""
+"""Measure the train/inference gap: how training mode changes the outputs of a model."""
 
 import math
 from collections.abc import Sequence
@@ -122,7 +122,7 @@ def judge_gap(
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
-    """Return the moving mean and variance (rows, features), and the rows with updates (rows,).
+    """Return a layer's moving mean and variance, (rows, features), and which rows have updates.
 
     A layer that does not count its updates counts as updated if its statistics differ from the
     initial values, mean 0 and variance 1.
@@ -149,7 +149,7 @@ def _layer_statistics(
     reached = data.positions[:, 0] > 0
     note = _note(layer, trained, reached)
     compared = reached if len(reached) == 1 else trained & reached
-    updates, initial_share = _updates(layer)
+    updates, initial_share = _count_updates(layer)
     known = (int(trained.sum()), int(reached.sum()), note, updates, initial_share)
     if not compared.any():
         return LayerStatistics(path, None, None, (None,) * len(mean), *known)
@@ -157,9 +157,9 @@ def _layer_statistics(
     ratio = np.abs(np.log((data.variance + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
         path,
-        _rounded(distance[compared].mean()),
-        _rounded(ratio[compared].mean()),
-        tuple(_rounded(d) if c else None for d, c in zip(distance, compared, strict=True)),
+        _round_to_float32(distance[compared].mean()),
+        _round_to_float32(ratio[compared].mean()),
+        tuple(_round_to_float32(d) if c else None for d, c in zip(distance, compared, strict=True)),
         *known,
     )
 
@@ -170,13 +170,16 @@ def _batch_statistics(index: int, found: StatisticsAccumulator) -> BatchStatisti
     return BatchStatistics(index, to_float64(found.count).reshape(-1, 1), mean, variance)
 
 
-def _rounded(value: float) -> float:
+def _round_to_float32(value: float) -> float:
     """Round to float32, so that the result does not depend on the order of addition."""
     return float(np.float32(value))
 
 
-def _updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
-    """Return the number of updates of each row, and the largest weight of the initial value."""
+def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
+    """Return the updates of each row of moving statistics, and the initial value's weight.
+
+    The weight is the largest weight of the initial value in any row.
+    """
     count = getattr(layer, "update_count", None)
     if count is None:
         return None, None
@@ -200,7 +203,7 @@ def _note(layer: keras.layers.Layer, trained: Array, reached: Array) -> str:
 def _verdict(
     outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
 ) -> tuple[str, str]:
-    """Return the verdict and its reason.
+    """Return the verdict on the train/inference gap, and the reason for it.
 
     Without a batch normalization, the gap is large if an output differs by more than `rounding`
     times its largest value (or more than `rounding`, if that value is below 1).
@@ -218,7 +221,10 @@ def _verdict(
         n.path for n in layers if n.distance is not None and not math.isfinite(n.distance)
     ]
     if undefined:
-        return "not measured", f"{undefined[0]}: NaN or infinity, in training mode or at inference"
+        return (
+            "not measured",
+            f"{undefined[0]} has NaN or infinity in training mode or inference mode",
+        )
     worst = max(outputs, key=lambda gap: gap.worst)
     if not layers and worst.worst > rounding * max(worst.scale, 1.0):
         return "large", (
@@ -253,6 +259,6 @@ def _output_gap(name: str, parts: Sequence[ModeDifference]) -> OutputGap:
     return OutputGap(
         name,
         largest_known(part.worst for part in parts) or 0.0,
-        _rounded(sum(part.total for part in parts) / sum(part.count for part in parts)),
+        _round_to_float32(sum(part.total for part in parts) / sum(part.count for part in parts)),
         max(part.scale for part in parts),
     )

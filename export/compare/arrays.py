@@ -1,4 +1,4 @@
-"""Arrays: dtypes, with float32 in place of bfloat16, and differences element by element."""
+"""Convert arrays between dtypes, and compute differences of arrays element by element."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from keras_norm.typing import Array, Arrays, TensorLike
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    """Return the dtype of the arrays for a tensor: float32 for bfloat16, which NumPy lacks.
+    """Return the NumPy dtype for a tensor's dtype: float32 for bfloat16, which NumPy lacks.
 
     Args:
         name: name of the tensor's dtype.
@@ -21,7 +21,7 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
 
 
 def to_numpy(tensor: TensorLike) -> Array:
-    """Convert a tensor, a variable, an array or nested lists to an array; bfloat16 to float32."""
+    """Convert a tensor, a variable or nested lists to a NumPy array; bfloat16 becomes float32."""
     array = np.asarray(tensor)
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
@@ -49,7 +49,7 @@ def in_range(array: Array, dtype: np.dtype[np.generic]) -> bool:
 
 
 def kind_of(x: Array) -> str | None:
-    """Return an array's kind, "float", "int" or "bool"; None for values without a difference."""
+    """Return an array's kind, "float", "int" or "bool"; None for other values, such as strings."""
     if "float" in x.dtype.name:
         return "float"
     return {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind)
@@ -65,7 +65,7 @@ def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
 
     Args:
         rank: number of axes.
-        source: origin of the sample numbers, such as a file's name.
+        source: name of the file in which samples are numbered, or "".
     """
     sample = f"{source}: sample" if source else "sample"
     if rank <= 1:

@@ -10,9 +10,10 @@ from keras_norm.export.compare.samples import Case, Samples, is_whole
 from keras_norm.typing import Array, Arrays, TensorLike
 
 BATCH_SIZES = (1, 2, 7)
-LARGE_BATCH = 32  # a batch size too, if the data have at least 32 samples
+LARGE_BATCH = 32  # a further batch size, if the data have at least 32 samples
 MASKED_BATCH = 7
-# Larger numbers of rows or timesteps are typing errors, and would fill the memory.
+# Maximum number of rows and of timesteps. A larger number is a typing error, and would fill the
+# memory.
 MAX_ROWS, MAX_TIMESTEPS = 2**20, 2**24
 # Number of rows of a batch that are also run with other neighbor rows.
 ROWS_WITH_NEIGHBORS = 3
@@ -159,11 +160,11 @@ def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Array
 
 
 def _mask_widths(rows: int, steps: int) -> Array:
-    """Return a number of masked steps for each row, (rows, 1): increasing, and below `steps`."""
+    """Return the number of masked timesteps in each row, (rows, 1): increasing, below `steps`."""
     return ((np.arange(rows) + 1) * steps // (rows + 1))[:, None]
 
 
-# Functions from (rows, steps) to a boolean array of that shape: True where a step is masked.
+# Functions that make a mask: a boolean array (rows, steps), True where a timestep is masked.
 MASKS: dict[str, Callable[[int, int], Array]] = {
     "padded right": lambda rows, steps: np.arange(steps)[::-1] < _mask_widths(rows, steps),
     "padded left": lambda rows, steps: np.arange(steps) < _mask_widths(rows, steps),
@@ -173,12 +174,12 @@ MASKS: dict[str, Callable[[int, int], Array]] = {
 
 
 def _zeros(array: Array) -> TensorLike:
-    """Return 0, or the first sample if the array holds integers without a 0."""
+    """Return the value of a row of zeros: 0, or the first sample for integers without a 0."""
     return 0 if array.dtype.kind == "f" or (array == 0).any() else array[0]
 
 
 def _constant(array: Array) -> TensorLike:
-    """Return one value: the mean of floats, or the median of integers."""
+    """Return the value of a constant row: the mean of floats, or the median of integers."""
     if array.dtype.kind == "f":
         return array.mean(dtype="float64")
     middle = array.size // 2

@@ -30,13 +30,13 @@ from keras_norm.export.results.version_comparison import (
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.typing import Json
 
-# The value of a field of a result.
+# The value of one field of a result.
 Value: TypeAlias = Json
 # Pairs of an output's name and its largest absolute value.
 Scales: TypeAlias = tuple[tuple[str, float], ...]
 # Pairs of an output's name and the hashes of one or two rows.
 RowHashes: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
-# Results that are merged field by field.
+# Classes of results that are merged field by field.
 Result = TypeVar(
     "Result",
     bound=DataMeasurements
@@ -68,13 +68,13 @@ def merge(parts: Iterable[DataMeasurements]) -> DataMeasurements:
 
 
 def merge_results(one: Result, other: Result) -> Result:
-    """Merge two results of one class, field by field, by `RULES`.
+    """Merge the results of two parts of the data, field by field, by `RULES`.
 
-    A field without a rule has equal values in both results.
+    Both results have one class. A field without a rule has equal values in both results.
 
     Args:
         one: a `DataMeasurements`, a result inside a `DataMeasurements`, or an `OutputChange`.
-        other: a result of this class for `one`'s output, artifact or layer.
+        other: a result of the class of `one`, for the same output, artifact or layer.
 
     Raises:
         ValueError: measurements have different names or relative tolerances.
@@ -93,7 +93,7 @@ def merge_results(one: Result, other: Result) -> Result:
 
 
 def _worst_elements(one: Measurement, other: Measurement) -> dict[str, Element | None]:
-    """Return the worst and the widest element of two measurements, by field name."""
+    """Merge the fields `worst` and `widest` of two measurements of one output."""
     if (one.output, one.rtol) != (other.output, other.rtol):
         raise ValueError(
             "All parts of a check must have equal outputs and one rtol. "
@@ -101,19 +101,19 @@ def _worst_elements(one: Measurement, other: Measurement) -> dict[str, Element |
         )
     rtol = 0.0 if one.exact or other.exact else one.rtol
     return {
-        "worst": _first((one.worst, other.worst), rtol),
-        "widest": _first((one.widest, other.widest), 0.0),
+        "worst": _select_worst((one.worst, other.worst), rtol),
+        "widest": _select_worst((one.widest, other.widest), 0.0),
     }
 
 
-def _first(elements: Iterable[Element | None], rtol: float) -> Element | None:
-    """Return the element that needs the largest atol, or the first one if several need it."""
+def _select_worst(elements: Iterable[Element | None], rtol: float) -> Element | None:
+    """Return the element that needs the largest atol, or the first of several such elements."""
     known = (element for element in elements if element is not None)
     return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
 
 
 def _join(one: tuple[Result, ...], other: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Merge the results of each output, artifact or layer, in the order of first occurrence."""
+    """Merge two lists of results: the results of each output, artifact or layer are merged."""
     found: dict[tuple[object, ...], Result] = {}
     for item in (*one, *other):
         # Sums over rows of different shapes stay separate.
@@ -123,28 +123,28 @@ def _join(one: tuple[Result, ...], other: tuple[Result, ...]) -> tuple[Result, .
     return tuple(found.values())
 
 
-def _scales(one: Scales, other: Scales) -> Scales:
-    """Return the larger scale of each output."""
+def _largest_scales(one: Scales, other: Scales) -> Scales:
+    """Return the largest absolute value of each output in two parts of the data."""
     found = dict(one)
     return tuple((found | {n: max(x, found.get(n, x)) for n, x in other}).items())
 
 
-def _two_rows(one: RowHashes, other: RowHashes) -> RowHashes:
-    """Return the two lowest row hashes of each output, so that the order does not matter."""
+def _merge_row_hashes(one: RowHashes, other: RowHashes) -> RowHashes:
+    """Return the two lowest row hashes of each output, so that the order of parts is irrelevant."""
     found = dict(one)
     joined = {n: tuple(sorted({*found.get(n, ()), *rows})[:2]) for n, rows in other}
     return tuple((found | joined).items())
 
 
-def _text(one: str | None, other: str | None) -> str | None:
-    """Return the alphabetically first text, so that the order of merging does not matter."""
+def _first_text(one: str | None, other: str | None) -> str | None:
+    """Return the alphabetically first error message, so that the order of parts is irrelevant."""
     return min(filter(None, (one, other)), default=None)
 
 
 def _class_changes(
     one: tuple[ClassChange, ...], other: tuple[ClassChange, ...]
 ) -> tuple[ClassChange, ...]:
-    """Add up the counts for each pair of classes, the most frequent pair first."""
+    """Add the counts of changes for each pair of classes, the most frequent pair first."""
     found: collections.Counter[tuple[float, float]] = collections.Counter()
     for change in (*one, *other):
         found[change.before, change.after] += change.count
@@ -156,7 +156,7 @@ def _class_changes(
 def _largest_changes(
     one: tuple[ChangedPrediction, ...], other: tuple[ChangedPrediction, ...]
 ) -> tuple[ChangedPrediction, ...]:
-    """Return the `MAX_LISTED` largest changes."""
+    """Return the `MAX_LISTED` predictions that changed most in two parts of the data."""
     return tuple(heapq.nsmallest(MAX_LISTED, (*one, *other), lambda c: (-c.size, c.where)))
 
 
@@ -170,13 +170,13 @@ RULES: dict[str, Callable[[Value, Value], Value]] = {
     **dict.fromkeys(LISTS, _join),
     **dict.fromkeys(("timesteps", "scale", "exact", "largest"), max),
     **dict.fromkeys(("max_abs", "max_rel", "worst"), lambda *two: largest_known(two)),
-    **dict.fromkeys(("error", "problem"), _text),
+    **dict.fromkeys(("error", "problem"), _first_text),
     **dict.fromkeys(("before", "after"), lambda *two: merge_results(*two) if all(two) else None),
     "shares": min,
     "profile": merge_profiles,
     "class_changes": _class_changes,
     "largest_changes": _largest_changes,
-    "scales": _scales,
-    "rows_by_output": _two_rows,
+    "scales": _largest_scales,
+    "rows_by_output": _merge_row_hashes,
     "gap": merge_results,
 }

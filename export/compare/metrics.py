@@ -1,4 +1,4 @@
-"""Compute accuracy or mean squared error of outputs from labels."""
+"""Compute the accuracy or the mean squared error of outputs, by the user's labels."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from keras_norm.typing import Array, Arrays, TensorLike
 
 
 def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
-    """Validate labels against a model's outputs.
+    """Validate that the user's labels fit a model's outputs, and return them as arrays.
 
     The dtype of the labels decides the metric:
 
@@ -124,14 +124,14 @@ def _require_fit(name: str, labels: Array, output: Array, count: int) -> None:
     if labels.shape[1:] not in fitting:
         wanted = " or ".join(str((count, *s)) for s in fitting)
         raise ValueError(
-            f"Labels of output {name!r} have the shape {wanted}. Received {labels.shape}."
+            f"Labels of output {name!r} must have the shape {wanted}. Received {labels.shape}."
         )
     if not whole:
         return
     if _is_class(labels, output):
         if labels.max() >= shape[-1]:
             raise ValueError(
-                f"Labels of output {name!r} are classes below {shape[-1]}. "
+                f"Labels of output {name!r} must be classes below {shape[-1]}. "
                 f"Received: {int(labels.max())}."
             )
     elif output.dtype.kind == "f" and labels.max() > 1:

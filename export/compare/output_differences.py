@@ -1,6 +1,6 @@
 """Measure the differences between named arrays, and judge them by a tolerance.
 
-A difference profile has the data of a report's histogram and map.
+A `DifferenceProfile` has the data for two images of a report: a histogram and a map of differences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from keras_norm.export.results.output_comparison import (
 )
 from keras_norm.typing import Array, Json, TensorLike
 
-# Upper bounds of the histogram's bins; the first bin holds exact zeros.
+# Upper bounds of the bins of a histogram of differences; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
-# Maximum number of cells along an axis of the map: enough to see a pattern, and little JSON.
+# Maximum number of cells along an axis of a map of differences; more cells would enlarge the JSON.
 CELLS = 128
 
 
@@ -157,10 +157,10 @@ def _not_finite(found: Measurement) -> str | None:
 
 
 def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceProfile | None:
-    """Compute the profile of |actual - expected|, or None for arrays that cannot be compared.
+    """Compute the histogram and the map of |actual - expected|, for the images of a report.
 
-    The map shows the first axis after the samples and the last axis. Along any other axis it shows
-    the maximum.
+    The map has two axes: the first axis after the samples, and the last axis. Each value is the
+    maximum over the other axes. For arrays that cannot be compared, the result is None.
 
     Args:
         expected: array.
@@ -176,8 +176,8 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
     difference = absolute_difference(e, a)
     shown = sorted({min(1, e.ndim - 1), e.ndim - 1})
     worst = difference.max(axis=tuple(k for k in range(e.ndim) if k not in shown))
-    widths = tuple(_width(size) for size in worst.shape)
-    worst = _widened(worst, (1,) * worst.ndim, widths)
+    widths = tuple(_cell_width(size) for size in worst.shape)
+    worst = _merge_cells(worst, (1,) * worst.ndim, widths)
     bins = np.searchsorted(DECADES, np.nan_to_num(difference, nan=np.inf).ravel())
     return DifferenceProfile(
         axes=tuple(axis_names(e.ndim)[k] for k in shown),
@@ -191,11 +191,14 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
 def merge_profiles(
     one: DifferenceProfile | None, other: DifferenceProfile | None
 ) -> DifferenceProfile | None:
-    """Merge two profiles, also of outputs that differ in length; None means no elements."""
+    """Merge two difference profiles; the outputs may differ in length.
+
+    None stands for a profile without elements.
+    """
     if one is None or other is None:
         return one or other
     widths = tuple(map(max, one.widths, other.widths))
-    parts = [_widened(np.array(p.worst), p.widths, widths) for p in (one, other)]
+    parts = [_merge_cells(np.array(p.worst), p.widths, widths) for p in (one, other)]
     worst = np.zeros(tuple(map(max, *(part.shape for part in parts))))
     for part in parts:
         corner = worst[tuple(map(slice, part.shape))]
@@ -205,16 +208,16 @@ def merge_profiles(
     return DifferenceProfile(one.axes, widths, _tuples(worst), tuple(counts), scale)
 
 
-def _width(size: int) -> int:
-    """Return the smallest power of two that splits `size` indices into at most `CELLS` cells."""
+def _cell_width(size: int) -> int:
+    """Return the indices in a cell: the smallest power of two for at most `CELLS` cells."""
     width = 1
     while width * CELLS < size:
         width *= 2
     return width
 
 
-def _widened(worst: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """Widen cells from `old` to `new` indices along each axis, by the maximum over merged cells."""
+def _merge_cells(worst: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
+    """Merge cells of `old` indices into cells of `new` indices along each axis, by the maximum."""
     for axis, (narrow, wide) in enumerate(zip(old, new, strict=True)):
         starts = np.arange(0, worst.shape[axis], wide // narrow)
         worst = np.maximum.reduceat(worst, starts, axis=axis)

@@ -21,8 +21,8 @@ from keras_norm.typing import Array
 
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
-# Largest error relative to an output's standard deviation. Classifiers of digits and of questions
-# lost up to 3 points of accuracy below this error, and from 11 to 26 points above it.
+# Largest allowed error, relative to an output's standard deviation. Classifiers of digits and of
+# questions lost up to 3 points of accuracy below this error, and from 11 to 26 points above it.
 USEFUL = 0.25
 # Error that causes a warning, relative to an output's standard deviation: 1% of the variance, or
 # 20 dB below the output. Classifiers lost at most 1 point of accuracy below this error. In sound,
@@ -62,7 +62,7 @@ def _variation(found: Sequence[Spread]) -> float:
 
 
 def _squares_about_mean(squares: float, total: Array, count: int) -> float:
-    """Return the sum of squared differences from the mean."""
+    """Return the sum of squared differences of values from their mean."""
     return squares - float(np.sum(np.square(total))) / count
 
 

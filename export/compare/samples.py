@@ -18,11 +18,11 @@ class InputSpec(Protocol):
 
     @property
     def shape(self) -> Shape:
-        """Sizes, None for a dynamic dimension."""
+        """Size of each dimension; None for a dynamic dimension."""
 
     @property
     def dtype(self) -> str:
-        """NumPy's name of the dtype, or "bfloat16"."""
+        """Name of the dtype in NumPy, or "bfloat16"."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Samples:
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
-        """Make named test inputs of some samples; arguments as for `take`."""
+        """Make test inputs from some samples; the arguments are those of `take`."""
         rows = [int(row) % self.count for row in rows]
         length = self.length if length is None else length
         name = f"batch {len(rows)}" + ("" if length is None else f", length {length}")
@@ -188,7 +188,7 @@ def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
 
 
 def _as_array(name: str, data: TensorLike) -> Array:
-    with contextlib.suppress(ValueError):  # for example nested lists of different lengths
+    with contextlib.suppress(ValueError):  # NumPy rejects lists of different lengths
         array = np.asarray(data)
         if array.dtype.kind != "O" or isinstance(data, np.ndarray):
             return array

@@ -1,4 +1,4 @@
-"""Compute tolerances for outputs from the precision, the number of layers and of timesteps."""
+"""Compute the tolerances of outputs from the precision and the size of the model."""
 
 import dataclasses
 import functools
@@ -118,13 +118,13 @@ class Tolerance:
 def default_tolerance(
     precision: str, layers: int, timesteps: int, scales: Mapping[str, float]
 ) -> Tolerance:
-    """Compute the tolerance that applies if the user sets none.
+    """Compute the default tolerance of all outputs, for a check without `rtol` and `atol`.
 
     Args:
         precision: as for `default_share`.
         layers: as for `default_share`.
         timesteps: as for `default_share`.
-        scales: the largest |value| of every output, by name; 1 replaces a 0.
+        scales: the largest |value| of every output, by name; a value of 0 counts as 1.
     """
     share = default_share(precision, layers, timesteps)
     return Tolerance(TOLERANCES[precision], {n: share * (x or 1.0) for n, x in scales.items()})

@@ -23,7 +23,7 @@ def changes(
     rows: Sequence[int],
     source: str = "",
 ) -> tuple[OutputChange, ...]:
-    """Compare the predictions of two versions.
+    """Compare the predictions of two versions of a model for some samples.
 
     Args:
         before: the old version's outputs, (rows, ...) by name.
@@ -31,10 +31,10 @@ def changes(
         labels: labels by output name (`keras_norm.export.compare.metrics.read_labels`).
         thresholds: results of `threshold`, by output name.
         rows: sample number of each row.
-        source: origin of the sample numbers, such as a file's name.
+        source: name of the file in which samples are numbered, or "".
     """
     return tuple(
-        _of_output(name, old, after[name], labels.get(name), thresholds[name], rows, source)
+        _compare_output(name, old, after[name], labels.get(name), thresholds[name], rows, source)
         for name, old in before.items()
     )
 
@@ -59,7 +59,7 @@ def threshold(output: Array, labels: Array | None) -> float | None:
     return None if labels is None else 0.0
 
 
-def _of_output(
+def _compare_output(
     name: str,
     old: Array,
     new: Array,

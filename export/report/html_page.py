@@ -16,14 +16,14 @@ from keras_norm.export.results.output_comparison import OutputComparison, Output
 if TYPE_CHECKING:
     import markupsafe
 
-# Number of outputs whose images are visible at first: those that use most of their tolerance.
-# Images of further outputs are collapsed.
+# Number of outputs whose images are visible at first: the outputs that use most of their tolerance.
+# The images of further outputs are collapsed.
 OPEN_OUTPUTS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row of the table of values: one output, or all outputs that are equal everywhere.
+    """One row of the table of outputs: one output, or all outputs that equal the Keras model.
 
     Attributes:
         names: names of the artifacts.
@@ -89,7 +89,7 @@ def render(report: CheckResult) -> str:
         ),
         findings=group_by_item((f.subject, (f.observation, f.advice)) for f in report.findings),
         rows=rows,
-        drawn=_drawn(rows),
+        drawn=_rows_with_differences(rows),
         open_outputs=OPEN_OUTPUTS,
         properties=property_rows(report),
         metrics=metrics,
@@ -120,9 +120,9 @@ class PropertyRow:
 
 
 def property_rows(report: CheckResult) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
-    """Make the columns and rows of the table of properties.
+    """Make the columns and the rows of the table of properties.
 
-    A column has the names of the artifacts with equal results.
+    Artifacts with equal results share a column.
 
     Args:
         report: the report.
@@ -138,7 +138,7 @@ def property_rows(report: CheckResult) -> tuple[list[tuple[str, ...]], list[Prop
 
 
 def value_rows(report: CheckResult) -> list[Row]:
-    """Make the rows of the table of values, sorted by the used share of the tolerance.
+    """Make the rows of the table of outputs, sorted by the used share of the tolerance.
 
     Artifacts with equal results share a row. All outputs without any difference share one row too.
 
@@ -154,7 +154,7 @@ def value_rows(report: CheckResult) -> list[Row]:
             equal.setdefault(names, []).append(result)
         else:
             rows.append(Row(names, (result.output,), result))
-    rows.sort(key=lambda row: (not row.result.passed, _demand(row.result)), reverse=True)
+    rows.sort(key=lambda row: (not row.result.passed, _used_share(row.result)), reverse=True)
     return rows + [
         Row(names, tuple(result.output for result in results), results[0])
         for names, results in equal.items()
@@ -162,7 +162,7 @@ def value_rows(report: CheckResult) -> list[Row]:
 
 
 def percent(share: float | None) -> str:
-    """Format a share: "under 0.1%", "3.1%", "250%", "25 times"."""
+    """Format the used share of a tolerance: "under 0.1%", "3.1%", "250%", "25 times"."""
     if share is None:
         return "-"
     if share > 1e4:
@@ -183,13 +183,13 @@ def _with_breaks(text: str) -> "markupsafe.Markup":
     )
 
 
-def _demand(result: OutputResult) -> float:
+def _used_share(result: OutputResult) -> float:
     """Return the used share of the tolerance; infinite if nothing could be compared."""
     return float("inf") if result.used is None else result.used
 
 
-def _drawn(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return the rows with differences to draw, by output name."""
+def _rows_with_differences(rows: list[Row]) -> dict[str, list[Row]]:
+    """Return the rows of outputs that differ from the Keras model, by output name."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         if row.result.profile is not None and not row.result.profile.equal:

@@ -1,4 +1,4 @@
-"""Draw the images of the report: small PNGs and bars, colored by the used share of a limit."""
+"""Draw the images of the report; colors show how much of the tolerance a difference uses."""
 
 import base64
 import dataclasses
@@ -13,22 +13,23 @@ from keras_norm.export.compare.output_differences import DECADES
 from keras_norm.export.results.check_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
-# Colors of differences: blue up to the limit, orange just above the limit, red far above it.
-# Smaller differences are more transparent, on white and on black pages. The legend of the HTML page
-# repeats these three colors.
+# Colors of differences: blue up to the tolerance, orange just above the tolerance, and red far
+# above the tolerance. Smaller differences are more transparent, so the colors fit white and black
+# pages. The legend in report.html repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
-# The color scale: 0 means equal, 1 is the limit, 2 is UP decades above the limit. Below the limit,
-# the scale falls to FAINTEST over about DOWN decades.
+# Levels of the color scale: 0 for equal values, 1 for the tolerance, 2 for UP decades above
+# the tolerance. Below the tolerance, the level falls to FAINTEST over about DOWN decades.
 FAINTEST, DOWN, UP = 0.1, 4, 2
 
-# Heights of a map, in units of the page's font size.
+# Height of a map of differences in units of the page's font size: the height of one row of cells,
+# and the minimum and the maximum for the whole map.
 ROW_HEIGHT, LEAST_HEIGHT, MAX_HEIGHT = 0.9, 1.5, 13.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """One axis of a difference map.
+    """One axis of a map of differences.
 
     Attributes:
         name: "timestep" or "unit"; "sample" for outputs without units; "" for the second side of a
@@ -46,7 +47,7 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """One bar of a histogram.
+    """One bar of the histogram of differences.
 
     Attributes:
         label: the largest difference in this bin.
@@ -87,8 +88,9 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
         comparison: the comparison that needs the widest tolerance.
         spread: the differences over all test inputs; at least one is not 0.
     """
-    # A failed comparison uses the limit of its worst element, so that this element is drawn above
-    # the limit. If all values pass, the limit of the largest value keeps every cell below it.
+    # Each value has a tolerance, but the map has one color scale. If the comparison failed, the
+    # scale uses the tolerance of the worst element, so that the color shows a failure. Otherwise it
+    # uses the tolerance of the largest value, so that no color shows a failure.
     failed = comparison.problem is None and not comparison.passed
     size = abs(comparison.expected or 0.0) if failed else spread.scale
     allowed = comparison.atol + comparison.rtol * size
@@ -110,13 +112,13 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
 
 
 def strip(layer: LayerStatistics) -> str:
-    """Draw how far each row of moving statistics is from the data's, as a PNG in a data URI.
+    """Draw the distance of moving statistics from the data's statistics, one cell for each row.
 
     Args:
         layer: statistics of a batch normalization; rows that were not reached are transparent.
 
     Returns:
-        The data URI, or "" for a layer with a single row.
+        A PNG in a data URI, or "" for a layer with a single row of statistics.
     """
     if len(layer.by_row) == 1:
         return ""
@@ -125,15 +127,15 @@ def strip(layer: LayerStatistics) -> str:
 
 
 def used(difference: np.ndarray, allowed: float) -> np.ndarray:
-    """Convert differences to the color scale.
+    """Convert differences to levels of the color scale, by the share of the tolerance used.
 
     Args:
         difference: absolute differences.
-        allowed: the limit.
+        allowed: the tolerance.
 
     Returns:
-        0 for no difference, 1 for the limit, up to 2 above the limit, on a logarithmic scale. NaN
-        counts as infinite.
+        0 for no difference, 1 for the tolerance, up to 2 above the tolerance, on a logarithmic
+        scale. NaN counts as infinite.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         decades = np.log10(np.nan_to_num(np.divide(difference, allowed), nan=np.inf))
@@ -142,7 +144,7 @@ def used(difference: np.ndarray, allowed: float) -> np.ndarray:
 
 
 def colors(level: np.ndarray) -> np.ndarray:
-    """Convert the result of `used` to RGBA pixels (..., 4); level 0 is transparent."""
+    """Convert levels of the color scale to RGBA pixels (..., 4); level 0 is transparent."""
     beyond = np.clip(level - 1.0, 0.0, 1.0)[..., None]
     ink = np.where(beyond > 0, (1 - beyond) * ORANGE + beyond * np.array(RED), BLUE)
     alpha = 255 * np.clip(level, 0.0, 1.0)[..., None]

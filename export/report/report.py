@@ -21,7 +21,7 @@ class Printed(abc.ABC):
 
     @abc.abstractmethod
     def _tables(self) -> Iterator[rich.console.RenderableType]:
-        """Yield the rich objects that `print` prints."""
+        """Yield the tables and texts that `print` prints."""
 
     @abc.abstractmethod
     def page(self) -> str:

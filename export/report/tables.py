@@ -58,7 +58,7 @@ def new_table(title: str, *columns: str | Column) -> Table:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Make a text that rich prints literally.
+    """Make a text that `rich` prints literally.
 
     Brackets are not parsed as markup. Line breaks and escape sequences are printed as escapes.
     """

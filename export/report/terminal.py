@@ -21,7 +21,7 @@ from keras_norm.export.results.artifact_result import ArtifactResult, readable_s
 from keras_norm.export.results.check_result import CheckResult, LayerStatistics
 from keras_norm.export.results.output_comparison import OutputComparison
 
-# The statuses of a property that applies.
+# Statuses of a property that was tested.
 TESTED = ("pass", "differs", "fail")
 
 STYLES = {
@@ -140,7 +140,7 @@ def tolerances(report: CheckResult) -> str:
 
 
 def _describe_tolerance(result: ArtifactResult) -> str:
-    """Describe the tolerance of one artifact."""
+    """Describe the tolerance of one artifact: rtol and atol, or the root mean square."""
     if result.by_rms:
         return (
             f"root mean square up to {USEFUL:g} of the standard deviation of an output over the "

@@ -28,13 +28,13 @@ class VersionReport(Printed, VersionComparison):
         )
 
     def _tables(self) -> Iterator[RenderableType]:
-        yield plain(f"Against {self.old}, on {self.samples} samples", "bold")
+        yield plain(f"Compared with {self.old}, on {self.samples} samples", "bold")
         yield plain(self.verdict)
         for name, outputs in self.versions:
             for output in outputs:
-                # This is a text above the table: a table title wraps at the width of the table.
+                # Use a text above the table: rich wraps a table title at the width of the table.
                 if output.class_changes:
-                    title = f"{name}, {output.output}: from which class to which"
+                    title = f"{name}, {output.output}: number of changes from an old to a new class"
                     yield Text.assemble("\n", plain(title, "bold"))
                     yield _class_changes(output)
                 if output.largest_changes:

@@ -42,9 +42,9 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """Sum and count of the values that a metric averages.
+    """Sum and count of the values that a metric averages, on a part of the data.
 
-    The tallies of several parts of the data are added to get the tally of all data.
+    The tallies of all parts are added to get the metric of all data.
 
     Attributes:
         output: name of the output.
@@ -65,7 +65,7 @@ class Tally:
 
     @property
     def metric(self) -> Metric:
-        """The mean, rounded to float32 so that it does not depend on the order of addition."""
+        """The metric: the mean, rounded to float32 because float64 sums depend on the order."""
         total = self.total if self.shares else self.signed
         return Metric(self.output, self.name, float(np.float32(total / (self.count or 1.0))))
 
@@ -115,7 +115,7 @@ class FirstDifference:
 
 @dataclasses.dataclass(frozen=True)
 class ArtifactResult:
-    """One exported file, or the Keras model itself, in one runner.
+    """The result of a check for one exported file, or for the Keras model, in one runner.
 
     Attributes:
         name: name in the report.
@@ -124,7 +124,7 @@ class ArtifactResult:
         rtol: relative tolerance used.
         atol: absolute tolerance that the user gave; None for the default, a share of an output's
             largest value.
-        outputs: comparison with the Keras model for each output; empty for the model itself.
+        outputs: comparison with the Keras model for each output; empty for the Keras model.
         properties: results of the tests of properties.
         error: the reason why the artifact could not be run, or None.
         share: the default absolute tolerance for this precision and model, as a share of an
@@ -150,7 +150,7 @@ class ArtifactResult:
 
     @property
     def atol_needed(self) -> float | None:
-        """The smallest `atol` with which every output passes at this `rtol`; None if none does."""
+        """The smallest `atol` with which every output passes; None if no `atol` suffices."""
         compared = [c for output in self.outputs for c in output.comparisons]
         if any(c.problem or (c.atol_needed is None and not c.passed) for c in compared):
             return None
@@ -163,7 +163,7 @@ class ArtifactResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the artifact ran, equals the Keras model and has every applicable property."""
+        """Whether the artifact ran, equals the Keras model, and failed no test of a property."""
         return (
             self.error is None
             and all(output.passed for output in self.outputs)

@@ -7,17 +7,18 @@ from keras_norm.export.results.artifact_result import ArtifactResult
 from keras_norm.export.results.json_dataclass import JsonDataclass
 from keras_norm.export.results.output_comparison import largest_known
 
-# A gap is large above either limit: moving means are one standard deviation off on average, or
-# variances differ by a factor of four.
+# Moving statistics differ too much from the data above one of these limits: the means differ by one
+# standard deviation on average, or the variances differ by a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
-# Report a gap above this share of the largest output, or this many standard deviations.
+# The report mentions a train/inference gap above this share of the largest output, and moving means
+# that differ from the data's means by more than this many standard deviations.
 NOTABLE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputGap:
-    """|training output - inference output| of one output.
+    """The train/inference gap of one output: |training output - inference output|.
 
     Attributes:
         output: name of the output.
@@ -33,7 +34,7 @@ class OutputGap:
 
     @property
     def notable(self) -> bool:
-        """Whether the report mentions this gap: it exceeds `NOTABLE` times the scale."""
+        """Whether the gap is worth a remark: it exceeds `NOTABLE` times the largest output."""
         return self.worst > NOTABLE * self.scale
 
 
@@ -87,7 +88,7 @@ class LayerStatistics:
 
     @property
     def factor(self) -> float | None:
-        """The factor between the variances: a geometric mean over features and rows."""
+        """The factor between moving variances and the data's variances, as a geometric mean."""
         return None if self.log_ratio is None else math.exp(self.log_ratio)
 
     @property
@@ -206,7 +207,8 @@ class CheckResult(JsonDataclass):
         found = [f for result in (self.keras, *self.artifacts) for f in _failures(result)]
         if not self.gap.passed:
             size = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
-            detail = f"the train/inference gap {size}, max_gap is {self.gap.max_gap:.3g}"
+            allowed = f"must be at most max_gap={self.gap.max_gap:.3g}"
+            detail = f"the train/inference gap {size}, but {allowed}"
             meaning = "the outputs of training mode and inference mode differ by more than max_gap"
             found.append(Failure("Keras model", "gap", detail, meaning))
         return tuple(found)
@@ -219,7 +221,7 @@ class CheckResult(JsonDataclass):
 
     @property
     def verdict(self) -> str:
-        """One line: PASS with the largest difference, or FAIL with the failed artifacts."""
+        """The verdict in one line: PASS with the largest difference, or FAIL with the artifacts."""
         if self.passed:
             files = len({result.path or result.name for result in self.artifacts})
             equal = "1 artifact equals" if files == 1 else f"{files} artifacts equal"
@@ -228,7 +230,7 @@ class CheckResult(JsonDataclass):
             found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))
             within = " and".join(f" within {worst:.2g}{bits}" for worst, bits in found if worst)
             return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
-        # A file that fails in two runners is named once.
+        # If a file fails in two runners, the line names the file once.
         paths = {result.name: result.path for result in self.artifacts}
         names: dict[str, str] = {}
         for failure in self.failures:

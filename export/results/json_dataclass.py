@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_norm.typing import Json
 
-# Properties that are written to the JSON too, so that its readers need not compute them.
+# Properties that the JSON text contains beside the fields, so that programs need not compute them.
 DERIVED = (
     "verdict",
     "passed",
@@ -27,9 +27,10 @@ DERIVED = (
 
 
 def to_plain(node: object) -> Json:
-    """Convert a dataclass to dicts, lists, numbers and text that JSON can hold.
+    """Convert a dataclass to dicts, lists, numbers and text that JSON supports.
 
-    Dicts also hold the properties in `DERIVED`. Arrays become lists, NaN and infinity become text.
+    The dicts also contain the properties in `DERIVED`. Arrays become lists. NaN and infinity
+    become text.
 
     Args:
         node: a dataclass, or the value of a field.

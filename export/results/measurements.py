@@ -48,7 +48,7 @@ class Spread:
 
 @dataclasses.dataclass(frozen=True)
 class ModeDifference:
-    """|training output - inference output| of one output, over batches of equal size.
+    """Differences between training mode and inference mode of one output, for one batch size.
 
     Attributes:
         output: name of the output.

@@ -97,7 +97,7 @@ class DifferenceProfile:
 
 @dataclasses.dataclass(frozen=True)
 class Element:
-    """One value of an output.
+    """One value of an output, with its expected value.
 
     Attributes:
         where: named index of the value, as (axis, index) pairs.

@@ -11,7 +11,7 @@ MAX_LISTED = 20
 
 @dataclasses.dataclass(frozen=True)
 class ChangedPrediction:
-    """One prediction of the old and of the new version.
+    """One prediction that changed from the old version to the new version of a model.
 
     Attributes:
         where: the sample, and in sequences the timestep, as (axis, index) pairs.
@@ -39,7 +39,9 @@ class ClassChange:
 
 @dataclasses.dataclass(frozen=True)
 class OutputChange:
-    """Changes in one output; `compare.merge` adds the changes of several parts of the data.
+    """The predictions of one output that changed from the old version to the new version.
+
+    `compare.merge` merges the changes of several parts of the data.
 
     Attributes:
         output: name of the output in the old version.

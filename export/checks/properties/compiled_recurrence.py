@@ -67,9 +67,9 @@ class CompiledRecurrence(Property[LayerCalls]):
         return subject.is_keras_model
 
     def measure(self, subject: Subject) -> LayerCalls | NotApplicable:
-        """Run a small test input; prefer masked timesteps, several rows and several timesteps."""
+        """Run a small test input, if possible with masked timesteps and with several rows."""
         assert subject.clone is not None
-        case = min(subject.plan.cases, key=_preference)
+        case = min(subject.plan.cases, key=_rank_case)
         try:
             layers = _run_layers(subject.clone, case)
         # A layer's code may raise any error in a clone; the files can still be compared.
@@ -99,7 +99,8 @@ class CompiledRecurrence(Property[LayerCalls]):
         return self.passed(f"{', '.join(measured.layers)}; {case.name}")
 
 
-def _preference(case: Case) -> tuple[bool, bool, bool, int]:
+def _rank_case(case: Case) -> tuple[bool, bool, bool, int]:
+    """Return a sort key: masked inputs first, then several rows, then several timesteps."""
     size = sum(array.size for array in case.inputs.values())
     return not case.masked, len(case.rows) == 1, case.length == 1, size
 
@@ -127,10 +128,10 @@ def _run_both(
     mask: Tensor | None,
     training: bool = False,
 ) -> Outputs:
-    """Run the exported loop of a layer and return its outputs.
+    """Run the exported recurrence of a layer and return its outputs.
 
-    If training compiles the loop, the function also runs the compiled loop. It then appends the
-    outputs of both loops to `calls`.
+    If training compiles the recurrence, this function also runs the compiled recurrence. It then
+    appends the outputs of both recurrences to `calls`.
     """
     loop = functools.partial(type(layer).inner_loop, layer, sequences, initial_state, mask)
     with portable_layers(layer):

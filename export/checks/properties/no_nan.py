@@ -45,6 +45,6 @@ class NoNaN(Property[Counts]):
 
 
 def has_nan(keras_result: ArtifactResult) -> bool:
-    """Return whether the Keras model's result says that an output is NaN."""
+    """Return whether an output of the Keras model is NaN, by the result of its check."""
     found = keras_result.property(NoNaN.name)
     return found is not None and found.status == "fail"

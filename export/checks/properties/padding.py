@@ -1,4 +1,4 @@
-"""The properties "right padding" and "left padding": masked timesteps change no other output."""
+"""The properties "right padding" and "left padding": padding does not change the outputs."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from keras_norm.typing import Arrays
 
 @dataclasses.dataclass(frozen=True)
 class PaddedOutputs:
-    """The outputs for the original sequences, and for the padded sequences."""
+    """The outputs of the Keras model for sequences without padding, and with padding."""
 
     original: Arrays
     padded: Arrays
@@ -26,8 +26,8 @@ class Padding(Property[PaddedOutputs]):
     """Masked timesteps on one side do not change the Keras model's outputs at other timesteps.
 
     Outputs without a time dimension must not change. Output sequences must not change at the
-    timesteps of the original sequence. An artifact must pad as the Keras model does: the padded
-    test inputs compare that.
+    timesteps of the original sequence. Artifacts are compared with the Keras model on padded
+    test inputs instead.
 
     Attributes:
         side: "right" or "left".
@@ -65,7 +65,7 @@ class Padding(Property[PaddedOutputs]):
 
     @property
     def no_change(self) -> str:
-        """The detail of a model that padding does not change."""
+        """The report's text for a model whose outputs padding does not change."""
         return f"{PADDING} masked timesteps on the {self.side} change no output"
 
 
@@ -105,7 +105,7 @@ class LeftPadding(Padding):
         return self.passed(self.no_change) if change is None else self.differs(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice; None if right padding fails too, whose advice is for both sides."""
+        """Return the advice; None if right padding fails too: its advice holds for both sides."""
         right = subject.property(RightPadding.name)
         if result.status != "differs" or (right is not None and right.status == "fail"):
             return None

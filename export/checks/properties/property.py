@@ -1,4 +1,4 @@
-"""A property of the check: where it applies, how it is measured and judged, and the advice."""
+"""Base class of the properties that a check measures and judges, such as "row independence"."""
 
 import abc
 import dataclasses
@@ -26,7 +26,7 @@ class NotApplicable:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerances:
-    """The tolerances for one subject.
+    """The tolerances for the Keras model, or for one artifact.
 
     Attributes:
         calls: the tolerance between two calls of the subject.
@@ -62,7 +62,7 @@ class Property(abc.ABC, Generic[Measured]):
     needs_runner: bool = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the report lists this property for the Keras model or an artifact."""
+        """Return whether the check tests this property on the given Keras model or artifact."""
         return True
 
     @abc.abstractmethod
@@ -91,7 +91,7 @@ class Property(abc.ABC, Generic[Measured]):
         """
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice on a result, or None.
+        """Return advice for the user on a result, or None if the result needs no advice.
 
         Args:
             result: the result of this property.

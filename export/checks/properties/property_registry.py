@@ -38,7 +38,8 @@ PROPERTIES: list[AnyProperty] = [
 def register(added: AnyProperty) -> None:
     """Register a property, so that every check tests it and every report shows it.
 
-    The property is measured before `Weights`, which repeats the first call after all other calls.
+    The property is measured before `Weights`: `Weights` repeats the first call of the check at the
+    end.
 
     Args:
         added: the property, with a name that is not registered.
@@ -48,7 +49,7 @@ def register(added: AnyProperty) -> None:
     """
     names = [known.name for known in PROPERTIES]
     if added.name in names:
-        raise ValueError(f"the property {added.name!r} is registered already")
+        raise ValueError(f"the property {added.name!r} is registered already: choose another name")
     PROPERTIES.insert(names.index(Weights.name), added)
 
 
@@ -75,7 +76,7 @@ def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[Proper
             if not known.applies_to(subject):
                 continue
             measured = known.measure(subject)
-        # Any error of a runner belongs to the result of its artifact.
+        # A runner may raise any error: the artifact's result shows it.
         except Exception as error:
             subject.error = one_line(error)
             break

@@ -11,7 +11,7 @@ from keras_norm.typing import Arrays
 
 @dataclasses.dataclass(frozen=True)
 class RepeatedCall:
-    """A call that was repeated after another call.
+    """The outputs of a call, and of its repetition after another call.
 
     Attributes:
         case: the inputs of the repeated call.
@@ -34,7 +34,7 @@ class Repeat(Property[RepeatedCall]):
     advice = "Build the layer that keeps state between calls with stateful=False."
 
     def measure(self, subject: Subject) -> RepeatedCall:
-        """Run the first and then the last test input, whose outputs are recorded already."""
+        """Run the first test input, then the last test input for the second time."""
         other, case = subject.plan.cases[0], subject.plan.cases[-1]
         subject.run(other.inputs)
         return RepeatedCall(case, other, subject.cases[-1], subject.run(case.inputs))

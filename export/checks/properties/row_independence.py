@@ -11,7 +11,7 @@ from keras_norm.export.compare.input_cases import NeighborCase
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
-# The test inputs of a call, and its outputs. The first call runs the original batch.
+# Pairs of the test inputs and the outputs of a call. The first call runs the original batch.
 Calls = Sequence[tuple[NeighborCase, Arrays]]
 
 

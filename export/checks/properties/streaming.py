@@ -74,15 +74,15 @@ class Streaming(Property[StepOutputs]):
         return self.passed(f"{measured.length:,} timesteps, one call for each")
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice, unless the outputs for whole sequences differ too: one cause."""
+        """Return the advice; None if outputs for whole sequences are wrong: this has a finding."""
         if not all(output.passed for output in subject.outputs):
             return None
         return super().advise(result, subject)
 
     def make_notes(self, model: keras.Model, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
-        """Name the files whose step signature was not compared, if the model supports it."""
+        """Return notes on files without a compared step signature, if the model supports one."""
         ran = [result for result in results if result.path and result.outputs]
-        # Two runners of one file may differ: one can run its step signature, the other cannot.
+        # Some runners of a file cannot run its step signature: one comparison for a file suffices.
         streamed = {result.path for result in ran if result.property(self.name) is not None}
         without: dict[str, str] = {}
         notes: dict[str, str] = {}

@@ -16,14 +16,14 @@ SEED_VARIABLE = "seed_generator_state"
 
 @dataclasses.dataclass(frozen=True)
 class Effects:
-    """The effects of all calls on a model.
+    """The variables that the calls of a check changed, and outputs before and after the calls.
 
     Attributes:
         variables: number of visible variables.
         changed: names of the variables that changed.
         case: the inputs of the first call.
         before: the outputs of the first call.
-        after: the outputs of the first call, repeated after all other calls. Empty for the Keras
+        after: the outputs of the first call, repeated at the end of the check. Empty for the Keras
             model, whose variables are all visible.
     """
 
@@ -37,7 +37,7 @@ class Effects:
 class Weights(Property[Effects]):
     """Inference changes no variable.
 
-    A runtime may hide its variables. The first call is therefore repeated after all other calls:
+    A runtime may hide its variables. The first call is therefore repeated at the end of the check:
     equal outputs show that no weight changed.
     """
 
@@ -46,7 +46,7 @@ class Weights(Property[Effects]):
     advice = "Export in inference mode (training=False): a layer assigns to a variable."
 
     def measure(self, subject: Subject) -> Effects:
-        """Compare the digests of the variables, and repeat the first call."""
+        """Compare the variables before and after the calls, and repeat the first call."""
         case = subject.plan.cases[0]
         before, after = {}, {}
         if not subject.is_keras_model:
@@ -62,13 +62,15 @@ class Weights(Property[Effects]):
         rows = measured.case.rows
         worst = find_difference(tolerances.calls, measured.before, measured.after, rows)
         if worst is not None:
-            return self.failed(f"the first call, repeated after all others: {worst.description}")
+            return self.failed(
+                f"the outputs of the first call changed after later calls: {worst.description}"
+            )
         if measured.variables:
             return self.passed(f"inference changed none of {measured.variables} variables")
-        return self.passed("the first call gives equal outputs after all other calls")
+        return self.passed("the first call gives equal outputs at the end of the check")
 
 
 def find_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables whose digest changed, except seeds; see `Runner.variable_digests`."""
+    """Return the names of variables whose digest changed, except the seeds of random numbers."""
     changed = (n for n, d in before.items() if now.get(n) != d and SEED_VARIABLE not in n)
     return tuple(name.split(": ")[1] for name in changed)

@@ -63,8 +63,8 @@ def test_an_output_that_is_equal_for_all_samples_gives_a_note(kind):
     first = ops.cast(ops.relu(x[:, 0] - 9.0), kind)
     model = keras.Model(x, {"y": first, "z": x[:, 1]})
     note = (
-        "output 'y' is equal for all 9 samples, so its comparison shows little: give data for "
-        "which it differs"
+        "output 'y' is equal for all 9 samples, so its comparison may miss an error: give data for "
+        "which this output varies"
     )
     report = check(model, [KerasRunner(model)], DATA)
     assert report
@@ -191,7 +191,7 @@ def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():
         ({"artifacts": [None]}, "An artifact is the path of a SavedModel.* Received: None"),
         ({"artifacts": b"folder"}, "An artifact is the path of a SavedModel.* Received: b'folder'"),
         ({"rtol": -1.0}, "rtol must be a finite number"),
-        ({"rtol": 1.0}, "rtol must be below 1, else outputs of zeros pass"),
+        ({"rtol": 1.0}, "rtol must be below 1: otherwise an output of zeros passes"),
         ({"atol": True}, "atol must be a finite number"),
         ({"rtol": "1e-3"}, "Received: rtol='1e-3'"),
         ({"atol": float("nan")}, "atol must be a finite number"),

@@ -54,12 +54,12 @@ def test_a_passed_check_has_no_findings():
         ),
         (
             {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},
-            "reach 5 timesteps, and training reached 3",
+            "reach 5 timesteps, but training reached only 3",
             "Train on sequences as long",
         ),
         (
             {"by_row": (0.1,) * 8, "length": 12},
-            "12 timesteps, and the statistics have 8",
+            "12 timesteps, but the statistics have rows for only 8",
             "max_timesteps=12",
         ),
         ({"samples": 20}, "only 20 samples", "100 samples or more"),
@@ -187,7 +187,7 @@ GAP = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 10.0),), (GOOD,), ma
 @pytest.mark.parametrize(
     ("gap", "observation", "advice"),
     [
-        (GAP, "is 0.5, max_gap is 0.1", "recalibrate"),
+        (GAP, "is 0.5, but must be at most max_gap=0.1", "recalibrate"),
         (
             TrainInferenceGap("not measured", "no config", max_gap=0.1),
             "no config",

@@ -74,7 +74,7 @@ def dense():
 @pytest.mark.parametrize(
     ("quantize", "layer", "stale", "reason"),
     [
-        ("dynamic", "y", True, "a new export of the model is right"),
+        ("dynamic", "y", True, "the outputs of a new export of the model are right"),
         ("int8", None, None, "it computes in 8 bits"),
     ],
 )

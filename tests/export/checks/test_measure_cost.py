@@ -5,7 +5,7 @@ import pytest
 
 from keras_norm.export.checks import subject
 from keras_norm.export.checks.artifacts import FunctionRunner
-from keras_norm.export.checks.subject import file_size, measure_cost, milliseconds
+from keras_norm.export.checks.subject import file_size, measure_cost, measure_milliseconds
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.results.artifact_result import readable_size
 
@@ -27,19 +27,19 @@ class TimedRunner(FunctionRunner):
 
 
 def test_the_latency_is_the_median_of_the_durations_that_the_runner_reports():
-    assert milliseconds(TimedRunner(1.0, 9.0, 2.0, 2.0, 3.0), {}) == 2000.0
+    assert measure_milliseconds(TimedRunner(1.0, 9.0, 2.0, 2.0, 3.0), {}) == 2000.0
 
 
 def test_a_function_is_timed_by_the_wall_clock():
-    assert milliseconds(FunctionRunner(lambda inputs: time.sleep(0.01)), {}) == pytest.approx(
-        10.0, rel=0.5
-    )
+    assert measure_milliseconds(
+        FunctionRunner(lambda inputs: time.sleep(0.01)), {}
+    ) == pytest.approx(10.0, rel=0.5)
 
 
 def test_a_slow_model_is_called_twice(monkeypatch):
     monkeypatch.setattr(subject, "SECONDS", 0.0)
     calls = []
-    milliseconds(FunctionRunner(calls.append), {})
+    measure_milliseconds(FunctionRunner(calls.append), {})
     assert len(calls) == 2  # one to warm up, one that counts
 
 

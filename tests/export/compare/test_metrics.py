@@ -93,11 +93,11 @@ def test_tallies_of_parts_add_up_to_the_tally_of_all_data():
     [
         ({"z": np.zeros(4)}, "must be names of outputs: 'y'. Received: 'z'"),
         (np.zeros(3, int), "one row for each of the 4 samples"),
-        (np.zeros((4, 2), int), r"have the shape \(4, 3\) or \(4,\)"),
-        (np.zeros(4), r"have the shape \(4, 3\). Received \(4,\)"),
+        (np.zeros((4, 2), int), r"must have the shape \(4, 3\) or \(4,\)"),
+        (np.zeros(4), r"must have the shape \(4, 3\). Received \(4,\)"),
         (np.array(["a"] * 4), "must be numbers"),
         (np.full((4, 3), np.nan), "must be finite"),
-        (np.array([0, 1, 2, 3]), "are classes below 3. Received: 3"),
+        (np.array([0, 1, 2, 3]), "must be classes below 3. Received: 3"),
     ],
 )
 def test_wrong_labels_raise(labels, message):

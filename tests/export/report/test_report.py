@@ -62,7 +62,7 @@ def test_an_exceeded_max_gap_is_a_failure():
     gap = TrainInferenceGap("ok", "", (OutputGap("y", 0.5, 0.1, 1.0),), max_gap=0.4)
     (failure,) = report_of(artifact("m", EXPECTED), gap=gap).failures
     assert failure.check == "gap"
-    assert "is 0.5, max_gap is 0.4" in failure.detail
+    assert "is 0.5, but must be at most max_gap=0.4" in failure.detail
 
 
 def test_an_unmeasured_gap_fails_max_gap():
