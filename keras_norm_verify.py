@@ -80,7 +80,7 @@ def printable(text: str, most: int = 100) -> str:
 
     Args:
         text: any text.
-        most: largest number of characters to return.
+        most: number of characters after which the text is cut.
     """
     cut = text if len(text) <= most else f"{text[:most]}..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
@@ -98,7 +98,7 @@ def printable_error(error: Exception) -> str:
 
 
 def escape_unknown_letters() -> None:
-    """Let the standard output escape characters that are not in its encoding."""
+    """Make prints to stdout escape the characters that the encoding of stdout lacks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -167,8 +167,8 @@ class GoldenCases:
 
     Attributes:
         model: name of the Keras model.
-        reference: source of the expected outputs, as the object of "computes": 'the outputs of the
-            Keras model "digits"'.
+        reference: text that describes the expected outputs, such as 'the outputs of the Keras model
+            "digits"'.
         versions: versions of the packages that wrote the artifact, by name.
         hashes: SHA-256 hashes, by the name of each file in a SavedModel's folder; for a TFLite or
             ONNX file by "".
@@ -182,7 +182,7 @@ class GoldenCases:
     cases: tuple[GoldenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """Write an .npz file with the arrays, and with a JSON text named `golden_cases`.
+        """Return the bytes of an .npz file with the arrays and a JSON text named `golden_cases`.
 
         Raises:
             GoldenCasesError: the file is larger than `parse_golden_cases` reads.
@@ -246,8 +246,8 @@ def require_comparisons(cases: Sequence[GoldenCase]) -> None:
             if not atol < (largest[name] or 1.0):
                 raise _compares_nothing(
                     case,
-                    f"the tolerance of output '{printable(name)}' is {atol:.3g}, and its largest "
-                    f"expected value is {largest[name]:.3g}",
+                    f"output '{printable(name)}' has the tolerance {atol:.3g}, too large to detect "
+                    f"an error, because its largest expected value is {largest[name]:.3g}",
                 )
 
 
@@ -275,7 +275,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
     """
     try:
         arrays = _read_arrays(content)
-        _require("golden_cases" in arrays, "the file has no JSON text")
+        _require("golden_cases" in arrays, "the file has no JSON text golden_cases")
         text = arrays.pop("golden_cases")
         _require(text.dtype.kind == "U" and text.shape == (), "the JSON text is not a string")
         _require(text.nbytes <= 4 * MAX_CHARACTERS, "the JSON text is too long")
@@ -285,9 +285,9 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
         _require_fields(fields, GoldenCases, "the JSON text")
         _require_texts(fields, ("model", "reference"))
         for name in ("versions", "hashes"):
-            _require(isinstance(fields[name], dict), f"{name} is not a dict")
+            _require(isinstance(fields[name], dict), f"the field {name} is not a dict")
             _require_texts(fields[name], fields[name])
-        _require(isinstance(fields["cases"], list), "cases is not a list")
+        _require(isinstance(fields["cases"], list), "the field cases is not a list")
         cases = [_parse_case(k, own, arrays) for k, own in enumerate(fields.pop("cases"))]
         require_comparisons(cases)
         return GoldenCases(**fields, cases=tuple(cases))
@@ -299,10 +299,10 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
 
 
 def damaged(problem: str) -> GoldenCasesError:
-    """Make the error for golden cases that were changed after the export.
+    """Create the error for golden cases that were changed after the export.
 
     Args:
-        problem: the first part of the golden cases that is wrong.
+        problem: description of the first error in the golden cases.
     """
     return GoldenCasesError(
         f"the golden cases are damaged: {problem.rstrip('.')}. Export the model again"
@@ -320,9 +320,9 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
         GoldenCasesError: the entry is too large, or of a compression that NumPy does not write.
     """
     require_size(entry.file_size)
-    # `read` unpacks whole blocks of other compressions, and a block may be huge.
+    # With any other compression `read` unpacks whole blocks, and a block may be huge.
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    _require(entry.compress_type in methods, "NumPy does not write their compression")
+    _require(entry.compress_type in methods, "NumPy does not write the compression of the archive")
     with archive.open(entry) as file:
         return file.read(entry.file_size + 1)
 
@@ -353,15 +353,17 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
     for part in ("inputs", "expected", "sequences", "states", "sequence_outputs"):
         names = fields[part]
         listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        _require(listed and len({*names}) == len(names), f"case {k}: {part} is not a list of names")
+        unique = listed and len({*names}) == len(names)
+        _require(unique, f"case {k}: the field {part} is not a list of names without repetition")
     for part in ("inputs", "expected"):
         for name in fields[part]:
             array = arrays.get(f"{k}/{part}/{name}")
             numeric = array is not None and array.dtype.kind in "biuf"
-            _require(numeric, f"case {k}: '{printable(name)}' has no array of numbers")
+            problem = f"case {k}: '{printable(name)}' has no array of numbers in the .npz file"
+            _require(numeric, problem)
         fields[part] = {name: arrays[f"{k}/{part}/{name}"] for name in fields[part]}
     inputs, tolerances = fields["inputs"], fields["atol"]
-    _require(isinstance(tolerances, dict), f"case {k}: atol is not a dict")
+    _require(isinstance(tolerances, dict), f"case {k}: the field atol is not a dict")
     for name in fields["expected"]:
         atol = tolerances.get(name)
         _require(
@@ -370,9 +372,12 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
             f"{printable(repr(atol))}, not a finite number of 0 or more",
         )
     for name in (*fields["sequences"], *fields["states"]):
-        _require(name in inputs, f"case {k}: '{printable(name)}' is not an input")
+        _require(
+            name in inputs, f"case {k}: the state or sequence '{printable(name)}' is not an input"
+        )
     for name in fields["sequence_outputs"]:
-        _require(name in fields["expected"], f"case {k}: '{printable(name)}' is not an output")
+        problem = f"case {k}: the sequence output '{printable(name)}' is not an output"
+        _require(name in fields["expected"], problem)
     usable = fields["sequences"] or not fields["states"]
     _require(bool(usable), f"case {k} has states, but no input with timesteps")
     lengths = {inputs[name].shape[1:2] for name in fields["sequences"]}
@@ -389,19 +394,19 @@ def _require(fits: bool, problem: str) -> None:
 
 def _require_version(version: Json) -> None:
     whole = type(version) is int and version > 0
-    _require(whole, "the version is not an integer of 1 or more")
+    _require(whole, "the format's version is not an integer of at least 1")
     if version > VERSION:
         raise GoldenCasesError(
-            f"the golden cases have version {version}, and this keras-norm reads version "
+            f"the golden cases have format version {version}, and this keras-norm reads version "
             f"{VERSION}. Update keras-norm"
         )
 
 
 def _without_repeats(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make a dict of JSON with unique keys: parsers differ in the value of a repeated key."""
+    """Make a dict of a JSON object; refuse a repeated key, whose value depends on the parser."""
     fields: dict[str, Json] = {}
     for key, value in pairs:
-        _require(key not in fields, f"the text has the key '{printable(key)}' twice")
+        _require(key not in fields, f"the JSON text has the key '{printable(key)}' twice")
         fields[key] = value
     return fields
 
@@ -414,7 +419,7 @@ def _require_fields(fields: Json, kind: type[GoldenCase | GoldenCases], where: s
 
 def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
     for name in names:
-        _require(isinstance(fields[name], str), f"'{printable(name)}' is not text")
+        _require(isinstance(fields[name], str), f"the field '{printable(name)}' is not text")
 
 
 # Find an artifact and its golden cases, hash its files, and load it in its runtime. ---------------
@@ -424,7 +429,7 @@ def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"
-# Files and folders of a SavedModel that are hashed. Other programs may add files to the folder.
+# Files and folders of a SavedModel whose content is hashed. Other programs may add further files.
 HASHED = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 # First bytes of .npz and .npy files.
 NPZ_BYTES, NPY_BYTES = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
@@ -468,7 +473,7 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
 
 
 def resolve_version(path: pathlib.Path) -> pathlib.Path:
-    """Return the path of an artifact; for a folder of numbered versions, of the highest version.
+    """Return the path of an artifact; in a folder of versions, the path of the highest version.
 
     Args:
         path: a SavedModel's folder, a folder of numbered versions, or a TFLite or ONNX file.
@@ -523,7 +528,7 @@ def require_file(path: pathlib.Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:  # raised above
+        if error.strerror is None:  # this function raised the error
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -548,20 +553,20 @@ def require_arrays(path: pathlib.Path) -> None:
 
 
 def _archive_offset(path: pathlib.Path) -> int | None:
-    """Return the offset of the archive of golden cases at the end of a file; None without one."""
+    """Return the byte offset of the golden cases inside a file, or None if it has none inside."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as archive:
             archive.getinfo(FILE_NAME)
             return min(entry.header_offset for entry in archive.infolist())
-    # The parser may raise any exception. Then the bytes at the end belong to the model.
+    # The zip parser may raise any exception if the last bytes are a part of the model.
     except Exception:
         return None
 
 
 def _unpack_inside(path: pathlib.Path) -> bytes:
-    """Unpack the golden cases at the end of a file."""
+    """Unpack the golden cases at the end of a TFLite file."""
     try:
         with zipfile.ZipFile(path) as archive:
             return unpack_entry(archive, archive.getinfo(FILE_NAME))
@@ -732,7 +737,10 @@ def find_failures(golden_cases: GoldenCases, run: RunSignature) -> Iterator[str]
 
 
 def _difference(expected: Array, actual: Array, atol: float) -> str:
-    """Describe the difference of an output, or return ""; NaN equals an expected NaN."""
+    """Describe how an output differs from the expected output; return "" if it does not.
+
+    NaN is equal to an expected NaN.
+    """
     if actual.shape != expected.shape:
         return f"has the shape {actual.shape}, expected {expected.shape}"
     if actual.dtype.kind not in "biuf":
@@ -779,7 +787,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        sys.stdout = None  # at exit Python would try to write the text again
+        sys.stdout = None  # Python would try to write the rest at exit
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED
 

@@ -56,8 +56,8 @@ def export(args: argparse.Namespace) -> None:
     folder = pathlib.Path(args.to)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--to must be a folder; {folder} is a file.")
-    # If the export to a format fails, the files of the formats before it are removed. A server may
-    # already have loaded an artifact, so such artifacts are written last.
+    # If the export to a format fails, the artifacts already written in other formats are removed. A
+    # server may have loaded an artifact, so formats for servers are written last.
     formats = sorted(
         map(format_named, dict.fromkeys(args.format)), key=lambda f: f.loaded_by_servers
     )
@@ -89,7 +89,7 @@ def export(args: argparse.Namespace) -> None:
     try:
         for each in formats:
             own = {name: value for name, value in options.items() if _takes(each, name)}
-            if own.get("signature"):  # the file has one signature only, so `step` has no effect
+            if own.get("signature"):  # `step` has no effect on a file with one signature
                 own["step"] = None
             path = folder / each.file_name if "version" in own else targets[each.name]
             written.append((each, each.export(model, path, **own)))
@@ -97,7 +97,7 @@ def export(args: argparse.Namespace) -> None:
         if isinstance(error, UnsupportedOpError | ConversionError) and len(formats) > 1:
             error.add_note("Nothing was written.")
         for each, path in written:
-            # If the export replaced an old file, the new file stays: the old file is gone.
+            # If the export replaced an old file, keep the new file: the old file is gone.
             if each.name not in replaced:
                 golden_cases_path(path).unlink(missing_ok=True)
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -115,7 +115,7 @@ def _takes(file_format: Format, option: str) -> bool:
 
 
 def _target(file_format: Format, folder: pathlib.Path, version: int | None) -> pathlib.Path:
-    """Return the path to write; with version 2, "saved_model/2" or "model-2.tflite"."""
+    """Return the path of the artifact; with version 2, "saved_model/2" or "model-2.tflite"."""
     path = folder / file_format.file_name
     if version is None:
         return path
@@ -150,9 +150,9 @@ def check(args: argparse.Namespace) -> bool:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """Report the changed predictions of other versions of a model.
+    """Report which predictions differ between a model and its other versions.
 
-    It returns nothing, because a difference between versions is not a failure.
+    The command returns nothing, because a difference between versions is not a failure.
 
     Args:
         args: `model`, `versions`, `data`, `labels`, `json` and `html` of the command line.

@@ -4,7 +4,7 @@ import re
 
 from keras_norm.keras_internals import reason
 
-# Names of TensorFlow's graph nodes inside its error messages.
+# Matches the names of graph nodes in TensorFlow's error messages.
 NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
 
 

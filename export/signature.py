@@ -35,10 +35,10 @@ class GraphFunction(Protocol):
     """A `tf.function` from tensors by input name to tensors by output name."""
 
     def __call__(self, inputs: Mapping[str, TensorLike], /) -> dict[str, Tensor]:
-        """Run the graph."""
+        """Run the graph on tensors by input name, and return tensors by output name."""
 
     def get_concrete_function(self) -> Tensor:
-        """Trace the graph."""
+        """Trace the function, and return the traced graph."""
 
 
 def input_specs(model: keras.Model) -> dict[str, TensorSpec]:

@@ -24,7 +24,7 @@ from keras_norm.typing import Arrays
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"
-# Files and folders of a SavedModel that are hashed. Other programs may add files to the folder.
+# Files and folders of a SavedModel whose content is hashed. Other programs may add further files.
 HASHED = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 # First bytes of .npz and .npy files.
 NPZ_BYTES, NPY_BYTES = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
@@ -68,7 +68,7 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
 
 
 def resolve_version(path: pathlib.Path) -> pathlib.Path:
-    """Return the path of an artifact; for a folder of numbered versions, of the highest version.
+    """Return the path of an artifact; in a folder of versions, the path of the highest version.
 
     Args:
         path: a SavedModel's folder, a folder of numbered versions, or a TFLite or ONNX file.
@@ -123,7 +123,7 @@ def require_file(path: pathlib.Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:  # raised above
+        if error.strerror is None:  # this function raised the error
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -148,20 +148,20 @@ def require_arrays(path: pathlib.Path) -> None:
 
 
 def _archive_offset(path: pathlib.Path) -> int | None:
-    """Return the offset of the archive of golden cases at the end of a file; None without one."""
+    """Return the byte offset of the golden cases inside a file, or None if it has none inside."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as archive:
             archive.getinfo(FILE_NAME)
             return min(entry.header_offset for entry in archive.infolist())
-    # The parser may raise any exception. Then the bytes at the end belong to the model.
+    # The zip parser may raise any exception if the last bytes are a part of the model.
     except Exception:
         return None
 
 
 def _unpack_inside(path: pathlib.Path) -> bytes:
-    """Unpack the golden cases at the end of a file."""
+    """Unpack the golden cases at the end of a TFLite file."""
     try:
         with zipfile.ZipFile(path) as archive:
             return unpack_entry(archive, archive.getinfo(FILE_NAME))

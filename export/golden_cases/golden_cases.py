@@ -75,8 +75,8 @@ class GoldenCases:
 
     Attributes:
         model: name of the Keras model.
-        reference: source of the expected outputs, as the object of "computes": 'the outputs of the
-            Keras model "digits"'.
+        reference: text that describes the expected outputs, such as 'the outputs of the Keras model
+            "digits"'.
         versions: versions of the packages that wrote the artifact, by name.
         hashes: SHA-256 hashes, by the name of each file in a SavedModel's folder; for a TFLite or
             ONNX file by "".
@@ -90,7 +90,7 @@ class GoldenCases:
     cases: tuple[GoldenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """Write an .npz file with the arrays, and with a JSON text named `golden_cases`.
+        """Return the bytes of an .npz file with the arrays and a JSON text named `golden_cases`.
 
         Raises:
             GoldenCasesError: the file is larger than `parse_golden_cases` reads.
@@ -154,8 +154,8 @@ def require_comparisons(cases: Sequence[GoldenCase]) -> None:
             if not atol < (largest[name] or 1.0):
                 raise _compares_nothing(
                     case,
-                    f"the tolerance of output '{printable(name)}' is {atol:.3g}, and its largest "
-                    f"expected value is {largest[name]:.3g}",
+                    f"output '{printable(name)}' has the tolerance {atol:.3g}, too large to detect "
+                    f"an error, because its largest expected value is {largest[name]:.3g}",
                 )
 
 

@@ -35,7 +35,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
     """
     try:
         arrays = _read_arrays(content)
-        _require("golden_cases" in arrays, "the file has no JSON text")
+        _require("golden_cases" in arrays, "the file has no JSON text golden_cases")
         text = arrays.pop("golden_cases")
         _require(text.dtype.kind == "U" and text.shape == (), "the JSON text is not a string")
         _require(text.nbytes <= 4 * MAX_CHARACTERS, "the JSON text is too long")
@@ -45,9 +45,9 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
         _require_fields(fields, GoldenCases, "the JSON text")
         _require_texts(fields, ("model", "reference"))
         for name in ("versions", "hashes"):
-            _require(isinstance(fields[name], dict), f"{name} is not a dict")
+            _require(isinstance(fields[name], dict), f"the field {name} is not a dict")
             _require_texts(fields[name], fields[name])
-        _require(isinstance(fields["cases"], list), "cases is not a list")
+        _require(isinstance(fields["cases"], list), "the field cases is not a list")
         cases = [_parse_case(k, own, arrays) for k, own in enumerate(fields.pop("cases"))]
         require_comparisons(cases)
         return GoldenCases(**fields, cases=tuple(cases))
@@ -59,10 +59,10 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
 
 
 def damaged(problem: str) -> GoldenCasesError:
-    """Make the error for golden cases that were changed after the export.
+    """Create the error for golden cases that were changed after the export.
 
     Args:
-        problem: the first part of the golden cases that is wrong.
+        problem: description of the first error in the golden cases.
     """
     return GoldenCasesError(
         f"the golden cases are damaged: {problem.rstrip('.')}. Export the model again"
@@ -80,9 +80,9 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
         GoldenCasesError: the entry is too large, or of a compression that NumPy does not write.
     """
     require_size(entry.file_size)
-    # `read` unpacks whole blocks of other compressions, and a block may be huge.
+    # With any other compression `read` unpacks whole blocks, and a block may be huge.
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    _require(entry.compress_type in methods, "NumPy does not write their compression")
+    _require(entry.compress_type in methods, "NumPy does not write the compression of the archive")
     with archive.open(entry) as file:
         return file.read(entry.file_size + 1)
 
@@ -113,15 +113,17 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
     for part in ("inputs", "expected", "sequences", "states", "sequence_outputs"):
         names = fields[part]
         listed = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        _require(listed and len({*names}) == len(names), f"case {k}: {part} is not a list of names")
+        unique = listed and len({*names}) == len(names)
+        _require(unique, f"case {k}: the field {part} is not a list of names without repetition")
     for part in ("inputs", "expected"):
         for name in fields[part]:
             array = arrays.get(f"{k}/{part}/{name}")
             numeric = array is not None and array.dtype.kind in "biuf"
-            _require(numeric, f"case {k}: '{printable(name)}' has no array of numbers")
+            problem = f"case {k}: '{printable(name)}' has no array of numbers in the .npz file"
+            _require(numeric, problem)
         fields[part] = {name: arrays[f"{k}/{part}/{name}"] for name in fields[part]}
     inputs, tolerances = fields["inputs"], fields["atol"]
-    _require(isinstance(tolerances, dict), f"case {k}: atol is not a dict")
+    _require(isinstance(tolerances, dict), f"case {k}: the field atol is not a dict")
     for name in fields["expected"]:
         atol = tolerances.get(name)
         _require(
@@ -130,9 +132,12 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
             f"{printable(repr(atol))}, not a finite number of 0 or more",
         )
     for name in (*fields["sequences"], *fields["states"]):
-        _require(name in inputs, f"case {k}: '{printable(name)}' is not an input")
+        _require(
+            name in inputs, f"case {k}: the state or sequence '{printable(name)}' is not an input"
+        )
     for name in fields["sequence_outputs"]:
-        _require(name in fields["expected"], f"case {k}: '{printable(name)}' is not an output")
+        problem = f"case {k}: the sequence output '{printable(name)}' is not an output"
+        _require(name in fields["expected"], problem)
     usable = fields["sequences"] or not fields["states"]
     _require(bool(usable), f"case {k} has states, but no input with timesteps")
     lengths = {inputs[name].shape[1:2] for name in fields["sequences"]}
@@ -149,19 +154,19 @@ def _require(fits: bool, problem: str) -> None:
 
 def _require_version(version: Json) -> None:
     whole = type(version) is int and version > 0
-    _require(whole, "the version is not an integer of 1 or more")
+    _require(whole, "the format's version is not an integer of at least 1")
     if version > VERSION:
         raise GoldenCasesError(
-            f"the golden cases have version {version}, and this keras-norm reads version "
+            f"the golden cases have format version {version}, and this keras-norm reads version "
             f"{VERSION}. Update keras-norm"
         )
 
 
 def _without_repeats(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make a dict of JSON with unique keys: parsers differ in the value of a repeated key."""
+    """Make a dict of a JSON object; refuse a repeated key, whose value depends on the parser."""
     fields: dict[str, Json] = {}
     for key, value in pairs:
-        _require(key not in fields, f"the text has the key '{printable(key)}' twice")
+        _require(key not in fields, f"the JSON text has the key '{printable(key)}' twice")
         fields[key] = value
     return fields
 
@@ -174,4 +179,4 @@ def _require_fields(fields: Json, kind: type[GoldenCase | GoldenCases], where: s
 
 def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
     for name in names:
-        _require(isinstance(fields[name], str), f"'{printable(name)}' is not text")
+        _require(isinstance(fields[name], str), f"the field '{printable(name)}' is not text")

@@ -14,7 +14,7 @@ def printable(text: str, most: int = 100) -> str:
 
     Args:
         text: any text.
-        most: largest number of characters to return.
+        most: number of characters after which the text is cut.
     """
     cut = text if len(text) <= most else f"{text[:most]}..."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut)
@@ -32,6 +32,6 @@ def printable_error(error: Exception) -> str:
 
 
 def escape_unknown_letters() -> None:
-    """Let the standard output escape characters that are not in its encoding."""
+    """Make prints to stdout escape the characters that the encoding of stdout lacks."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -104,7 +104,10 @@ def find_failures(golden_cases: GoldenCases, run: RunSignature) -> Iterator[str]
 
 
 def _difference(expected: Array, actual: Array, atol: float) -> str:
-    """Describe the difference of an output, or return ""; NaN equals an expected NaN."""
+    """Describe how an output differs from the expected output; return "" if it does not.
+
+    NaN is equal to an expected NaN.
+    """
     if actual.shape != expected.shape:
         return f"has the shape {actual.shape}, expected {expected.shape}"
     if actual.dtype.kind not in "biuf":
@@ -151,7 +154,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        sys.stdout = None  # at exit Python would try to write the text again
+        sys.stdout = None  # Python would try to write the rest at exit
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED
 

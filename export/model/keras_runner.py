@@ -1,4 +1,4 @@
-"""Run the Keras model itself; every other runner is compared with it."""
+"""Run a Keras model in memory: every other runner is compared with the Keras model."""
 
 import hashlib
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class KerasRunner(Runner):
     """Run a Keras model in memory, in inference mode, as `model.predict` does.
 
     A model with `TimeDistributed` runs eagerly: in a graph with a dynamic time dimension, Keras'
-    `TimeDistributed` is wrong.
+    `TimeDistributed` returns wrong outputs.
 
     Args:
         model: a functional or a built sequential model.
@@ -47,7 +47,7 @@ class KerasRunner(Runner):
         except tf.errors.OpError as error:  # for example, an id that is too large for an Embedding
             raise ValueError(f"the Keras model rejects the data: {one_line(error)}") from error
         for name, tensor in outputs.items():
-            # A convolution may return its inputs if they have fewer steps than its kernel.
+            # A convolution may return its inputs unchanged if its kernel has more timesteps.
             if not tensor.shape.is_compatible_with(self._outputs[name].shape):
                 raise ValueError(
                     f"the Keras model returns the shape {tuple(tensor.shape)} for the output "
@@ -69,7 +69,7 @@ class KerasRunner(Runner):
 
 
 def digest_variables(variables: Sequence[keras.Variable]) -> dict[str, str]:
-    """Return a digest of each variable by name, in the form of `Runner.variable_digests`."""
+    """Return the SHA-256 digest of each variable's values, by the variable's number and path."""
     arrays = [keras.ops.convert_to_numpy(variable) for variable in variables]
     return {
         f"{k}: {variable.path}": hashlib.sha256(array.tobytes()).hexdigest()

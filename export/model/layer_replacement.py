@@ -38,7 +38,7 @@ CELL_OPTIONS = ("units", "activation", "recurrent_activation", "use_bias", "rese
 LAYER_OPTIONS = ("return_sequences", "go_backwards", "unroll", "zero_output_for_mask")
 WEIGHTS = ("kernel", "recurrent_kernel", "bias")
 
-# Maps (inputs, states) of a timestep to (output, new states).
+# Function from (inputs, states) of a timestep to (output, new states).
 Cell: TypeAlias = Callable[[Tensor, Nest], tuple[Tensor, Nest]]
 # The last output, the output sequence and the last states.
 LoopResults: TypeAlias = tuple[Tensor, Tensor, Nest]
@@ -51,14 +51,14 @@ def portable_layers(
     *,
     one_lookup: bool = False,
 ) -> Iterator[None]:
-    """Trace a model's layers, inside a `with` block, so that every format can run them.
+    """Replace methods of a model's layers, inside a `with` block, so that formats can run them.
 
     The substitution covers layers inside wrappers, nested models and user-defined layers. It also
     covers subclasses of Keras' layers that do not override the replaced method.
 
     Args:
         model: a Keras model or layer. It is not changed, and other threads may call it.
-        functions: functions of keras_norm that the format needs in another form, such as the scan
+        functions: functions that replace functions of keras_norm for the format, such as the scan
             over time, which also user-defined layers may call.
         one_lookup: trace every Embedding as one operation. Keras' Embedding also accepts negative
             ids, for which it needs operations without a 16-bit version. Microcontrollers lack these
@@ -210,7 +210,7 @@ def where_unmasked(unmasked: Tensor, new: Tensor, old: Tensor) -> Tensor:
 def _unrolled_loop(
     layer: keras.layers.RNN, sequences: Tensor, *args: Nest, **kwargs: Nest
 ) -> LoopResults:
-    """Run a subclass' own loop, unrolled if the number of timesteps is static.
+    """Run the loop of a user's RNN subclass, unrolled if the number of timesteps is static.
 
     Keras' loop converts to TFLite with a static batch size only. The unrolled loop converts with
     any batch size.
@@ -235,7 +235,7 @@ def _time_distributed(
 
 
 def _lookup(layer: keras.layers.Embedding, inputs: Tensor) -> Tensor:
-    """Return the embeddings of nonnegative ids."""
+    """Return the embeddings of ids, which must not be negative, by one operation."""
     rows = tf.gather(layer.embeddings, ops.cast(inputs, "int32"))
     return ops.cast(rows, layer.compute_dtype)
 

@@ -25,7 +25,7 @@ from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import Function
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Names of the states of Keras' cells and of keras_norm's cells.
+# Class of a cell of Keras -> names of its states; the cells of keras_norm are subclasses.
 STATE_NAMES = {
     keras.layers.LSTMCell: ("h", "c"),
     keras.layers.GRUCell: ("h",),
@@ -90,7 +90,7 @@ class LayerTimestep:
     def methods(
         self, states: Mapping[str, Tensor], after: dict[str, Tensor], center_kernels: bool
     ) -> dict[str, Function]:
-        """Return methods for the layer that run its cell once.
+        """Return replacement methods with which the layer runs its cell for one timestep.
 
         Args:
             states: the states before the timestep, of this layer and of others, by name.
@@ -142,7 +142,8 @@ class LayerTimestep:
             states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
         except Exception as error:  # a user's cell may raise any error
             raise StreamingError(
-                f'layer "{self.name}" has no states before the first timestep: {one_line(error)}'
+                f'layer "{self.name}" cannot create its states before the first timestep: '
+                f"{one_line(error)}"
             ) from error
         if any(to_numpy(state).any() for state in keras.tree.flatten(states)):
             raise StreamingError(
@@ -175,7 +176,7 @@ class LayerTimestep:
     def _apply_mask(
         self, mask: Nest, output: Tensor, after: Nest, before: Nest
     ) -> tuple[Tensor, Nest]:
-        """Return the output and the states of one timestep, unchanged for masked sequences."""
+        """Apply a mask to one timestep: masked sequences keep their previous output and states."""
         layer = self.layer
         is_stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
         cell, states = (layer.cell.cells[-1], before[-1]) if is_stacked else (layer.cell, before)
@@ -199,7 +200,7 @@ class LayerTimestep:
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return the recurrent layers of a model, each to run for one timestep.
+    """Return a `LayerTimestep` for each recurrent layer of a model.
 
     Args:
         model: a functional or a built sequential model.

@@ -78,7 +78,9 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
         )
     static = [name for name in fills if name not in samples.sequences]
     if static:
-        return f"the time dimension of input {static[0]!r} is static: no step can be added"
+        return (
+            f"the time dimension of input {static[0]!r} is static: no masked timestep can be added"
+        )
     unmasked = [name for name in samples.sequences if name not in fills]
     if unmasked:
         return f"input {unmasked[0]!r} has a time dimension that the model does not mask"

@@ -23,7 +23,7 @@ from keras_norm.typing import Arrays, TensorLike
 logger = logging.getLogger("keras_norm.export")
 
 # The largest difference that rounding may excuse, relative to an output's largest absolute value.
-# With a larger difference the check proves nothing, for any cause of the difference.
+# With a larger difference the check proves nothing, whatever causes the difference.
 MOST = 5e-2
 
 WRONG_CONVERSION = "the converter changed the result of a layer"
@@ -45,8 +45,8 @@ class Reference:
         """Return the default tolerance of `check` for the test inputs with index k.
 
         The outputs of a file in 8 bits only have to be finite; a later step measures their errors.
-        Integer outputs of a quantized file are not compared: rounding may change any of them, and
-        there are too few for a share.
+        Integer outputs of a quantized file are not compared: rounding may change every integer, and
+        there are too few integers to limit the share that differs.
 
         Args:
             k: index of the test inputs.

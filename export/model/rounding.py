@@ -11,10 +11,11 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.tolerance_factors import model_precision
 from keras_norm.typing import Array, Arrays, Config
 
-# Upper bound of the difference between two ways of rounding, relative to the difference of a single
-# way of rounding from float64.
+# Accepted difference between two implementations that round differently, relative to the measured
+# difference of one implementation from float64.
 MAGNIFIED = 4.0
-# How many times the weights are perturbed: a single perturbation can be near float64 by luck.
+# Number of random perturbations of the weights. After a single perturbation the outputs can be near
+# the float64 outputs by chance.
 PERTURBATIONS = 4
 
 
@@ -78,7 +79,7 @@ def _outputs_of_copy(copy: keras.Model, model: keras.Model, inputs: Arrays) -> A
 
 
 def _largest_differences(expected: Arrays, actual: Arrays) -> dict[str, float]:
-    """Return the largest absolute difference of every float output, ignoring common NaN."""
+    """Return the largest absolute difference of every float output; NaN equals NaN."""
     found = {}
     for name, value in expected.items():
         if kind_of(value) == "float" and value.size:
@@ -88,7 +89,7 @@ def _largest_differences(expected: Arrays, actual: Arrays) -> dict[str, float]:
 
 
 def _in_float64(config: Config) -> Config:
-    """Return a part of a config with float64 instead of any other float dtype or dtype policy."""
+    """Return a config dict with float64 in place of another float dtype or dtype policy."""
     dtype = config.get("dtype")
     name = dtype["config"].get("name", "") if isinstance(dtype, dict) else str(dtype)
     return config | {"dtype": "float64"} if "float" in name else config

@@ -36,7 +36,7 @@ from keras_norm.typing import Array, Arrays, Tensor
 logger = logging.getLogger("keras_norm.export")
 
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
-# Runs a step from (sequences, other inputs and states, names of the states).
+# Runs a step at every timestep, from (sequences, other inputs and states, names of the states).
 RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 
 
@@ -123,7 +123,7 @@ class Step:
     def __call__(
         self, inputs: Mapping[str, Tensor], states: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Run one timestep.
+        """Run one timestep of the model: return its outputs and its new states.
 
         Args:
             inputs: name -> tensor, for every name in `inputs`.
@@ -156,7 +156,7 @@ class Step:
         for layer in self._layers:
             if not layer.states.keys() <= after.keys():
                 raise StreamingError(
-                    f'layer "{layer.name}" is not called, or takes an initial_state'
+                    f'layer "{layer.name}" is not called, or gets an initial_state from the model'
                 )
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
 
@@ -209,11 +209,11 @@ class Step:
         lengths = {inputs[name].shape[1] for name in self.sequences}
         if len(lengths) > 1:
             raise ValueError(
-                f"the inputs of a stream must have one length; received {sorted(lengths)}"
+                f"the sequences of a stream must have equal lengths; received {sorted(lengths)}"
             )
         specs = self.inputs
         run_all: RunStream = functools.partial(run_over_time, run)
-        if isinstance(run, WorkerRunner):  # one request to its process runs all timesteps
+        if isinstance(run, WorkerRunner):  # one request to the worker runs all timesteps
             specs, run_all = run.inputs, run.run_over_time
         rows = len(next(iter(inputs.values())))
         size = next(filter(None, (spec.shape[0] for spec in specs.values())), rows)
@@ -242,7 +242,7 @@ def find_step(
     *,
     center_kernels: bool = False,
 ) -> Step | None:
-    """Make a model's single-step model, and check its outputs against whole sequences.
+    """Create a model's single-step model, and compare its outputs with the model's outputs.
 
     Args:
         model: a functional or a built sequential model.

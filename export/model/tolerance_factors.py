@@ -1,4 +1,4 @@
-"""Find what a model's default tolerance depends on: its precision, its layers and its timesteps.
+"""Find the precision, depth and timesteps of a model, which determine its default tolerance.
 
 Rounding errors grow with the number of layers on a path, and with the number of timesteps.
 """
@@ -17,10 +17,10 @@ from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Function, substituted_functions
 from keras_norm.typing import Array, Arrays, Nest, Shape, Tensor
 
-# Layers that run timesteps, and wrappers that call another layer in their own way.
+# Recurrent layers, and wrappers that call another layer.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
-# Number of input shapes for which a model is traced. After that, a traced shape that is at least as
-# large replaces a new shape.
+# Number of input shapes for which a model is traced. For a further shape, the result of a traced
+# shape that is at least as large is used.
 TRACED = 16
 
 
@@ -135,15 +135,15 @@ def _trace_timesteps(
 
 
 def _record_timesteps(layer: keras.layers.Layer, lengths: list[int | None]) -> Function:
-    """Return a `call` for a layer that appends its number of timesteps to `lengths`.
+    """Return a replacement for a layer's `call`, which appends the layer's timesteps to `lengths`.
 
-    It appends None for an unknown number. Its outputs are zeros, because tracing the layer's loop
-    takes long.
+    The replacement appends None for an unknown number of timesteps. It returns zeros, because
+    tracing the layer's loop takes long.
     """
 
     def call(sequences: Tensor, *args: object, **kwargs: object) -> Nest:
         if isinstance(layer, keras.layers.TimeDistributed):
-            layer.layer.call(sequences[:, 0])  # one timestep is enough: all have equal shapes
+            layer.layer.call(sequences[:, 0])  # all timesteps have equal shapes: trace one
         else:
             lengths.append(sequences.shape[1])
         return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)
@@ -152,7 +152,7 @@ def _record_timesteps(layer: keras.layers.Layer, lengths: list[int | None]) -> F
 
 
 def _zeros(shape: Shape | Sequence[Shape], layer: keras.layers.Layer, sequences: Tensor) -> Nest:
-    """Return zeros of an output shape, or a list of zeros if `shape` is a list of shapes."""
+    """Return zeros of a layer's output shape; a list of zeros if `shape` is a list of shapes."""
     sizes = tf.shape(sequences)
     static: list[int | Tensor] = []
     for axis, size in enumerate(shape):

@@ -24,11 +24,11 @@ from keras_norm.typing import Array, Arrays, TensorLike
 Cases: TypeAlias = list[tuple[Case, Arrays]]
 
 BATCH = 3
-# Numbers of timesteps. The first number that the model accepts is used: a convolution can need more
-# timesteps.
+# Numbers of timesteps of random inputs. The first number that the model accepts is used: a
+# convolution can need more timesteps.
 LENGTHS = (7, 25, 90, 300)
-# Tried after LENGTHS for signals of one or two numbers per timestep: an encoder of raw audio needs
-# a few hundred timesteps for each of its outputs.
+# Numbers of timesteps that are tried after LENGTHS, for signals of one or two numbers per timestep:
+# an encoder of raw audio needs a few hundred timesteps for each of its outputs.
 SIGNAL_LENGTHS = (3_000, 24_000)
 LONG = 300
 
@@ -111,7 +111,7 @@ def _random_lengths(model: keras.Model, run: KerasRunner) -> Cases:
 
 
 def long_case(model: keras.Model) -> Cases:
-    """Make one random sequence of `LONG` timesteps; empty if the model cannot run that length."""
+    """Make a random test input of `LONG` timesteps; return [] if the model fails on it."""
     run = KerasRunner(model)
     try:
         return _random_cases(
@@ -122,7 +122,7 @@ def long_case(model: keras.Model) -> Cases:
 
 
 def _lengths(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
-    """Return the numbers of timesteps to try, in order."""
+    """Return the numbers of timesteps to try in random inputs, in order."""
     dynamic = [spec for spec in specs.values() if None in spec.shape[1:]]
     if not dynamic:
         return LENGTHS[:1]
@@ -204,9 +204,9 @@ def _cases(model: keras.Model, samples: Samples) -> list[Case]:
 
 
 def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> list[Case]:
-    """Make test inputs of real samples, with the full length if the model cannot run half of it.
+    """Make test inputs from real samples; the first input has half the length if possible.
 
-    Half the length may be too short for a convolution.
+    Half the length may be too short for a convolution. The first input then has the full length.
     """
     short, *others = _cases(model, samples)
     try:
@@ -217,7 +217,7 @@ def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> l
 
 
 def _with_outputs(run: KerasRunner, cases: Iterable[Case]) -> Cases:
-    """Pair test inputs with the model's outputs.
+    """Run the model on test inputs, and return pairs of the inputs and outputs.
 
     Test inputs with masked timesteps are left out if an output is NaN: a mean over a fully masked
     row is NaN.
@@ -230,7 +230,7 @@ def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
     rng, specs = np.random.default_rng(0), input_specs(model)
     embeddings = [e for _, e in named_layers(model) if isinstance(e, keras.layers.Embedding)]
     low, high = WHOLE.get(kind, OTHER_WHOLE)
-    # The ids have to be valid for every embedding.
+    # An id has to be valid for every embedding, so the smallest `input_dim` is the limit.
     high = min((embedding.input_dim for embedding in embeddings), default=high)
     ids = range(min(low, high - 1), high)
     drawn = {n: _draw(spec, length, ids, kind, rng) for n, spec in specs.items()}
@@ -246,7 +246,7 @@ def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> 
     for embedding in embeddings:
         with contextlib.suppress(
             AttributeError, ValueError
-        ):  # the embedding is not called, or called twice
+        ):  # the embedding has no call, or several calls
             ids.append(embedding.input)
     names = zip(input_specs(model), model.inputs, strict=True)
     return [name for name, tensor in names if any(tensor is one for one in ids)]
@@ -280,5 +280,5 @@ def _draw(spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.G
     else:
         most = min(ids[-1], np.iinfo(dtype.name).max - 1)
         values = rng.integers(ids[0], most + 1, shape)
-        values[..., 0] = most  # so that no row is fully masked
+        values[..., 0] = most  # a value that is not masked, in every row
     return values.astype(dtype)

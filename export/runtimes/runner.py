@@ -18,7 +18,7 @@ Run: TypeAlias = Callable[[Arrays], Arrays]
 
 
 class Runner(abc.ABC):
-    """A function from named input arrays to named output arrays, and its context manager.
+    """Run an artifact or a model as a function from named input arrays to named output arrays.
 
     Attributes:
         name: short name of the runner, for reports.
@@ -54,7 +54,7 @@ class Runner(abc.ABC):
         """Run the artifact on arrays of the shapes and types in `self.inputs`."""
 
     def ops(self) -> dict[str, list[str]]:
-        """Map each operation to the names of its nodes, or of its output tensors."""
+        """Return the artifact's operations: operation -> names of its nodes or output tensors."""
         return {}
 
     def signatures(self) -> list[str]:
@@ -101,7 +101,7 @@ def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
     """Check an array's shape, and convert its type if the conversion is safe."""
     try:
         array = np.asarray(data)
-    except ValueError:  # for example nested lists of different lengths
+    except ValueError:  # for example, nested lists of different lengths
         raise ValueError(
             f'input "{spec.name}" must be an array; received a {type(data).__name__} that NumPy '
             "cannot convert"

@@ -18,9 +18,9 @@ from keras_norm.typing import Array, Arrays, Json
 
 FORMATS = pathlib.Path(__file__).parents[1] / "formats"
 
-# Time limit of a converter in a worker process, which the exporters use because some models make a
-# converter end its process. The converter's memory and logs end with the process. It imports
-# TensorFlow while the exporter traces the model.
+# Time limit of one conversion, in seconds. The exporters run a converter in a worker process,
+# because some models crash the converter. The worker frees its memory when it ends, and it
+# imports TensorFlow while the exporter traces the model.
 CONVERSION_SECONDS = 1800.0
 
 # Log lines of TensorFlow and LiteRT that are not the cause of an error.
@@ -58,15 +58,15 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # A killed worker does not delete its temporary files, which TensorFlow writes in traces.
+        # TensorFlow writes temporary files in traces, and a killed worker does not delete them.
         self._folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the worker
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open until `close`
         self._process = start(FORMATS / script, self._stderr, self._folder.name)
 
     def load(self, options: Mapping[str, Json]) -> Json:
-        """Load the model that later calls run, and return the worker's report of the model.
+        """Load or convert a model in the worker, and return the worker's report on the model.
 
-        The new model replaces a model that is already loaded.
+        A loaded model replaces the model that the worker loaded before.
 
         Args:
             options: options of the worker script, as a dict that JSON can store.
@@ -82,13 +82,13 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
             raise
 
     def run(self, arrays: Mapping[str, Array]) -> Arrays:
-        """Run the loaded model on inputs by name, and return its outputs by name."""
+        """Run the worker's loaded model on inputs by name, and return its outputs by name."""
         return self.request("run", [arrays])[1][0]
 
     def request(
         self, name: str, cases: Sequence[Mapping[str, Array]] = (), **arguments: Json
     ) -> tuple[Json, list[Arrays]]:
-        """Send a request, and return the worker's report and output arrays.
+        """Send a request to the worker, and return the report and the arrays of the reply.
 
         Args:
             name: name of the request in the table of `worker_protocol`, such as "run".
@@ -119,7 +119,9 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         finally:
             timer.cancel()
         if expired.is_set():
-            raise RunnerError(f"{self._subject}: no reply within {self.timeout:g} s")
+            raise RunnerError(
+                f"{self._subject}: the worker process did not reply within {self.timeout:g} s"
+            )
         if reply is None:
             raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
         header, outputs = reply
@@ -129,7 +131,7 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
 
     def close(self) -> None:
         """Kill the worker, which needs no orderly shutdown. A second call has no effect."""
-        self._process.kill()  # no effect on a process that has ended
+        self._process.kill()  # `kill` has no effect on a process that has ended
         self._process.wait()
         with contextlib.suppress(BrokenPipeError):  # the worker did not read all of its stdin
             self._process.stdin.close()
@@ -148,11 +150,11 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").splitlines()
         causes = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
-        return f"the process that ran it {cause}" + (f": {causes[-1]}" if causes else "")
+        return f"the worker process {cause}" + (f": {causes[-1]}" if causes else "")
 
 
 def start(script: pathlib.Path, stderr: IO[bytes], temporary: str) -> Process:
-    """Start a Python script as a process with pipes for stdin and stdout.
+    """Start a worker script as a Python process with pipes for stdin and stdout.
 
     Args:
         script: path of the script.
@@ -172,7 +174,7 @@ def start(script: pathlib.Path, stderr: IO[bytes], temporary: str) -> Process:
 
 
 def _environment() -> dict[str, str]:
-    """Return environment variables that let a script import its folder and `worker_protocol`."""
+    """Return the environment in which a script can import its folder and `worker_protocol`."""
     variables = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
     folders = [str(pathlib.Path(__file__).parent), *filter(None, [variables.get("PYTHONPATH")])]
     return variables | {"PYTHONPATH": os.pathsep.join(folders)}

@@ -43,7 +43,7 @@ Run = Callable[[Arrays], Arrays]
 
 
 class Loaded(NamedTuple):
-    """The reply of a worker script to the request `load`.
+    """A loaded model in a worker process: its report, and functions that run and inspect it.
 
     Attributes:
         report: describes the model to the runner; JSON can store it.
@@ -76,7 +76,7 @@ def write_message(
 
 
 def read_message(stream: IO[bytes]) -> tuple[dict[str, Json], list[Arrays]] | None:
-    """Read one message that `write_message` wrote; None at the end of the stream."""
+    """Read one message that `write_message` wrote; return None at the end of the stream."""
     lengths = stream.read(16)
     if len(lengths) < 16:
         return None
@@ -98,7 +98,8 @@ def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
     The names are stored in a separate array, because `np.savez` rejects names such as "file". A
     bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16.
     """
-    # Equal to `keras_norm.export.compare.arrays.to_numpy`, which workers cannot import.
+    # This conversion is equal to `keras_norm.export.compare.arrays.to_numpy`, which a worker cannot
+    # import.
     values = [np.asarray(a) for a in arrays.values()]
     values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
     buffer = io.BytesIO()
@@ -171,7 +172,7 @@ def run_at_once(
             case = (thread + calls) % len(cases)
             outputs = run(cases[case])
             with lock:
-                for name, value in outputs.items():  # NaN in any output stays NaN
+                for name, value in outputs.items():  # a value that is NaN once stays NaN
                     lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
                     highest[case][name] = np.maximum(highest[case].get(name, value), value)
             if time.monotonic() >= end:
@@ -193,7 +194,7 @@ def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     requests = sys.stdin.buffer
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library's print must not write into the messages
+    os.dup2(2, 1)  # prints of libraries go to stderr, because stdout has the messages
 
     model = Loaded(None)
     seconds = 0.0
@@ -201,7 +202,7 @@ def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
     def reply_to(
         request: str, arguments: dict[str, Json], cases: list[Arrays]
     ) -> tuple[Json, list[Arrays]]:
-        """Return the report and the arrays for one request."""
+        """Return the reply to one request: a report and output arrays."""
         nonlocal model, seconds
         if request == "load":
             model = Loaded(*load(arguments["options"]))
@@ -238,7 +239,7 @@ def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
 
 
 def _end_with(parent: int) -> None:
-    """End this process soon after its parent, which may be killed during a conversion."""
+    """End this worker soon after its parent process ends, also if the parent was killed."""
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(1)

@@ -48,7 +48,7 @@ class WorkerRunner(Runner):
         self.worker = worker or self.start(path, timeout=timeout)
         try:
             self._load()
-        except (OSError, ValueError) as error:  # the file is damaged
+        except (OSError, ValueError) as error:  # the artifact is missing or damaged
             self.close()
             raise RunnerError(f"{self._subject}: {error}") from error
         except BaseException:
@@ -57,7 +57,7 @@ class WorkerRunner(Runner):
 
     @classmethod
     def start(cls, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> WorkerProcess:
-        """Start the child process, which imports its runtime while the caller continues."""
+        """Start the worker process, which imports its runtime while the caller continues."""
         return WorkerProcess(cls.script, subject=f"{cls.name} {path}", timeout=timeout)
 
     @abc.abstractmethod
@@ -65,7 +65,7 @@ class WorkerRunner(Runner):
         """Load the artifact in the worker, and set `self.inputs`."""
 
     def _load_file(self, options: Mapping[str, Json]) -> Json:
-        """Let the worker load a file and report its inputs; raise RunnerError without a file."""
+        """Load a file in the worker, and set `self.inputs`; raise RunnerError if there is none."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
         return self._load_inputs(options)

@@ -1,4 +1,4 @@
-"""Worker: convert a SavedModel to an ONNX file by tf2onnx, as Keras' own exporter does."""
+"""Worker script: convert a SavedModel to an ONNX file with tf2onnx, as Keras' exporter does."""
 
 import onnx
 import onnx_graph
@@ -11,16 +11,19 @@ MEANS = ("GlobalAveragePool", "ReduceMean")
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Convert `options["saved_model"]` to `options["path"]`; report the unsupported operations."""
+    """Convert the SavedModel `options["saved_model"]` to the ONNX file `options["path"]`.
+
+    The report to the exporter lists the operations that tf2onnx cannot convert.
+    """
     model = tf.saved_model.load(options["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
     specs = function.structured_input_signature[1]
-    # tf2onnx makes every captured tensor of a function, such as a constant of a layer, an input. A
-    # frozen function captures no tensors.
+    # tf2onnx adds an input to the ONNX file for every tensor that a function captures, such as a
+    # layer's constant. A frozen function captures no tensors.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # tf2onnx reads the names of inputs and outputs from dicts.
+        # tf2onnx takes the names of inputs and outputs from the keys of these dicts.
         outputs = frozen(*(inputs[name] for name in sorted(specs)))
         return dict(zip(sorted(function.structured_outputs), outputs, strict=True))
 
@@ -29,14 +32,14 @@ def load(options: protocol.Options) -> protocol.Loaded:
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
     onnx.save(converted, options["path"])
-    # tf2onnx leaves operations unchanged that it cannot convert.
+    # tf2onnx copies an operation that it cannot convert unchanged into the ONNX file.
     ops = onnx_graph.operations(converted)
     unsupported = {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}
     return protocol.Loaded({"unsupported": unsupported})
 
 
 def repair_means(graph: onnx.GraphProto) -> None:
-    """Increase the accuracy of each mean that is subtracted from the values it averages.
+    """Reduce the rounding error of each mean that a graph subtracts from the averaged tensor.
 
     ONNX Runtime's mean of 257 equal values has an error of several units in the last place. A norm
     divides this error by sqrt(epsilon): its output for digital silence is noise instead of 0.

@@ -41,7 +41,7 @@ def scan_for_onnx(
     return tensorflow_scan.scan_by_step(step, xs, carry, like)
 
 
-# The argument `functions` of `portable_layers` for an ONNX file.
+# Functions that replace functions of keras_norm while a model is traced for an ONNX file.
 ONNX_FUNCTIONS: Substitutes = {tensorflow_scan: {"scan_by_block": scan_for_onnx}}
 
 
@@ -101,7 +101,8 @@ def export_onnx(
     refuse_text(model, "ONNX Runtime")
     refuse_unsupported_model(model)
     warn_of_static_batch(model)
-    # With bfloat16 the file has mixed types. With float16 it rounds at other operations than Keras.
+    # The ONNX file of a bfloat16 model would mix float types. The ONNX file of a float16 model
+    # would round at other operations than Keras.
     refuse_half_precision(model, "the ONNX converter")
     # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
     # characters.

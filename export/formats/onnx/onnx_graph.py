@@ -31,7 +31,10 @@ def read(path: pathlib.Path) -> onnx.ModelProto:
 
 
 def operations(model: onnx.ModelProto) -> dict[str, list[str]]:
-    """List the operations: operation -> its nodes; "domain.Op" for a domain other than ONNX's."""
+    """List the operations of an ONNX file: operation -> names of its nodes.
+
+    An operation of a domain other than ONNX's is named "domain.Op".
+    """
     found: dict[str, list[str]] = {}
     for graph in graphs(model.graph):
         for node in graph.node:
@@ -41,14 +44,14 @@ def operations(model: onnx.ModelProto) -> dict[str, list[str]]:
 
 
 def precisions(model: onnx.ModelProto) -> set[str]:
-    """Return the types of the weights: NumPy's names of float types, and "int8" if quantized."""
+    """Return the types of a file's weights: NumPy's names of float types; "int8" if quantized."""
     kinds = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
     names = map(onnx.TensorProto.DataType.Name, kinds)
     return {"int8" if name.startswith(QUANTIZED) else FLOATS.get(name, "") for name in names}
 
 
 def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph, and the bodies of its loops and branches."""
+    """Yield an ONNX graph, and the graphs of its loops and branches."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:

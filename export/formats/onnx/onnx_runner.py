@@ -12,7 +12,7 @@ from keras_norm.export.signature import SERVING_DEFAULT
 
 
 class ONNXRunner(WorkerRunner):
-    """An ONNX file in ONNX Runtime, on the CPU, which shares no code with TensorFlow.
+    """Run an ONNX file on the CPU in ONNX Runtime, which shares no code with TensorFlow.
 
     Raises:
         ImportError: onnx or onnxruntime is not installed.
@@ -31,7 +31,7 @@ class ONNXRunner(WorkerRunner):
         self._report = self._load_file({"path": str(self.path)})
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the operations, also in loop bodies: operation -> its nodes.
+        """Return the file's operations, also those in loop bodies: operation -> names of its nodes.
 
         An operation of a domain other than ONNX's is named "domain.Op".
         """
@@ -39,7 +39,7 @@ class ONNXRunner(WorkerRunner):
 
 
 def onnx_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return a `Source` for each runtime of an ONNX file.
+    """Return the runtimes that can run an ONNX file, each as a `Source`.
 
     Args:
         path: the .onnx file.
@@ -53,10 +53,10 @@ def onnx_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def foreign_onnx_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the operations of a domain other than ONNX's, which are named "domain.Op".
+    """Return the operations of an ONNX file that ONNX does not define, such as "domain.Op".
 
     Args:
         path: the .onnx file.
-        ops: its operations.
+        ops: the operations of the file.
     """
     return {op for op in ops if "." in op}

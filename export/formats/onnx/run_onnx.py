@@ -1,4 +1,4 @@
-"""Worker: run an ONNX file in ONNX Runtime, which shares no code with TensorFlow."""
+"""Worker script: run an ONNX file in ONNX Runtime, which shares no code with TensorFlow."""
 
 import pathlib
 
@@ -14,12 +14,13 @@ FATAL = 4
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load `options["path"]`; report its inputs and operations.
+    """Load the ONNX file `options["path"]` into ONNX Runtime.
 
-    With `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
+    The report to the runner lists the inputs and the operations of the file. With
+    `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = FATAL  # errors are raised, so no log is needed
+    settings.log_severity_level = FATAL  # ONNX Runtime raises its errors, so no log is needed
 
     def opened(file: str | bytes) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(file, settings, providers=["CPUExecutionProvider"])
@@ -49,7 +50,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def is_floating(value: protocol.Json) -> bool:
-    """Return whether a value is a tensor of floats; a value can also be a list or a map."""
+    """Return whether an output of ONNX Runtime is an array of floats, not a list or a dict."""
     return getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
 
 

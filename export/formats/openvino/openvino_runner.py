@@ -10,7 +10,7 @@ from keras_norm.export.runtimes.worker_runner import WorkerRunner
 
 
 class OpenVINORunner(WorkerRunner):
-    """A SavedModel or a TFLite file in OpenVINO, which shares no code with TensorFlow.
+    """Run a SavedModel or a TFLite file in OpenVINO, which shares no code with TensorFlow.
 
     OpenVINO computes float64 and float16 values in float32, and int64 values in 32 bits. A file
     that OpenVINO cannot read is not necessarily wrong: TensorFlow or LiteRT may run it. The worker

@@ -1,4 +1,4 @@
-"""Worker: run a SavedModel or a TFLite file in OpenVINO, which shares no code with TensorFlow."""
+"""Worker script: run a SavedModel or TFLite file in OpenVINO, independent of TensorFlow."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,10 @@ INT32 = np.iinfo(np.int32)
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Compile `options["path"]`; the options `inputs` and `outputs` name tensors in the file."""
+    """Read the file `options["path"]`, and compile its model with OpenVINO.
+
+    The options `inputs` and `outputs` are dicts: name -> name of its tensor in the file.
+    """
     core = openvino.Core()
     try:
         model = core.read_model(options["path"])
@@ -23,7 +26,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
         output_indices = port_indices(model.outputs, options["outputs"])
         keep_reductions_apart(model)
         model = with_float32_interface(model)
-        # Without the hint OpenVINO computes in bfloat16 or float16 on many processors.
+        # Without this precision hint OpenVINO computes in bfloat16 or float16 on many processors.
         compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except RuntimeError as error:
         raise RuntimeError(f"OpenVINO cannot read the file: {reason(str(error))}") from error
@@ -41,7 +44,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
         for name, array in arrays.items():
             if array.dtype == np.int64 and ((array < INT32.min) | (array > INT32.max)).any():
                 raise OverflowError(
-                    f'OpenVINO computes int64 in 32 bits; the values of "{name}" do not fit'
+                    f'OpenVINO computes int64 in 32 bits, and values of input "{name}" do not fit'
                 )
         try:
             results = compiled({inputs[name]: array for name, array in arrays.items()})
@@ -61,7 +64,7 @@ def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str])
 
 
 def keep_reductions_apart(model: openvino.Model) -> None:
-    """Prevent the fusion of later operations into a reduction of a tensor of three dimensions.
+    """Prevent OpenVINO's fusion of operations into the reduction of a three-dimensional tensor.
 
     OpenVINO (2026.4.1) fuses later operations into a reduction, such as a product with a constant.
     In a tensor of three dimensions the fusion treats the first dimension as channels. Row k of the
@@ -77,7 +80,7 @@ def keep_reductions_apart(model: openvino.Model) -> None:
 
 
 def bodies(op: openvino.Node) -> list[openvino.Model]:
-    """Return the graphs that a loop or a branch runs."""
+    """Return the graphs that a loop or an If operation runs; [] for any other operation."""
     if op.get_type_name() == "If":
         return [op.get_then_body(), op.get_else_body()]
     return [op.get_function()] if op.get_type_name() in ("Loop", "TensorIterator") else []
@@ -96,7 +99,7 @@ def with_float32_interface(model: openvino.Model) -> openvino.Model:
 def reason(text: str) -> str:
     """Extract the cause from OpenVINO's error text, in one line."""
     if "Incorrect subgraph idx" in text:
-        return "it has a loop inside a loop"  # OpenVINO's TFLite reader does not support it
+        return "it has a loop inside a loop"  # not supported by OpenVINO's TFLite reader
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "No conversion rule" in line), lines[-1])
 

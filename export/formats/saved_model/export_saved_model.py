@@ -120,7 +120,7 @@ def export_saved_model(
     taken = {SERVING_DEFAULT, STEP} & set(signatures)
     if taken:
         raise ValueError(
-            f"the exporter writes the signature {taken.pop()} itself; choose another name"
+            f"the exporter reserves the signature name {taken.pop()}; choose another name"
         )
     target = _target(path, version)
     if overwrite and target.exists():
@@ -142,9 +142,9 @@ def export_saved_model(
             over_time = None if stepper is None else stepper.over_time
             if not verify_saved_model(folder, reference, over_time):
                 logger.warning(
-                    'model "%s" returns other outputs at a second call: it is random in inference, '
-                    "or changes a variable. These outputs were not compared, and no golden cases "
-                    "for keras-norm verify were written",
+                    'model "%s" returns other outputs at a second call with equal inputs: it is '
+                    "random in inference, or changes a variable. The exporter did not compare "
+                    "the outputs that differ, and wrote no golden cases for keras-norm verify",
                     model.name,
                 )
                 golden_cases = False
@@ -227,7 +227,7 @@ def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
         )
     if (folder / "saved_model.pb").exists():
         raise FileExistsError(
-            f"{folder} is a SavedModel itself, so no version is written into it; choose another "
+            f"{folder} is a SavedModel, so no version can be written inside it; choose another "
             "folder"
         )
     return folder / str(version)

@@ -1,4 +1,4 @@
-"""Worker: run a SavedModel through TensorFlow's C API, the loader that TensorFlow Serving uses.
+"""Worker script: run a SavedModel through TensorFlow's C API, as TensorFlow Serving does.
 
 Python's TensorFlow is never imported: only the shared libraries in its wheel are opened.
 """
@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import ml_dtypes  # noqa: F401  # names bfloat16 for NumPy
+import ml_dtypes  # noqa: F401  # gives NumPy the dtype bfloat16
 import numpy as np
 import worker_protocol as protocol
 
@@ -36,7 +36,8 @@ def open_library() -> ctypes.CDLL:
     lib = _open(folder, "libtensorflow_cc*", ctypes.RTLD_LOCAL)
 
     pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    # The types of three arguments: outputs in the graph, their tensors, and the number of tensors.
+    # Types of three arguments of TF_SessionRun: outputs in the graph, their tensors, and the number
+    # of tensors.
     feeds: list[CType] = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
     dims = ctypes.POINTER(ctypes.c_int64)
     tags = ctypes.POINTER(ctypes.c_char_p)
@@ -73,7 +74,7 @@ def open_library() -> ctypes.CDLL:
 def _open(folder: pathlib.Path, pattern: str, mode: int) -> ctypes.CDLL:
     found = sorted(folder.glob(pattern))
     if not found:
-        raise OSError(f"the installed TensorFlow has no {pattern} in {folder}")
+        raise OSError(f"the installed TensorFlow has no library {pattern} in {folder}")
     return ctypes.CDLL(str(found[0]), mode=mode)
 
 
@@ -81,7 +82,7 @@ class Session:
     """A loaded SavedModel, which any number of threads may run at once.
 
     Args:
-        lib: from `open_library`.
+        lib: TensorFlow's C library, from `open_library`.
         path: the SavedModel's folder.
         inputs: the inputs by name.
         outputs: the outputs by name.
@@ -136,8 +137,8 @@ class Session:
                     self._lib.TF_DeleteTensor(tensor)
 
     def _checked(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Call a function whose last argument is a TF_Status; raise RuntimeError on an error."""
-        status = self._lib.TF_NewStatus()  # a new status, because other threads may call too
+        """Call a function of TensorFlow's C API; raise RuntimeError if its status is an error."""
+        status = self._lib.TF_NewStatus()  # one status for each call, because threads call at once
         try:
             result = function(*arguments, status)
             if self._lib.TF_GetCode(status):
@@ -150,7 +151,10 @@ class Session:
         operation, _, index = tensor.partition(":")
         found = self._lib.TF_GraphOperationByName(self._graph, operation.encode())
         if not found:
-            raise ValueError(f"the graph has no operation {operation}, which its signature names")
+            raise ValueError(
+                f"the SavedModel is damaged: its signature names the operation {operation}, and "
+                "its graph lacks this operation"
+            )
         return Output(found, int(index or 0))
 
     def _tensor(self, array: protocol.Array, number: int) -> int:
@@ -169,7 +173,10 @@ class Session:
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load the SavedModel `options["path"]`; `inputs` and `outputs` are dicts of `Tensor`."""
+    """Load the SavedModel `options["path"]` through TensorFlow's C API.
+
+    The options `inputs` and `outputs` are dicts: name -> `Tensor`.
+    """
     session = Session(open_library(), options["path"], options["inputs"], options["outputs"])
     return protocol.Loaded({}, session.run)
 

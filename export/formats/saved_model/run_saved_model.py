@@ -1,10 +1,10 @@
-"""Worker: run a SavedModel in a TensorFlow that has neither Keras nor this package."""
+"""Worker script: run a SavedModel in a TensorFlow that has neither Keras nor this package."""
 
 import hashlib
 import sys
 
 for name in ("keras", "keras_norm", "tf_keras"):
-    sys.modules[name] = None  # type: ignore[assignment]  # its import now fails
+    sys.modules[name] = None  # type: ignore[assignment]  # an import of this name now fails
 
 import pathlib  # noqa: E402
 import tempfile  # noqa: E402
@@ -15,18 +15,20 @@ from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load `options["path"]` and return its signature `options["signature"]` as a function.
+    """Load the SavedModel `options["path"]`, to run its signature `options["signature"]`.
 
     With `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     if options.get("every_tensor"):
-        return protocol.Loaded({}, tracing(pathlib.Path(options["path"]), options["signature"]))
+        return protocol.Loaded(
+            {}, load_every_tensor(pathlib.Path(options["path"]), options["signature"])
+        )
     model = tf.saved_model.load(options["path"], tags=["serve"])
     function = model.signatures[options["signature"]]
     specs = function.structured_input_signature[1]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        # `model` owns the variables that `function` reads: keep it alive with the function.
+        # Keep `model` alive: it owns the variables that `function` reads.
         assert model is not None
         outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in arrays.items()})
         return {name: tensor.numpy() for name, tensor in outputs.items()}
@@ -40,8 +42,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     return protocol.Loaded({}, run, variable_digests)
 
 
-def tracing(path: pathlib.Path, name: str) -> protocol.Run:
-    """Load a signature as a function that returns all float tensors computed outside loops."""
+def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
+    """Load a signature as a function that returns every float tensor computed outside loops."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +71,7 @@ def tracing(path: pathlib.Path, name: str) -> protocol.Run:
 
 
 def copy_without_assignments(path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copy a SavedModel without its assignments: an assigned variable cannot become a constant."""
+    """Copy a SavedModel without assignments: an assigned variable cannot become a constant."""
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:

@@ -31,7 +31,7 @@ SAVER_OPS = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
 # argument of the function that runs the operation.
 TABLE_FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 
-# Characters in a path that TensorFlow's loader reads as a pattern.
+# Characters in a path that TensorFlow's loader reads as a pattern of file names.
 PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
 Specs: TypeAlias = dict[str, tf.TensorSpec]
@@ -115,7 +115,7 @@ class SavedModelFile:
         Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
         run the model.
         """
-        # Some builds of TensorFlow have CPU kernels for some XLA ops, so the prefix is checked too.
+        # An XLA op is unservable even if this build of TensorFlow has a CPU kernel for the op.
         found = {
             op: nodes
             for op, nodes in self.ops.items()
@@ -159,7 +159,7 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Write a SavedModel that has one signature, with numbered names of inputs and outputs.
+        """Write a copy of the SavedModel with one signature, whose inputs and outputs are numbered.
 
         Some readers read `serving_default` only, and confuse an input with an output of equal name.
         States have such names. The new SavedModel links to the weights and does not copy them.
@@ -196,7 +196,7 @@ class SavedModelFile:
     def _nodes_with_functions(
         self,
     ) -> Iterator[tuple[function_pb2.FunctionDef, node_def_pb2.NodeDef]]:
-        """Yield (function, node) for every node; an empty function for a node of the graph."""
+        """Yield (function, node) for every node; the function of a graph's own node is empty."""
         outside = function_pb2.FunctionDef()
         yield from ((outside, node) for node in self._graph.graph_def.node)
         for function in self._graph.graph_def.library.function:
@@ -204,7 +204,7 @@ class SavedModelFile:
 
     @property
     def _saver_only(self) -> set[str]:
-        """Functions and graph nodes that run only to save and restore variables."""
+        """Names of the functions and graph nodes that run only to save and restore variables."""
         saver = self._graph.saver_def
         own = self._required_by([saver.save_tensor_name, saver.restore_op_name])
         signatures = self._graph.signature_def.values()
@@ -213,7 +213,7 @@ class SavedModelFile:
         return own - self._required_by([*others, *(self._requirements.keys() - own)])
 
     def _required_by(self, names: Iterable[str]) -> set[str]:
-        """Return some nodes and functions, and all nodes and functions that run with them."""
+        """Return the given nodes and functions, and all nodes and functions that they run."""
         found: set[str] = set()
         pending = [name.lstrip("^").partition(":")[0] for name in names]
         while pending:
@@ -269,7 +269,7 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
 
 
 def require_literal(path: pathlib.Path) -> pathlib.Path:
-    """Return the path of a SavedModel; raise ValueError if TensorFlow reads it as a pattern.
+    """Return a SavedModel's path; raise ValueError if TensorFlow reads the path as a pattern.
 
     Raises:
         ValueError: the path contains a character of `PATTERN`.

@@ -20,7 +20,7 @@ from keras_norm.typing import Array, Arrays, TensorLike
 
 
 class SavedModelRunner(WorkerRunner):
-    """A SavedModel in a TensorFlow process that can import neither Keras nor this package."""
+    """Run a SavedModel in a TensorFlow process that can import neither Keras nor this package."""
 
     name = "SavedModel"
     script = "saved_model/run_saved_model.py"
@@ -37,7 +37,7 @@ class SavedModelRunner(WorkerRunner):
         self.worker.load(options | {"inputs": _tensors(inputs), "outputs": _tensors(outputs)})
 
     def ops(self) -> dict[str, list[str]]:
-        """Map each operation to the names of its nodes, those in functions included."""
+        """Return the operations, also those in functions: operation -> names of its nodes."""
         return SavedModelFile(self.path).ops
 
     def signatures(self) -> list[str]:
@@ -46,7 +46,7 @@ class SavedModelRunner(WorkerRunner):
 
 
 class CApiRunner(SavedModelRunner):
-    """A SavedModel through TensorFlow's C API, the loader that TensorFlow Serving uses.
+    """Run a SavedModel through TensorFlow's C API, the loader that TensorFlow Serving uses.
 
     The worker never imports Python's TensorFlow.
     """
@@ -98,7 +98,7 @@ def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunne
 
 
 def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return a `Source` for each runtime of a SavedModel.
+    """Return the runtimes that can run a SavedModel, each as a `Source`.
 
     Args:
         path: a SavedModel's folder, or a folder of numbered versions.
@@ -110,21 +110,21 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if folder != path:
         name = f"{name}/{folder.name}"
     in_tensorflow = sources_in_runtime(SavedModelRunner, folder, name, "float64")
-    if file.unsafe_ops:  # every runner refuses such a file: report it once
+    if file.unsafe_ops:  # every runner refuses an unsafe file: report it once
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
-    if file.multiplies_integers:  # OpenVINO had an error of 0.35 on such a file
+    if file.multiplies_integers:  # OpenVINO had an error of 0.35 on an int8 model
         return (*in_tensorflow, *in_c_api)
     in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
     return (*in_tensorflow, *in_c_api, *in_openvino)
 
 
 def unservable_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the XLA operations, functions that XLA compiles, custom and unsafe operations.
+    """Return the operations that a TensorFlow server may lack or reject, such as XLA ops.
 
     Args:
         path: the SavedModel's folder.
-        ops: its operations.
+        ops: the operations of the SavedModel.
     """
     return set(SavedModelFile(path).unservable_ops)
 

@@ -45,7 +45,7 @@ def write_saved_model(
         if step_only:
             step_specs = _with_static_batch(step_specs)
         traced[STEP] = signature.named_function(step.joined, step_specs)
-    # TensorFlow saves these graphs: Keras' export archive would trace four times.
+    # Pass traced graphs to TensorFlow: Keras' export archive would trace the model four times.
     graphs = {name: function.get_concrete_function() for name, function in traced.items()}
     for name, function in (signatures or {}).items():
         graphs[name] = _trace_signature(name, function, specs)
@@ -55,7 +55,7 @@ def write_saved_model(
     try:
         tf.saved_model.save(module, str(folder), signatures=graphs)
     except tf.errors.OpError as error:
-        # For example a full disk. TensorFlow's message names the file and the reason.
+        # The disk may be full, for example. TensorFlow's message names the file and the reason.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
     except AssertionError as error:
         if "untracked" not in str(error):
@@ -114,7 +114,7 @@ def _trace_signature(
 
 
 def _with_static_batch(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
-    """Return the specs with the static batch size that a spec has, or with batch 1 if none has."""
+    """Return the input specs with a static batch size: the size that a spec already has, or 1."""
     batch = next(filter(None, (spec.shape[0] for spec in specs.values())), 1)
     return {
         name: dataclasses.replace(spec, shape=(batch, *spec.shape[1:]))

@@ -19,7 +19,7 @@ LOOP_OPS = "TensorList"
 
 
 def refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
-    """Raise ValueError for a graph with a loop: TensorFlow's quantizer would end its process.
+    """Raise ValueError if a model to quantize has a loop: TensorFlow's quantizer would crash.
 
     Args:
         model: the Keras model.
@@ -97,22 +97,24 @@ def _refuse_quantized(model: keras.Model) -> None:
 
 
 def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
-    """Name an operation, and the model's operations from which the converter made it."""
+    """Name an unsupported operation, and the model's operations that it was converted from."""
     sources = [source for source, own in ops.items() if {*own} & {*nodes}]
     if op in ops or not sources:
         return op
     return f"{op} (converted from {' and '.join(sorted(sources))})"
 
 
-def _unsupported_ops(report: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the unsupported operations of the converter's report: operation -> nodes."""
+def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Find the unsupported operations in the converter's error text: operation -> nodes."""
     found: dict[str, list[str]] = {}
-    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", report, re.MULTILINE):
-        # The converter makes some operations from others. Only the report names these nodes.
+    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", text, re.MULTILINE):
+        # The converter replaces some operations of the model. Only the error text names the nodes
+        # of the new operations.
         named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
         nodes = ops.get(op, named)
-        # The report names a node "name@function", because a single node of an operation can be
-        # unsupported. At the first operation of a loop the converter stops its search.
-        reported = [node for node in nodes if f'"{node}@' in report]
+        # The error text names each unsupported node as "name@function", because other nodes of the
+        # operation may be supported. At the first operation of a loop the converter stops its
+        # search, so all nodes of a loop operation count as unsupported.
+        reported = [node for node in nodes if f'"{node}@' in text]
         found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
     return found

@@ -1,4 +1,4 @@
-"""Worker: convert a SavedModel to a TFLite file of builtin operations."""
+"""Worker script: convert a SavedModel to a TFLite file of builtin operations."""
 
 import pathlib
 from collections.abc import Iterator
@@ -20,10 +20,11 @@ INTEGERS = {
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Convert `options["saved_model"]` to `options["path"]`.
+    """Convert the SavedModel `options["saved_model"]` to the TFLite file `options["path"]`.
 
     If `options["products"]` names a second file, only matrix products compute in integers in the
-    second file. For a file in integers the report lists the operations that compute in float32.
+    second file. If `options["quantize"]` computes in integers, the report to the exporter
+    lists the operations that compute in float32.
     """
     converter = tf.lite.TFLiteConverter.from_saved_model(
         options["saved_model"], signature_keys=options["signatures"], tags={"serve"}

@@ -95,7 +95,7 @@ class _Graph:
         self._float: dict[int, int] = {}
 
     def give_scales(self) -> None:
-        """Set a positive scale for tensors that are all zeros, whose scale is 0 in 16 bits."""
+        """Set a positive scale for tensors of zeros, for which the 16-bit quantizer writes 0."""
         constants = set(range(len(self._tensors)))
         constants -= {tensor for op in self._graph.operators or [] for tensor in op.outputs}
         for tensor in filter(self._is_integer, constants):
@@ -114,7 +114,7 @@ class _Graph:
             quantization.scale = np.full(len(quantization.scale), scale, "float32")
 
     def convert(self, all_but_products: bool) -> None:
-        """Rewrite the chosen operations, and convert their inputs and outputs."""
+        """Rewrite the chosen operations to float32, and convert their inputs and outputs."""
         operators = self._graph.operators or []
         chosen = {id(op) for op in operators if self._is_chosen(op, all_but_products)}
         if not chosen:
@@ -128,7 +128,7 @@ class _Graph:
                 self._float[op.outputs[0]] = op.inputs[0]
             elif kind == DEQUANTIZE and op.inputs[0] in rewritten:
                 self._float.setdefault(op.inputs[0], op.outputs[0])
-        # A chosen operation now writes this tensor in float32, so its DEQUANTIZE is not needed.
+        # Rewritten operations write these tensors in float32: no DEQUANTIZE is needed for them.
         unneeded = {self._float[tensor] for tensor in rewritten & self._float.keys()}
         remaining = [op for op in operators if not unneeded & set(op.outputs)]
         read = {tensor for op in remaining if id(op) not in chosen for tensor in op.inputs}
@@ -149,10 +149,10 @@ class _Graph:
         return all_but_products or mixed or kind in SELECTIONS
 
     def _write(self, op: schema.OperatorT, read: set[int]) -> None:
-        """Append an operation in float32, and quantize its outputs for readers of integers."""
+        """Append an operation in float32, and quantize outputs that other operations read."""
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
-        if self._kind(op) == QUANTIZE:  # changes the scale of integers
+        if self._kind(op) == QUANTIZE:  # a QUANTIZE of integers only changes their scale
             self._float[op.outputs[0]] = inputs[0]
         else:
             for tensor in integers:
@@ -181,7 +181,7 @@ class _Graph:
         shape = [] if old.shape is None else old.shape
         values = np.frombuffer(data, INTEGERS[old.type]).reshape(shape)
         scale, zero = (np.asarray(x) for x in (old.quantization.scale, old.quantization.zeroPoint))
-        if len(scale) > 1:  # one scale for each index of an axis
+        if len(scale) > 1:  # the tensor has one scale for each index of an axis
             sizes = [1] * values.ndim
             sizes[old.quantization.quantizedDimension] = -1
             scale, zero = scale.reshape(sizes), zero.reshape(sizes)
@@ -198,7 +198,7 @@ class _Graph:
         return len(self._tensors) - 1
 
     def _append(self, kind: int, source: int, target: int) -> None:
-        """Append a QUANTIZE or DEQUANTIZE; every file in integers already has both opcodes."""
+        """Append a QUANTIZE or DEQUANTIZE operation, whose opcode every file in integers has."""
         op = schema.OperatorT()
         op.opcodeIndex = next(
             i for i, code in enumerate(self._model.operatorCodes) if code.builtinCode == kind
@@ -227,9 +227,10 @@ class _Graph:
 
 
 def _kind(model: schema.ModelT, op: schema.OperatorT) -> int:
-    """Return the operation's number in `BuiltinOperator`."""
+    """Return the number of an operation's kind in LiteRT's enum `BuiltinOperator`."""
     code = model.operatorCodes[op.opcodeIndex]
-    # Old files store the code in a byte, new files in an int: the larger number is the code.
+    # Old TFLite files store this number in a byte, new files in an int. The larger of the two
+    # numbers is valid.
     number: int = max(code.builtinCode, code.deprecatedBuiltinCode)
     return number
 

@@ -13,23 +13,26 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_norm.typing import Tensor
 
-# A function of the tensors that a node reads.
+# Function that computes the output of a graph node from the node's inputs.
 TensorFunction: TypeAlias = Callable[..., Tensor]
 
 FILE = "saved_model.pb"
 FLOAT32 = tf.float32.as_datatype_enum
 WHOLE = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
-# A bound smaller than SMALL protects from 0, and a bound larger than LARGE protects from infinity.
+# Limits for the constant bound of a Maximum or Minimum. A bound below SMALL keeps values away from
+# 0, and a bound above LARGE keeps values away from infinity.
 SMALL, LARGE = 1e-2, 1e3
 
 # Operation without a 16-bit kernel -> equivalent function of operations with a 16-bit kernel.
-# (LiteRT has no 16-bit kernel for SQUARED_DIFFERENCE, but TensorFlow's quantizer writes it.)
+# (LiteRT has no 16-bit kernel for SQUARED_DIFFERENCE, but TensorFlow's quantizer writes the
+# operation.)
 REAL: dict[str, TensorFunction] = {
     "Neg": lambda x: -1.0 * x,
     "Square": lambda x: x * x,
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
-# TensorFlow's quantizer treats compared integers as real numbers, and then has no range for them.
+# Comparison of integers -> equivalent function that compares with 0 only. TensorFlow's quantizer
+# treats compared integers as real numbers, and then has no range for them.
 # a - min(a, b) is 0 if a <= b, and nonzero otherwise, even if the subtraction overflows.
 COMPARED: dict[str, TensorFunction] = {
     "Equal": lambda a, b: tf.logical_not(_nonzero(a - b)),
@@ -53,7 +56,7 @@ LARGE_BOUND: dict[str, TensorFunction] = {
 
 
 def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
-    """Replace operations that LiteRT computes wrongly or lacks in integers by equivalent ones.
+    """Replace the operations of a SavedModel that LiteRT lacks, or computes wrongly, in integers.
 
     Args:
         folder: the folder of the SavedModel, which is rewritten.
@@ -92,7 +95,7 @@ def _replacement(node: NodeDef, function: FunctionDef, bits: int) -> TensorFunct
 
 
 def _replace_bound(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
-    """Return the function for a node whose bound is a constant that protects from 0 or infinity."""
+    """Return the function that replaces a Maximum or Minimum with a tiny or a huge constant."""
     constants = {
         other.name: tf.make_ndarray(other.attr["value"].tensor)
         for other in function.node_def
@@ -111,7 +114,7 @@ def _swapped(compute: TensorFunction) -> TensorFunction:
 
 
 def _replace_sum(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
-    """Return n times the mean in place of a Sum, or None if n is unknown.
+    """Return a function that computes a Sum as n times the mean, or None if n is unknown.
 
     In 16 bits LiteRT clips a Sum to the range of its summands. It does not clip n times the mean.
     """
@@ -138,9 +141,9 @@ def _shape(reference: str, function: FunctionDef) -> list[int] | None:
 
 
 def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
-    """Trace a replacement into a function whose nodes have the replaced node's name as scope."""
+    """Trace a replacement into a graph function, with the replaced node's name as name scope."""
     dtypes = [node.attr["T"].type] * 2
-    if node.op == "Sum":  # its second input is the axis; the default type is not stored
+    if node.op == "Sum":  # input 1 of Sum is the axis; a node does not store the default type
         dtypes[1] = node.attr["Tidx"].type or tf.int32.as_datatype_enum
     inputs = [name for name in node.input if not name.startswith("^")]
 
@@ -154,7 +157,7 @@ def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
 
 
 def _call(node: NodeDef, function: FunctionDef) -> None:
-    """Change a node to a call of a function."""
+    """Change a graph node to a call of a graph function."""
     for name in [name for name in node.attr if not name.startswith("_")]:
         del node.attr[name]
     node.op = "PartitionedCall"

@@ -1,4 +1,4 @@
-"""Calibrate a file in eight bits on samples, and check that its error is acceptable."""
+"""Calibrate a quantized TFLite file on samples, and check that its error is acceptable."""
 
 import logging
 import math
@@ -39,7 +39,7 @@ BATCH = 32
 def read_representative(
     model: keras.Model, quantize: str | None, data: TensorLike
 ) -> Samples | None:
-    """Read the representative samples for a file in eight bits; None for other files.
+    """Read the samples that calibrate and test a file in 8 bits; return None for other files.
 
     Args:
         model: a functional or a built sequential model.
@@ -90,7 +90,7 @@ def calibration_data(
 
     try:
         step.every_timestep(record_and_run, whole_batches(samples, batch))
-    except tf.errors.OpError as error:  # for example an id outside an Embedding
+    except tf.errors.OpError as error:  # for example, an id is too large for an Embedding
         raise ValueError(f"the model does not run on the samples: {one_line(error)}") from error
     joined = {name: np.concatenate([inputs[name] for inputs in recorded]) for name in recorded[0]}
     return (_without_zeros(joined, batch) if quantize == "int8" else joined), batch
@@ -184,12 +184,14 @@ def verify_useful(
     finer = f'quantize="{"int16x8" if quantize == "int8" else "float16"}"'
     if not worst:
         raise VerificationError(
-            f"{_describe(worst)}, more than the limit of a quarter. Scale all inputs to similar "
-            f"ranges, give samples like the model's later inputs, or choose {finer}"
+            f"{_describe(worst)}. The error is more than the limit of a quarter of the deviation. "
+            "Scale all inputs to similar ranges, give samples like the model's later inputs, or "
+            f"choose {finer}"
         )
     if _error(worst) > COSTLY:
         logger.warning(
-            "%s: %.0f%% of the deviation. Measure the accuracy on labels, or choose %s",
+            "%s: the error is %.0f%% of the deviation. Measure the accuracy on labels, or choose "
+            "%s",
             _describe(worst),
             100 * _error(worst),
             finer,
@@ -221,7 +223,8 @@ def _describe(result: OutputComparison) -> str:
         return f'output "{result.output}" of the quantized file: {problem}'
     return (
         f'output "{result.output}" of the quantized file has the error {result.rms:.3g} (root mean '
-        f"square) on the samples, and its deviation over the samples is {result.atol / USEFUL:.3g}"
+        f"square) on the samples, and the standard deviation {result.atol / USEFUL:.3g} over the "
+        "samples"
     )
 
 

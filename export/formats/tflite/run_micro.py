@@ -1,4 +1,4 @@
-"""Worker: run the main graph of a TFLite file with TensorFlow Lite Micro."""
+"""Worker script: run the main graph of a TFLite file with TensorFlow Lite Micro."""
 
 import os
 import pathlib
@@ -11,9 +11,10 @@ from tflite_micro.python.tflite_micro import runtime
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load `options["path"]` into an arena of `options["arena"]` bytes.
+    """Load the TFLite file `options["path"]` into an arena of `options["arena"]` bytes of memory.
 
-    The options `inputs` and `outputs` are dicts: name -> index in the main graph.
+    The options `inputs` and `outputs` are dicts: name -> index among the main graph's inputs or
+    outputs.
     """
     content = pathlib.Path(options["path"]).read_bytes()
     with tempfile.TemporaryFile() as log:

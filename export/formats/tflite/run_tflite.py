@@ -1,4 +1,4 @@
-"""Worker: run a TFLite file with LiteRT's interpreter."""
+"""Worker script: run a TFLite file with LiteRT's interpreter."""
 
 import pathlib
 
@@ -9,15 +9,16 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 EVERY_TENSOR = {
     "experimental_preserve_all_tensors": True,
-    # A delegate fuses several operations, and does not store the tensors between them.
+    # A delegate fuses operations, and does not store the tensors between the fused operations.
     "experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
 }
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load `options["path"]`; report its inputs and operations.
+    """Load the TFLite file `options["path"]` into LiteRT's interpreter.
 
-    With `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
+    The report to the runner lists the inputs, signatures and operations of the file. With
+    `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     settings = EVERY_TENSOR if options.get("every_tensor") else {}
     interpreter = Interpreter(model_path=options["path"], **settings)
@@ -28,7 +29,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
         )
     key = options["signature"]
     if key not in signatures:
-        # A file of another exporter may have a single signature of any name.
+        # For serving_default run the only signature: another exporter may choose any name.
         if key != "serving_default" or len(signatures) > 1:
             raise ValueError(f"the file has no signature {key}; it has: {', '.join(signatures)}")
         (key,) = signatures
@@ -72,8 +73,8 @@ def operations(model: schema.ModelT) -> dict[str, list[str]]:
     for subgraph in model.subgraphs:
         for operator in subgraph.operators or ():
             code = model.operatorCodes[operator.opcodeIndex]
-            # Old files store the code in a byte, new files in an int: the larger number is the
-            # code.
+            # Old TFLite files store the operation's code in a byte, new files in an int. The
+            # larger of the two numbers is the code.
             op = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
             if op == "CUSTOM":
                 op = code.customCode.decode()

@@ -47,7 +47,7 @@ class TFLiteFile:
 
 
 def is_tflite(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a TFLite file of any name, by the first bytes of the file.
+    """Return whether a file is a TFLite file, by its first bytes; the file may have any name.
 
     Args:
         path: a file or folder, which need not exist.
@@ -67,7 +67,8 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
     """
     schema, model = _parse(path)
     ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
-    # Old files store the code in a byte, new files in an int: the larger number is the code.
+    # Old TFLite files store an operation's code in a byte, new files in an int. The larger of the
+    # two numbers is the code.
     codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
     numbers = set()
     for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
@@ -93,7 +94,7 @@ def read_signature(
         name: name of the signature.
 
     Returns:
-        (inputs, outputs).
+        (inputs, outputs), each name -> (index, name of the tensor).
 
     Raises:
         ValueError: there is no such signature in the main graph.
@@ -120,8 +121,8 @@ def read_signature(
 
 
 def _parse(path: str | os.PathLike[str]) -> tuple[ModuleType, Json]:
-    """Parse a file, and return LiteRT's schema of the format and the file as a `ModelT`."""
-    # Load the schema by its path: an import of the package would load native libraries.
+    """Parse a TFLite file: return LiteRT's schema module, and the file as the class `ModelT`."""
+    # Load LiteRT's schema module by its path: importing LiteRT would load native libraries.
     package = importlib.util.find_spec("ai_edge_litert")
     if package is None or not package.submodule_search_locations:
         raise ImportError("TFLite files need ai_edge_litert: pip install ai-edge-litert")

@@ -1,4 +1,4 @@
-"""Functions that replace functions of keras_norm in a TFLite file, and convert to its builtins."""
+"""Replace functions of keras_norm by functions that convert to TFLite's builtin operations."""
 
 import tensorflow as tf
 from keras import ops
@@ -10,8 +10,9 @@ from keras_norm.ops.tensorflow_scan import run_step, set_static_time, zero_rows
 from keras_norm.substitution import Substitutes
 from keras_norm.typing import ScanStep, Tensor, Tensors
 
-# Timesteps whose ys the loop collects before it writes them to the output. With 32 it was within 4%
-# of the fastest of 8, 16, 32, 64 and sqrt(time), for 16 to 1024 timesteps.
+# Number of timesteps whose outputs the loop collects before it writes them to the output sequence.
+# The time with 32 was within 4% of the shortest time with 8, 16, 32, 64 and sqrt(time), for
+# sequences of 16 to 1024 timesteps.
 BLOCK = 32
 
 
@@ -22,7 +23,7 @@ def scan_for_tflite(
     like: Tensors,
     independent_rows: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """Scan with operations that TFLite has as builtins: gather to read, and slices to write.
+    """Scan over timesteps with TFLite's builtin operations: read by gather, and write slices.
 
     TFLite copies the whole output of a loop in every iteration. So an inner loop writes the ys of
     `BLOCK` timesteps to a small tensor, and the outer loop copies that tensor to the output. Batch
@@ -50,8 +51,8 @@ def scan_for_tflite(
         carry, block = run(start, end, carry, block)
         return end, end + size, carry, block, _update_rows(ys, block, start)
 
-    # Only the first block may be shorter than `size`. It is written with its unused rows, and the
-    # second block overwrites them.
+    # Only the first block may be shorter than `size`. The first write includes the unused rows of
+    # that block, and the second block overwrites these rows.
     first = time - (time - 1) // size * size
     block, ys = [zero_rows(size, y) for y in like], [zero_rows(time, y) for y in like]
     *_, carry, _, ys = tf.while_loop(
@@ -61,7 +62,7 @@ def scan_for_tflite(
 
 
 def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
-    """Replace rows of each array, from row `start` on."""
+    """Write `rows` over the rows of each array, from row `start` on."""
     updated = []
     for array, new in zip(arrays, rows, strict=True):
         at = tf.stack([start, *[0] * (len(array.shape) - 1)])
@@ -83,11 +84,11 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
 
 
 def use_no_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
-    """Return False: TFLite lacks the kernel, and its conversion loses digits of a large mean."""
+    """Return False: TFLite lacks the fused kernel, and its conversion rounds large means."""
     return False
 
 
-# The argument `functions` of `portable_layers` for a TFLite file.
+# Functions that replace functions of keras_norm while a model is traced for a TFLite file.
 TFLITE_FUNCTIONS: Substitutes = {
     tensorflow_scan: {"scan_by_step": scan_for_tflite, "scan_by_block": scan_for_tflite},
     projection: {"multiply": multiply_for_tflite},

@@ -13,17 +13,18 @@ from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.typing import Json
 
-# Precision of the stored numbers -> the option `quantize` that writes it.
+# Precision of the numbers in a TFLite file -> the option `quantize` that writes this precision.
 QUANTIZE_OPTIONS = {"float16": "float16", "int8": "dynamic"}
 
-# Bytes of the smallest and largest arena that are tried; every next arena is twice as large.
+# Bytes of the smallest and largest memory arena that `MicroRunner` tries; each arena is twice as
+# large as the arena before.
 SMALLEST, LARGEST = 2**12, 2**24
-# Error texts that a too small arena causes. For other errors a larger arena does not help.
+# Error texts of a too small memory arena. A larger arena does not help against any other error.
 TOO_SMALL = ("the file does not fit in the arena", "was killed by")
 
 
 class TFLiteRunner(WorkerRunner):
-    """A TFLite file in LiteRT's interpreter, resized to each call's shapes.
+    """Run a TFLite file in LiteRT's interpreter, which resizes the file to each call's shapes.
 
     Raises:
         ImportError: LiteRT is not installed.
@@ -37,7 +38,7 @@ class TFLiteRunner(WorkerRunner):
         self._report = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the operations of the file, also in loop bodies: operation -> output tensors."""
+        """Return the file's operations, also those in loop bodies: operation -> output tensors."""
         return dict(self._report["ops"])
 
     def signatures(self) -> list[str]:
@@ -46,7 +47,7 @@ class TFLiteRunner(WorkerRunner):
 
 
 class MicroRunner(WorkerRunner):
-    """The main graph of a TFLite file in TensorFlow Lite Micro, on this machine.
+    """Run the main graph of a TFLite file in TensorFlow Lite Micro, on this machine.
 
     TensorFlow Lite Micro has static dimensions only: a dynamic dimension of the file becomes 1. All
     tensors are stored in one arena. The runner tries increasing sizes of the arena.
@@ -55,7 +56,7 @@ class MicroRunner(WorkerRunner):
         arena: bytes of the smallest tried arena in which the file ran.
 
     Raises:
-        ImportError: tflite-micro is not installed, or LiteRT is not.
+        ImportError: tflite-micro or LiteRT is not installed.
     """
 
     name = "TFLite Micro"
@@ -81,14 +82,15 @@ class MicroRunner(WorkerRunner):
                 if self.arena >= LARGEST:
                     cause = str(error).removeprefix(f"{self._subject}: ")
                     raise RunnerError(
-                        f"{self._subject}: no arena of up to {LARGEST} bytes is enough: {cause}"
+                        f"{self._subject}: no memory arena of up to {LARGEST} bytes is enough: "
+                        f"{cause}"
                     ) from error
                 self.arena *= 2
                 self.worker = self.start(self.path, timeout=self.worker.timeout)
 
 
 def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return a `Source` for each runtime of a TFLite file.
+    """Return the runtimes that can run a TFLite file, each as a `Source`.
 
     Args:
         path: the TFLite file.
@@ -98,7 +100,7 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     file = read_tflite(path)
     precision = coarsest(file.numbers)
     sources = list(sources_in_runtime(TFLiteRunner, path, name, precision))
-    if not file.computes_in_integers:  # OpenVINO had an error of 0.23 on such a file
+    if not file.computes_in_integers:  # OpenVINO had an error of 0.23 on an int8 file
         sources += sources_in_runtime(OpenVINORunner, path, name, precision, "openvino")
     if file.is_single_step:
         sources += sources_in_runtime(MicroRunner, path, name, precision, "micro")
@@ -108,11 +110,11 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the Flex and custom operations: only names of builtin operations are in capitals.
+    """Return the Flex and custom operations of a TFLite file: their names have small letters.
 
     Args:
         path: the TFLite file.
-        ops: its operations.
+        ops: the operations of the file.
     """
     return {op for op in ops if not op.isupper()}
 
@@ -128,5 +130,7 @@ def tflite_options(path: pathlib.Path) -> dict[str, Json]:
     """
     file = read_tflite(path)
     if file.computes_in_integers:
-        raise ValueError("it computes in 8 bits, and the samples for its scales are not known")
+        raise ValueError(
+            "the file computes in integers, and the samples for its scales are not known"
+        )
     return {"step": False, "quantize": QUANTIZE_OPTIONS.get(coarsest(file.numbers))}

@@ -96,10 +96,10 @@ def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
             (case(), case(name="batch 7", expected={"y": np.full(5, np.nan)})),
             "batch 7: every expected value of output 'y' is NaN",
         ),
-        ((case(atol={"y": 1e9}),), r"the tolerance of output 'y' is 1e\+09"),
+        ((case(atol={"y": 1e9}),), r"output 'y' has the tolerance 1e\+09"),
         (
             (case(), case(name="batch 7", atol={"y": 5.0})),
-            "batch 7: the tolerance of output 'y' is 5",
+            "batch 7: output 'y' has the tolerance 5",
         ),
         ((case(expected={"y": np.zeros(5)}, atol={"y": 1.0}),), "its largest expected value is 0"),
     ],
@@ -142,7 +142,7 @@ def test_a_small_file_that_unpacks_to_many_bytes_is_refused(monkeypatch):
     for content, message in [
         (true_size.getvalue(), r"take 67,\d+,\d+ bytes, more than the limit of 1,048,576"),
         (false_size, "damaged: Bad CRC"),
-        (block, "NumPy does not write their compression"),
+        (block, "NumPy does not write the compression of the archive"),
     ]:
         assert len(content) < 10**5
         tracemalloc.reset_peak()
@@ -170,7 +170,7 @@ def test_golden_cases_with_a_repeated_key_are_refused():
     )
     content = io.BytesIO()
     np.savez(content, **arrays | {"golden_cases": np.array(text)})
-    with pytest.raises(GoldenCasesError, match="damaged: the text has the key 'y' twice"):
+    with pytest.raises(GoldenCasesError, match="damaged: the JSON text has the key 'y' twice"):
         parse_golden_cases(content.getvalue())
 
 

@@ -457,7 +457,7 @@ def test_more_signatures_are_written(tmp_path):
 
 @pytest.mark.parametrize("name", ["step", "serving_default"])
 def test_the_exporters_own_signature_names_are_reserved(name, tmp_path):
-    with pytest.raises(ValueError, match="itself; choose another name"):
+    with pytest.raises(ValueError, match=f"reserves the signature name {name}; choose"):
         export_saved_model(models.dense(), tmp_path / "model", signatures={name: lambda x: x})
 
 

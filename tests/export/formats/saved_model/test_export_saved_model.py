@@ -133,5 +133,5 @@ def test_a_version_inside_a_saved_model_is_refused(tmp_path):
     inputs = keras.Input((3,), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
     folder = export_saved_model(model, tmp_path / "saved")
-    with pytest.raises(FileExistsError, match="is a SavedModel itself"):
+    with pytest.raises(FileExistsError, match="so no version can be written inside it"):
         export_saved_model(model, folder, version=1)

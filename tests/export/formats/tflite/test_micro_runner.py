@@ -93,7 +93,7 @@ def test_a_missing_operation_is_named(tmp_path):
 def test_a_model_too_large_for_every_arena_is_refused(step_only, monkeypatch):
     monkeypatch.setattr(tflite_runner, "SMALLEST", 256)
     monkeypatch.setattr(tflite_runner, "LARGEST", 256)
-    with pytest.raises(RunnerError, match=r"no arena of up to 256 bytes is enough: "):
+    with pytest.raises(RunnerError, match=r"no memory arena of up to 256 bytes is enough: "):
         MicroRunner(step_only[1], "step")
 
 
