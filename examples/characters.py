@@ -47,7 +47,7 @@ def build(size):
 
 
 def generate(file, step, alphabet, count):
-    """Sample a text from an exported file: each call takes a character and the states."""
+    """Generate a text with an exported file; each call takes one character and the states."""
     rng, character, text = np.random.default_rng(0), alphabet.index("\n"), ""
     states = step.initial_states(batch=1)
     with open_runner(file, signature_name="step") as run:

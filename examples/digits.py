@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite
 
-UNITS, ROWS, EVERY = 64, 8, 5  # EVERY: gradient steps between two evaluations
+UNITS, ROWS, EVERY = 64, 8, 5  # EVERY: gradient steps from one evaluation to the next
 
 LAYERS = {
     "LSTM": lambda: keras.layers.LSTM(UNITS),

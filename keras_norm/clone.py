@@ -33,8 +33,8 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
     clone = rebuild_model(model)
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
-            # Recalibration runs the clone in a graph with dynamic time, where the call of
-            # TimeDistributed in Keras 3.15 is wrong.
+            # Recalibration runs the clone in a graph with dynamic time. In such a graph, the call
+            # of TimeDistributed in Keras 3.15 returns wrong outputs.
             vars(layer)["call"] = partial(apply_to_rows, layer)
     for (_, norm), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
         # The config of a cell does not contain `trainable` of the norms in the cell's slots.
@@ -69,7 +69,7 @@ def rebuild_model(
             _map_dicts(change, config), custom_objects=custom_objects, safe_mode=False
         )
         clone.set_weights(model.get_weights())
-        _copy_adapted(model, clone)
+        _copy_adapted_state(model, clone)
     except Exception as error:
         why = reason(error).split("\n")[0]
         raise ValueError(f"the model cannot be rebuilt from its config: {why}") from error
@@ -106,7 +106,7 @@ def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
     return found
 
 
-def _copy_adapted(model: keras.Model, clone: keras.Model) -> None:
+def _copy_adapted_state(model: keras.Model, clone: keras.Model) -> None:
     """Copy the state that layers computed in `adapt`, such as vocabularies, to the clone."""
     copies = dict(named_layers(clone))
     for path, layer in named_layers(model):
@@ -128,7 +128,7 @@ def _disable_dropout(layer: keras.layers.Layer, noise: bool) -> bool:
         layer.rate = 0.0
     elif isinstance(layer, keras.layers.Attention):
         layer.dropout = 0.0
-    elif hasattr(layer, "get_dropout_mask"):  # a recurrent cell of Keras, or a subclass
+    elif hasattr(layer, "get_dropout_mask"):  # a recurrent cell of Keras, or its subclass
         layer.dropout = layer.recurrent_dropout = 0.0
     else:
         if isinstance(layer, keras.layers.GaussianNoise) and not noise:

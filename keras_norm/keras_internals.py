@@ -40,7 +40,7 @@ REWRITTEN = {"AccumulateNV2"}
 
 
 class CallArguments(Protocol):
-    """Arguments of a symbolic call."""
+    """Positional arguments and keyword arguments of a symbolic layer call."""
 
     args: tuple[object, ...]
     kwargs: Mapping[str, object]
@@ -84,7 +84,7 @@ def node_before(tensor: keras.KerasTensor) -> Node:
 
 def nodes_in_order(model: keras.Model) -> list[Node]:
     """List the layer calls of a functional or Sequential model in topological order."""
-    graph = getattr(model, "_functional", model)  # a Sequential model contains a functional model
+    graph = getattr(model, "_functional", model)  # a Sequential model wraps a functional model
     by_depth = sorted(graph._nodes_by_depth.items(), reverse=True)
     return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 

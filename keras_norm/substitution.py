@@ -12,7 +12,7 @@ from keras import layers
 Function: TypeAlias = Callable[..., Any]
 Owner: TypeAlias = layers.Layer | type[layers.Layer] | ModuleType
 AnyOwner = TypeVar("AnyOwner", bound=Owner)
-# The substitutes by owner, and by the name of the method or function that each substitute replaces.
+# For each owner, the substitutes by the name of the method or function that they replace.
 Substitutes: TypeAlias = Mapping[Owner, Mapping[str, Function]]
 
 _lock = threading.RLock()
@@ -41,9 +41,9 @@ def substituted_functions(
             for name, function in functions.items():
                 if name in attributes:
                     undo.callback(_assign, owner, name, attributes[name])
-                else:  # the class of the layer defines the method, not the layer
+                else:  # not the layer, but its class defines the method
                     undo.callback(vars(owner).pop, name)
-                _assign(owner, name, _in_thread(thread, function, getattr(owner, name)))
+                _assign(owner, name, _limit_to_thread(thread, function, getattr(owner, name)))
         yield
 
 
@@ -54,8 +54,8 @@ def _assign(owner: Owner, name: str, function: Function) -> None:
         vars(owner)[name] = function
 
 
-def _in_thread(thread: int, function: Function, original: Function) -> Function:
-    """Wrap two functions: `function` runs in the given thread, `original` in all other threads."""
+def _limit_to_thread(thread: int, function: Function, original: Function) -> Function:
+    """Return a function that calls `function` in one thread, and `original` in other threads."""
 
     @functools.wraps(original)
     def either(*args: Any, **kwargs: Any) -> Any:

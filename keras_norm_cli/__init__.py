@@ -76,7 +76,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
             if args.modules:
                 sys.path.insert(0, os.getcwd())
             for module in args.modules:
-                _import(module)
+                _import_module(module)
             return (FAILED if getattr(commands, args.command)(args) is False else OK), ""
     except errors.VerificationError as error:
         return FAILED, _with_notes(error)
@@ -141,8 +141,8 @@ def _with_notes(error: Exception) -> str:
     return with_options(". ".join([str(error).rstrip("."), *notes]) if notes else str(error))
 
 
-def _import(module: str) -> None:
-    """Import a user's module.
+def _import_module(module: str) -> None:
+    """Import the user's module that is given with --import.
 
     Raises:
         ImportError: the import failed; the message names the error, its file and its line.

@@ -11,7 +11,7 @@ DEFAULT_FORMAT = "saved_model"
 
 
 class ArgumentsError(Exception):
-    """The arguments of the command line are wrong."""
+    """Error for wrong arguments of the command line."""
 
 
 class _Parser(argparse.ArgumentParser):

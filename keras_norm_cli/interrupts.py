@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 
 RAISE_AGAIN = 0.1  # seconds until a swallowed interrupt is raised again
-CLEANUP = 5.0  # seconds for an exception handler before an interrupt is raised inside it too
+CLEANUP = 5.0  # seconds until an interrupt is raised inside an exception handler too
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """End the block with KeyboardInterrupt at SIGINT or SIGTERM, after its cleanup.
+    """End the block with KeyboardInterrupt at SIGINT or SIGTERM, after the block's cleanup.
 
     Keras swallows every exception when it computes a shape or tries to build a layer. So the
     KeyboardInterrupt is raised again every RAISE_AGAIN seconds until the block ends. An exception
@@ -37,7 +37,7 @@ def interruptible() -> Iterator[None]:
         if has_timer:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    has_timer = hasattr(signal, "setitimer")  # not on Windows
+    has_timer = hasattr(signal, "setitimer")  # Windows has no setitimer
     handled = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
     handled += [signal.SIGALRM] if has_timer else []
     before = {number: signal.signal(number, interrupt) for number in handled}

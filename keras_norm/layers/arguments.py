@@ -70,7 +70,7 @@ def signature(cls: type) -> inspect.Signature:
     defaults = {n: v for base in cls.__mro__ for n, v in vars(base).get("DEFAULTS", {}).items()}
     bases = cls.__mro__[: cls.__mro__.index(keras.layers.Layer) + 1]
     found: dict[str, inspect.Parameter] = {}
-    positional = True  # whether every __init__ so far passes *args on
+    positional = True  # whether every __init__ so far passes on its *args
     for init in [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]:
         _, *own = inspect.signature(init).parameters.values()
         for p in own:
@@ -100,14 +100,14 @@ def bind_arguments(
         bound = cls.declared.bind(*args, **{n: v for n, v in kwargs.items() if n not in UNDECLARED})
     except TypeError as error:
         raise TypeError(
-            f"{cls.__name__}: {error}. {_advice(cls, kwargs, str(error))} "
+            f"{cls.__name__}: {error}. {_suggest_correction(cls, kwargs, str(error))} "
             f"Received {len(args)} positional arguments, and by name: "
             f"{', '.join(kwargs) or 'none'}."
         ) from None
     return {**kwargs, **bound.arguments}
 
 
-def _advice(cls: type[HasDeclaredArguments], given: Iterable[str], error: str) -> str:
+def _suggest_correction(cls: type[HasDeclaredArguments], given: Iterable[str], error: str) -> str:
     """Return advice on how to correct the arguments of a constructor call."""
     names = list(cls.declared.parameters)
     for name in [name for name in given if f"'{name}'" in error and name not in names]:

@@ -167,7 +167,7 @@ class BatchNormalization(StatisticsNormalization):
             inputs,
             self._axis,
             [a for a in range(len(inputs.shape)) if a != self._axis],
-            self._moving(inputs),
+            self._moving_statistics(inputs),
             mask,
             all_reduce,
             fused=not self.renorm,
@@ -189,7 +189,7 @@ class BatchNormalization(StatisticsNormalization):
     def _infer(self, inputs: Tensor) -> Tensor:
         """Normalize the inputs with the moving statistics, as in inference."""
         if not kernels.uses_fused_batch_norm(inputs, self._axis, "inference"):
-            return self.normalize_moving(inputs, self._axis, *self._moving(inputs))
+            return self.normalize_moving(inputs, self._axis, *self._moving_statistics(inputs))
         from keras_norm.ops.tensorflow_batch_norm import normalize_with_statistics
 
         moving = (self.moving_mean, self.moving_variance)
@@ -201,12 +201,14 @@ class BatchNormalization(StatisticsNormalization):
     ) -> Tensor:
         x, unmasked = split_batch(inputs, mask, virtual_batch_size)
         reduced = [a for a in range(1, len(x.shape)) if a != self._axis + 1]
-        y, batch = self.normalize_batch(x, self._axis + 1, reduced, self._moving(inputs), unmasked)
+        y, batch = self.normalize_batch(
+            x, self._axis + 1, reduced, self._moving_statistics(inputs), unmasked
+        )
         ghosts = ops.shape(x)[0]
         self.update_steps(*(ops.reshape(s, (ghosts, math.prod(s.shape[1:]))) for s in batch))
         return ops.cast(merge_batch(y, ops.shape(inputs)[0]), self.compute_dtype)
 
-    def _moving(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    def _moving_statistics(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Reshape the moving statistics to broadcast to `inputs`."""
         dtype = statistics_dtype(inputs.dtype)
         mean, variance = (

@@ -262,7 +262,7 @@ class StatisticsNormalization(AffineNormalization):
         return y, self.batch_statistics(mean, variance, count, min_count)
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
-        """Return gamma and beta unchanged; `BatchNormalization` overrides this for renorm."""
+        """Return gamma and beta unchanged; overridden for batch renormalization."""
         return affine
 
     def batch_statistics(

@@ -47,7 +47,7 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
 
 
 def add_renorm_weights(layer: keras.layers.Layer, shape: tuple[int, ...]) -> None:
-    """Create the moving averages of renorm, with the names and order of Keras' layer."""
+    """Create the moving averages of batch renormalization, with Keras' names and order."""
 
     def deviation(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
         return ops.sqrt(layer.moving_variance_initializer(shape, dtype=dtype))
@@ -92,7 +92,7 @@ def renormalize(
 
 
 def update_renorm(layer: keras.layers.Layer, mean: Tensor, variance: Tensor, valid: Tensor) -> None:
-    """Update every moving average of a layer with the statistics of a batch where `valid`."""
+    """Update a layer's moving averages with the statistics of a batch, where `valid` is True."""
     sigma = ops.sqrt(variance + layer.epsilon)
     for average, batch, momentum in (
         (layer.renorm_mean, mean, layer.renorm_momentum),

@@ -135,9 +135,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # A batch of fewer than two sequences has a count of 0, so it updates nothing. Then
-            # `mean` and `variance` are the moving statistics of each sequence, and only their
-            # shape matters. A sum over the first row works in an empty batch too.
+            # Take the first row with a sum, which works in an empty batch too. With fewer than two
+            # sequences the count is 0, so the values of `mean` and `variance` are not used.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in (mean, variance))
             self.update_statistics(mean, variance, ops.where(here, count, 0.0))
         return ops.cast(y, self.compute_dtype)

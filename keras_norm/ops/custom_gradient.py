@@ -13,7 +13,7 @@ Gradient = Callable[..., list[Tensor | None]]
 def with_custom_gradient(
     function: Callable[..., tuple[Nest, Gradient]], *tensors: Tensor | None
 ) -> Nest:
-    """Compute `function(*tensors)`; TensorFlow uses the gradient that `function` returns with it.
+    """Compute `function(*tensors)` with the custom gradient that `function` returns.
 
     On a CPU every operation reads and writes a whole tensor. TensorFlow's autodiff takes more
     operations than the equations need. The other backends compile the gradient of their own

@@ -6,10 +6,10 @@ import keras
 
 from keras_norm.typing import Tensor
 
-# Number of elements from which on the fused kernel of batch normalization is faster than several
+# From this number of elements on, the fused kernel of batch normalization is faster than separate
 # operations.
 LARGE = 2**17
-# Size assumed for a dynamic dimension when the elements are counted. The size for training is
+# Assumed size of a dynamic dimension, to estimate the number of elements. The size for training is
 # smaller: the fused kernel takes 0.2 ms to start in training, and 0.05 ms at inference.
 DYNAMIC_SIZE = {"training": 64, "inference": 256}
 
@@ -27,7 +27,7 @@ def computes_on_cpu() -> bool:
 
 
 def uses_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
-    """Return whether a fused kernel can normalize `x` with float32 statistics, and is faster.
+    """Return whether TensorFlow's fused batch norm kernel supports `x`, and is faster.
 
     Args:
         x: tensor to normalize.

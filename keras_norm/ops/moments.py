@@ -1,4 +1,4 @@
-"""Masked mean and variance, computed in float32 or wider."""
+"""Compute masked means and variances in float32 or wider."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from keras_norm.typing import Tensor
 
 
 class Moments(NamedTuple):
-    """Mean and variance of a tensor; the reduced axes have size 1.
+    """Centered values, mean, variance and count of a tensor; the reduced axes have size 1.
 
     `centered` is x - mean, computed before the mean is rounded to its dtype. To subtract the
     rounded mean instead would lose the digits of a deviation that is small compared with the mean.
@@ -75,7 +75,7 @@ def moments(
     """
     x = ops.cast(x, statistics_dtype(x.dtype))
     axes = list(axes)
-    n = all_reduce(_count(x, axes, mask))
+    n = all_reduce(_count_unmasked(x, axes, mask))
     # Replace NaN at masked positions: its gradient would be 0 * NaN, which is NaN.
     if mask is not None:
         x = ops.where(ops.logical_or(mask, ops.isfinite(x)), x, 0.0)
@@ -147,7 +147,7 @@ def _moments(
     return (centered, shift + residual, variance), gradient
 
 
-def _count(x: Tensor, axes: list[int], mask: Tensor | None) -> Tensor:
+def _count_unmasked(x: Tensor, axes: list[int], mask: Tensor | None) -> Tensor:
     """Count the unmasked positions of `x` over `axes`; the reduced axes have size 1."""
     unmasked = ops.cast(ops.ones([1] * len(x.shape)) if mask is None else mask, x.dtype)
     count = ops.sum(unmasked, axes, keepdims=True)

@@ -24,7 +24,7 @@ def scan_by_step(
     forward and backward, also under XLA. Arguments and results are those of `scan.scan`.
     """
     time = ops.shape(xs[0])[0]
-    carry, ys = _loop(step, xs, carry, like, time)
+    carry, ys = _run_loop(step, xs, carry, like, time)
     return carry, set_static_time(ys, xs)
 
 
@@ -96,14 +96,14 @@ def _run_blocks(
 
     blocks = [tf.reshape(x[:whole], [iterations, STEPS, *ops.shape(x)[1:]]) for x in xs]
     like_blocks = [tf.stack([y] * STEPS) for y in like]
-    carry, first = _loop(run_block, blocks, carry, like_blocks, iterations, extra=1)
-    carry, rest = _loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
+    carry, first = _run_loop(run_block, blocks, carry, like_blocks, iterations, extra=1)
+    carry, rest = _run_loop(step, [x[whole:time] for x in xs], carry, like, time - whole, extra=1)
     zeros = [zero_rows(ops.shape(xs[0])[0] - time, y) for y in like]
     ys = zip([tf.reshape(y, [whole, *ops.shape(y)[2:]]) for y in first], rest, zeros, strict=True)
     return carry, [tf.concat(ranges, axis=0) for ranges in ys]
 
 
-def _loop(
+def _run_loop(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, time: Tensor, extra: int = 0
 ) -> tuple[Tensors, Tensors]:
     """Call a step function `time` times in a loop; return the last carry and the stacked ys.

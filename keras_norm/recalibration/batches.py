@@ -76,7 +76,7 @@ def batches_of(
             f"data cannot be split into batches. Received a {type(data).__name__}. Give a padded "
             "tensor, or a list of batches."
         )
-    for number, batch in enumerate(_iterator(data), start=1):
+    for number, batch in enumerate(_iterate_batches(data), start=1):
         if isinstance(batch, list | tuple) and not 1 <= len(batch) <= 3:
             raise ValueError(
                 "A batch must be x, (x, y) or (x, y, sample_weight). "
@@ -87,7 +87,7 @@ def batches_of(
         yield x
 
 
-def _iterator(data: Nest | Iterable[Nest]) -> Iterator[Nest]:
+def _iterate_batches(data: Nest | Iterable[Nest]) -> Iterator[Nest]:
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
         # `iter` would never end: a PyDataset may return a batch for every index.
         return map(data.__getitem__, range(data.num_batches))

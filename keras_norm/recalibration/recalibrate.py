@@ -153,7 +153,7 @@ class Recalibrator:
             try:
                 self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
             except Exception as error:  # a layer may raise any exception, such as IndexError
-                # The first three lines name the cause. After a tab, TensorFlow lists graph nodes.
+                # Keep three lines of the message. After a tab, TensorFlow lists graph nodes.
                 why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
                 raise ValueError(f"The model cannot process the data: {why}") from error
             for total in totals:

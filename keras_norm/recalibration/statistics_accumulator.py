@@ -57,7 +57,7 @@ class StatisticsAccumulator:
             arguments = signature.bind(*args, **kwargs).arguments
             outputs = call(*args, **kwargs)
             if arguments.get("training", "training" not in signature.parameters):
-                self._add(_positions(norm, arguments), norm.moving_mean, norm.moving_variance)
+                self._add(_count_unmasked(norm, arguments), norm.moving_mean, norm.moving_variance)
             return outputs
 
         norm.call = call_and_add
@@ -75,7 +75,8 @@ class StatisticsAccumulator:
     def _add(self, *new: Tensor) -> None:
         self.called = True
         n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
-        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))  # NaN without unmasked positions
+        # Without unmasked positions, n is 0 and the statistics are NaN. Use zeros instead of NaN.
+        m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))
         old = ops.expand_dims(self.count, -1), self.mean, self.variance
         count, mean, variance = merge_moments(old, (n, m, v))
         self.count.assign(count[..., 0])
@@ -83,7 +84,7 @@ class StatisticsAccumulator:
         self.variance.assign(variance)
 
 
-def _positions(norm: keras.layers.Layer, arguments: Mapping[str, Tensor]) -> Tensor:
+def _count_unmasked(norm: keras.layers.Layer, arguments: Mapping[str, Tensor]) -> Tensor:
     """Count the unmasked positions in a call of keras.layers.BatchNormalization, as a tensor (1,).
 
     Args:

@@ -30,7 +30,7 @@ class CandidateNormal(keras.initializers.RandomNormal):
         super().__init__(mean, stddev, seed)
 
     def for_cell(self, units: int, gate: int) -> "CandidateNormal":
-        """Return a copy of the initializer that knows the gates of a cell.
+        """Return a copy of the initializer for a cell with given units and candidate gate.
 
         Args:
             units: size of the cell's state.
@@ -41,6 +41,6 @@ class CandidateNormal(keras.initializers.RandomNormal):
         return copy
 
     def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Create a bias of `shape` for the last gates of the cell: zeros, but for the candidate."""
+        """Create the bias of a cell's last gates: random for the candidate gate, else zeros."""
         gates = ops.arange(shape[-1]) // self.units - shape[-1] // self.units
         return ops.where(gates == self.gate, super().__call__(shape, dtype), 0.0)

@@ -54,7 +54,7 @@ class NormCell(DeclaredArguments):
 
     HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
-    CANDIDATE: ClassVar = -1  # index of the candidate among the gates
+    CANDIDATE: ClassVar = -1  # index of the candidate gate in a list of all gates
     is_restored = False
     state_size: int | list[int]
     use_bias: bool
@@ -90,7 +90,7 @@ class NormCell(DeclaredArguments):
         return self.slots.norm
 
     def build(self, input_shape: Shape) -> None:
-        """Create the weights of the Keras cell, then those of the norms."""
+        """Create the weights of the Keras cell, then the weights of the norms."""
         super().build(input_shape)
         if not self.is_restored:
             self.slots.warn_of_few_features(self.kernel.shape[0])
@@ -98,16 +98,16 @@ class NormCell(DeclaredArguments):
             setattr(self, slot, layer)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the cell of a loaded or copied model, without a warning of few features."""
+        """Build the cell of a loaded or copied model, without the warning of few input features."""
         self.is_restored = True
         super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return the layers of the norms, by slot; a slot without a norm is left out."""
+        """Return the norm layers of the cell by slot; a slot without a norm is left out."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
     def step_weights(self) -> Weights:
-        """Return the weights for `project_inputs` and `step`."""
+        """Return the weights that `project_inputs` and `step` use."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
     def project_inputs(
@@ -158,7 +158,7 @@ class NormCell(DeclaredArguments):
         return of_inputs, of_h
 
     def call(self, inputs: Tensor, states: Nest, training: bool = False) -> tuple[Tensor, Nest]:
-        """Run one step, as keras.layers.RNN calls it.
+        """Run one step of the cell, when keras.layers.RNN calls the cell.
 
         Args:
             inputs: (batch, features).
@@ -202,10 +202,10 @@ class NormCell(DeclaredArguments):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Create the cell from a configuration of `get_config`."""
-        return cls(**with_norm(config))
+        return cls(**deserialize_norm(config))
 
 
-def with_norm(config: Config) -> Config:
+def deserialize_norm(config: Config) -> Config:
     """Return a cell's configuration with layers in place of the serialized `norm`."""
     if config.get("norm") is None:
         return config

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import keras
 
 from keras_norm.layers.arguments import ClassSignature, bind_arguments, signature
-from keras_norm.rnn.cell import NormCell, with_norm
+from keras_norm.rnn.cell import NormCell, deserialize_norm
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.typing import Config
 
@@ -15,7 +15,7 @@ OWN_ARGUMENTS = signature(NormRNN).parameters
 
 
 class CellLayer(NormRNN):
-    """A `NormRNN` that takes the arguments of its cell as its own.
+    """A recurrent layer that takes the arguments of its cell as its own arguments.
 
     A subclass sets `cell_class` and `keras_class`. Its positional arguments are `units`, those that
     only the cell has, such as `norm`, and then those of `keras_class`, in its order.
@@ -34,7 +34,7 @@ class CellLayer(NormRNN):
         super().__init_subclass__(**kwargs)
         parameters = signature(cls.cell_class).parameters
         of_cell = {name: p for name, p in parameters.items() if name not in OWN_ARGUMENTS}
-        cls.declared = _sort_like(cls.keras_class, {**of_cell, **OWN_ARGUMENTS})
+        cls.declared = _order_like(cls.keras_class, {**of_cell, **OWN_ARGUMENTS})
         for name in of_cell.keys() - set(dir(cls)):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
@@ -46,7 +46,7 @@ class CellLayer(NormRNN):
         super().__init__(self.cell_class(**given, **shared), **own)
 
     def get_config(self) -> Config:
-        """Return every constructor argument, including those of the cell."""
+        """Return the constructor arguments of the layer and of its cell."""
         config = super().get_config()
         del config["cell"]
         return {
@@ -58,10 +58,10 @@ class CellLayer(NormRNN):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Create the layer from a configuration of `get_config`."""
-        return cls(**with_norm(config))
+        return cls(**deserialize_norm(config))
 
 
-def _sort_like(keras_class: type, parameters: dict[str, inspect.Parameter]) -> inspect.Signature:
+def _order_like(keras_class: type, parameters: dict[str, inspect.Parameter]) -> inspect.Signature:
     """Order parameters as in a Keras layer, with the same positional parameters."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     theirs = inspect.signature(keras_class).parameters.values()

@@ -68,7 +68,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             )
 
     def build(self, input_shape: Shape) -> None:
-        """Create the weights of Keras' cell; with norms, the bias has shape (3 * units,)."""
+        """Create the weights of the cell; with norms, the bias has shape (3 * units,)."""
         # `build` of Keras' cell uses `reset_after` only for the shape of the bias.
         reset_after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
         try:
@@ -77,7 +77,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             self.reset_after = reset_after
 
     def step_weights(self) -> Weights:
-        """Return the weights; only a GRU with `reset_after=True` and no norm has a bias of U h."""
+        """Return the weights; a bias of U h exists only with `reset_after=True` and no norm."""
         biases = [self.bias]
         if self.bias is not None and len(self.bias.shape) == 2:
             biases = [self.bias[0], self.bias[1]]

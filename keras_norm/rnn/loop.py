@@ -1,4 +1,4 @@
-"""The uncompiled loop over time: for inference, and for training without the custom gradient.
+"""Run a cell in an uncompiled loop, for inference and for training without custom gradient.
 
 All computations that do not depend on the state run before the loop, for all timesteps at once. So
 do computations that depend on weights alone. LayerNorm uses kernels whose rows have zero mean: the
@@ -80,7 +80,7 @@ class PerSampleNorm(NamedTuple):
 
 
 class BatchNormInference(NamedTuple):
-    """Batch normalization with moving statistics, as inference uses it.
+    """Batch normalization with the moving statistics, as in inference.
 
     ::
 
@@ -115,7 +115,7 @@ class BatchNormTraining(NamedTuple):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x (..., batch, width), and return the statistics of the batch."""
         rank = len(x.shape)
-        # Two sequences are needed, whatever the layer's own limit: one sequence has no variance.
+        # Statistics need two sequences, whatever the layer's limit: one sequence has no variance.
         y, batch = self.layer.normalize_batch(
             x, rank - 1, [rank - 2], moving, unmasked, min_count=2
         )
@@ -241,7 +241,7 @@ def _prepare(
     Returns:
         The weights of a step, and the norm of each slot.
     """
-    layers = {s: _norm(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
+    layers = {s: _fuse(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
     # List the slots before the loop, because a norm of norm_form="joint" centers both kernels.
     centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
@@ -266,7 +266,7 @@ def _prepare(
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 
-def _norm(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
+def _fuse(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
     """Return the fused implementation of a slot's layer, or a `LayerCall`."""
 
     def weight(name: str) -> Tensor | None:
@@ -283,7 +283,7 @@ def _norm(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bo
         return LayerCall(layer, training)
     uses_batch = training and layer.trainable
     if uses_batch and slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
-        return LayerCall(layer, training)  # BatchNormalization averages over time
+        return LayerCall(layer, training)  # BatchNormalization computes one mean over all timesteps
     mean, variance = layer.statistics_at(steps, dtype)
     if uses_batch:
         return BatchNormTraining((mean, variance), layer)
@@ -292,7 +292,7 @@ def _norm(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bo
 
 
 def slots_of_kernels(cell: NormCell) -> list[list[str]]:
-    """Return the slots that normalize the columns of W, and the slots for the columns of U."""
+    """Return the slots that normalize columns of W, and the slots that normalize columns of U."""
     widths = cell.slots.widths
     return [
         [slot for slot in slots if slot in widths] or list(widths)

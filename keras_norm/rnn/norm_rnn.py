@@ -65,12 +65,12 @@ class NormRNN(keras.layers.RNN):
         # keras.layers.RNN sets supports_masking to False from Keras 3.16 on.
         self.supports_masking = True
         self.compiled = compiled
-        # The timestep counter of a cell is not a state of the layer.
+        # The cell's timestep counter is a state of the cell, but not a state of the layer.
         self.state_size = self.cell.recurrent_state_sizes
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the layer of a loaded or copied model, without a warning of few features."""
+        """Build the layer of a loaded or copied model, without a warning of few input features."""
         self.cell.is_restored = True
         super().build_from_config(config)
 
@@ -99,7 +99,7 @@ class NormRNN(keras.layers.RNN):
             )
         _require_real(sequences)
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
-        mask = _time_mask(mask, sequences)
+        mask = _convert_mask(mask, sequences)
         for state, units in zip(initial_state, self.state_size, strict=True):
             _require_state_shape(state, sequences, units)
         if self.go_backwards:
@@ -127,7 +127,7 @@ class NormRNN(keras.layers.RNN):
         return last, outputs, states
 
     def get_config(self) -> Config:
-        """Return the configuration of keras.layers.RNN, and `compiled`."""
+        """Return the arguments of keras.layers.RNN and the argument `compiled`."""
         return {**super().get_config(), "compiled": self.compiled}
 
     def run_recurrence(
@@ -209,15 +209,15 @@ def _require_real(sequences: Tensor) -> None:
 def _require_state_shape(state: Tensor, sequences: Tensor, units: int) -> None:
     """Raise ValueError unless an initial state has the shape (batch, units) or (1, units)."""
     batch = sequences.shape[0]
-    if len(state.shape) != 2 or not _fits(state.shape, (batch, units)):
+    if len(state.shape) != 2 or not _fits_shape(state.shape, (batch, units)):
         raise ValueError(
             f"Received an initial state of shape {tuple(state.shape)} for {batch} sequences and "
             f"{units} units. Pass shape ({batch}, {units}), or (1, {units}) for all sequences."
         )
 
 
-def _time_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
-    """Return the mask as bool (batch, time) or (1, time), or None.
+def _convert_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
+    """Convert the mask of a recurrent layer to bool (batch, time) or (1, time).
 
     A mask (1, time) applies to every sequence. A mask may have a third dimension of size 1.
 
@@ -230,7 +230,7 @@ def _time_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
     mask = ops.convert_to_tensor(mask)
     if len(mask.shape) == 3 and mask.shape[2] in (1, None):
         mask = ops.reshape(mask, ops.shape(mask)[:2])
-    if len(mask.shape) != 2 or not _fits(mask.shape, sequences.shape[:2]):
+    if len(mask.shape) != 2 or not _fits_shape(mask.shape, sequences.shape[:2]):
         raise ValueError(
             "The mask of a recurrent layer must have shape (batch, time), with True at unmasked "
             f"timesteps. Received a mask of shape {tuple(mask.shape)} for sequences of shape "
@@ -239,7 +239,7 @@ def _time_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
     return ops.cast(mask, "bool")
 
 
-def _fits(shape: Shape, expected: Shape) -> bool:
+def _fits_shape(shape: Shape, expected: Shape) -> bool:
     """Return whether a 2D shape equals the expected shape, or has one row; None fits any size."""
     (rows, size), (batch, expected_size) = shape, expected
     same_size = None in (size, expected_size) or size == expected_size

@@ -10,7 +10,7 @@ from keras_norm.rnn.cell import NormCell
 
 
 class LayerNormPreset(NormCell):
-    """Mixin that fills every slot with `LayerNormalization`; see `LayerNormLSTM`."""
+    """Mixin of cells with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
 
     HIDDEN: ClassVar = ("norm",)
 
@@ -20,7 +20,7 @@ class LayerNormPreset(NormCell):
 
 
 class BatchNormPreset(NormCell):
-    """Mixin that fills every slot with `TimestepBatchNormalization`; see `BatchNormLSTM`.
+    """Mixin of cells with `TimestepBatchNormalization` in every slot; see `BatchNormLSTM`.
 
     As in the paper, gamma is initialized to 0.1, because a deviation of 1 saturates tanh
     (section 4). Only the state norm has a beta, because the bias shifts the other norms

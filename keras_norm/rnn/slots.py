@@ -30,12 +30,12 @@ FEW_FEATURES_WARNING = (
     "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
 )
 
-# Calls of batch normalizations, which the loop over time does not use: it has its own computation.
+# Call methods of batch normalizations. The loop over time does not run these methods.
 FUSED_CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
 
 
 class Template(NamedTuple):
-    """The class and the configuration for copies of a norm."""
+    """The class and the configuration of a norm, from which a cell creates copies."""
 
     cls: type[keras.layers.Layer]
     config: Config
@@ -73,7 +73,9 @@ class Slots:
         self.norm = norm
         self.widths = dict(widths)
         self.templates = {
-            slot: _template(slot, chosen[slot]) for slot in widths if chosen.get(slot) is not None
+            slot: _make_template(slot, chosen[slot])
+            for slot in widths
+            if chosen.get(slot) is not None
         }
         classes = [template.cls for template in self.templates.values()]
         self.count_steps = any(issubclass(cls, TimestepBatchNormalization) for cls in classes)
@@ -82,7 +84,7 @@ class Slots:
         )
 
     def initialize_candidate_beta(self, initializer: CandidateNormal) -> bool:
-        """Initialize the beta of the candidate gate in place of a missing bias.
+        """Initialize the beta of the candidate gate's norm, if the cell has no bias.
 
         An initializer other than zeros is the user's choice and stays.
 
@@ -104,7 +106,7 @@ class Slots:
         return True
 
     def warn_of_few_features(self, features: int) -> None:
-        """Warn if a per-sample norm of W x has few features: the norm removes their scale."""
+        """Warn if few input features have a per-sample norm, which removes their scale."""
         for slot in INPUT_SLOTS:
             cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
             if features < MIN_FEATURES and not issubclass(cls, StatisticsNormalization):
@@ -126,7 +128,7 @@ class Slots:
         for slot, (cls, config) in self.templates.items():
             layer = cls.from_config({**config, "name": slot, "dtype": dtype})
             layer.trainable = layer.trainable and trainable
-            # Call the layer instead of `build`, which may not build the sublayers of the layer.
+            # Call the layer, because its `build` may not build its sublayers.
             x = keras.KerasTensor((None, self.widths[slot]), layer.compute_dtype)
             y = call_layer(layer, x, training=False, step=0)
             if y.shape != x.shape:
@@ -151,7 +153,7 @@ def call_layer(
     return layer(x, **{name: value for name, value in given.items() if name in takes})
 
 
-def _template(slot: str, layer: keras.layers.Layer) -> Template:
+def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
     """Validate the layer of a slot, and return the template for its copies.
 
     keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
@@ -195,15 +197,19 @@ def _template(slot: str, layer: keras.layers.Layer) -> Template:
             "that call, because it computes batch normalizations itself. Derive the norm from "
             "keras.layers.Layer."
         )
-    return Template(cls, _unshared(layer.get_config()))
+    return Template(cls, _remove_object_ids(layer.get_config()))
 
 
-def _unshared(config: Json) -> Json:
+def _remove_object_ids(config: Json) -> Json:
     """Remove Keras' `shared_object_id` from a config, so that slots do not share sublayers.
 
     While Keras saves or loads a model, it numbers the objects, and creates no second object with
     the same number.
     """
     if isinstance(config, dict):
-        return {k: _unshared(v) for k, v in config.items() if k != "shared_object_id"}
-    return type(config)(map(_unshared, config)) if isinstance(config, list | tuple) else config
+        return {k: _remove_object_ids(v) for k, v in config.items() if k != "shared_object_id"}
+    return (
+        type(config)(map(_remove_object_ids, config))
+        if isinstance(config, list | tuple)
+        else config
+    )
