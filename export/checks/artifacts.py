@@ -53,8 +53,7 @@ class SingleStepRunner(Runner):
             self._step = Step(model)
         except StreamingError as error:
             raise RunnerError(
-                f"the file has the step signature only, but the model has no single-step model: "
-                f"{error}"
+                f"the file runs one timestep at a time, but the Keras model cannot: {error}"
             ) from error
         self.inputs = input_specs(model)
         self.step_runner = open_runner(STEP, worker=worker).__enter__()

@@ -136,7 +136,8 @@ def check(
         variables = digest_variables(model.weights)
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            next(run_batches(first, plan.run, plan.batch))  # raises ValueError for wrong labels
+            # Run one batch, to raise ValueError for wrong labels before the comparison.
+            next(run_batches(first, plan.run, plan.batch))
         clone = ModelClone(model)
         with open_subjects(found, plan) as subjects:
             comparison = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)

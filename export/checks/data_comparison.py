@@ -49,7 +49,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Number of samples, without the rows that pad the batch to the static batch size."""
+        """Number of samples in the batch, without the rows that pad it to the static batch size."""
         return int(self.rows.stop - self.rows.start)
 
     @property
@@ -192,7 +192,7 @@ def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
-    """Compute the tallies of the metrics; skip outputs without the Keras model's shape."""
+    """Sum up the metrics of outputs with labels; skip outputs without the Keras model's shape."""
     expected = batch.row_outputs
     alike = {n: y for n, y in outputs.items() if n in expected and y.shape == expected[n].shape}
     return tally(batch.labels, batch.cut(alike), batch.cut(expected))

@@ -34,7 +34,7 @@ Labels: TypeAlias = Arrays | tuple[Array, ...] | Array | None
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of the user's data, small enough for the memory.
+    """A part of the user's data, small enough to fit in memory.
 
     Attributes:
         samples: the inputs.
@@ -49,7 +49,7 @@ class Part:
 
 
 class Data:
-    """Iterate over all samples in parts; each iteration reads the data again.
+    """Iterate over the user's samples in parts; each iteration reads the data again.
 
     Each batch of a dataset is one part. Arrays, files and batches with more than `PART` samples are
     split into equal parts.
@@ -210,7 +210,7 @@ def _files(data: DataLike) -> list[pathlib.Path] | None:
 def _is_infinite(data: DataLike) -> bool:
     if isinstance(data, keras.utils.PyDataset):
         return data.num_batches is None
-    return bool(data.cardinality() == -1)  # tf.data.INFINITE_CARDINALITY
+    return bool(data.cardinality() == -1)  # -1 is tf.data.INFINITE_CARDINALITY
 
 
 def _is_batched(data: DataLike) -> bool:
@@ -224,7 +224,7 @@ def _batches(data: DataLike) -> Iterator[Nest]:
 
 
 def _split(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
-    """Split samples into equal parts of at most `PART` samples.
+    """Split samples and labels into equal parts of at most `PART` samples.
 
     The parts are equal because a small last part would have noisy batch statistics.
     """
@@ -249,13 +249,13 @@ def _read_labels(labels: DataLike, count: int) -> Labels:
     if labels is None:
         return None
     if isinstance(labels, Mapping):
-        return {name: _with_rows(array, count) for name, array in labels.items()}
+        return {name: _to_label_array(array, count) for name, array in labels.items()}
     if _has_array_per_output(labels, count):
-        return tuple(_with_rows(array, count) for array in labels)
-    return _with_rows(labels, count)
+        return tuple(_to_label_array(array, count) for array in labels)
+    return _to_label_array(labels, count)
 
 
-def _with_rows(labels: TensorLike, count: int) -> Array:
+def _to_label_array(labels: TensorLike, count: int) -> Array:
     """Convert the labels of one output to an array, and check its number of rows."""
     array = np.asarray(labels)
     if array.shape[:1] != (count,):

@@ -193,7 +193,9 @@ def _new_export(
 
 
 def _layers_with_other_weights(model: keras.Model, arrays: list[Array]) -> list[str]:
-    """Return the paths of the innermost layers with a weight that is not among the stored arrays.
+    """Return the paths of the layers with a weight that is not among the stored arrays.
+
+    Each path names the innermost layer that has the weight.
 
     Only weights that inference reads are compared. Other weights, such as counts of updates, need
     not be stored.

@@ -38,7 +38,7 @@ class ModelClone:
 
     @functools.cached_property
     def _state(self) -> Sequence[tuple[keras.Variable, Array]]:
-        """The variables that training mode changes, with the values of the original."""
+        """The variables that training mode changes, with their values in the original model."""
         return [(v, ops.convert_to_numpy(v)) for v in self.model.non_trainable_variables]
 
     def restore(self) -> None:

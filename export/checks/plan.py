@@ -27,13 +27,13 @@ from keras_norm.typing import Arrays
 
 # Number of sequences that run through the step signature, and their maximum number of timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
-# Approximate number of timesteps, over all sequences, that a single-step model runs.
+# Approximate number of timesteps, over all sequences, that a single-step file runs in a check.
 TIMESTEPS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-    """Sequences to run one timestep at a time.
+    """Test sequences for the step signature, to run one timestep at a time.
 
     Attributes:
         takes: names of the inputs of the step signature, including the states.

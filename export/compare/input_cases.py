@@ -111,7 +111,7 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
 
 
 def is_edge(name: str) -> bool:
-    """Return whether `edge_cases` made the test inputs of this name."""
+    """Check by the name of test inputs whether a row is an edge case, such as a row of zeros."""
     return any(name.endswith(f", row 0 {edge}") for edge in EDGE_ROWS)
 
 

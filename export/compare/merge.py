@@ -113,10 +113,10 @@ def _select_worst(elements: Iterable[Element | None], rtol: float) -> Element | 
 
 
 def _join(one: tuple[Result, ...], other: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Merge two lists of results: the results of each output, artifact or layer are merged."""
+    """Merge two lists of results by output, artifact or layer."""
     found: dict[tuple[object, ...], Result] = {}
     for item in (*one, *other):
-        # Sums over rows of different shapes stay separate.
+        # Results whose sums have different shapes are not merged.
         names = [getattr(item, name, None) for name in ("output", "name", "rows", "index")]
         key = (*names, np.shape(getattr(item, "total", 0)))
         found[key] = merge_results(found[key], item) if key in found else item

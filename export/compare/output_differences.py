@@ -152,7 +152,8 @@ def _not_finite(found: Measurement) -> str | None:
     if found.nan_actual:
         return f"NaN in {found.nan_actual} of {found.count} values"
     if found.infinite:
-        return f"infinity on one side only in {found.infinite} of {found.count} values"
+        one_sided = f"{found.infinite} of {found.count} values"
+        return f"infinity in only the expected or only the actual output, in {one_sided}"
     return None
 
 
@@ -209,7 +210,7 @@ def merge_profiles(
 
 
 def _cell_width(size: int) -> int:
-    """Return the indices in a cell: the smallest power of two for at most `CELLS` cells."""
+    """Return the number of indices in a cell: a power of two, for at most `CELLS` cells."""
     width = 1
     while width * CELLS < size:
         width *= 2

@@ -27,7 +27,7 @@ class InputSpec(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Test inputs of one call.
+    """The test inputs for one call of a model.
 
     Attributes:
         name: "batch 7, length 12", or "batch 7, length 12, padded left".
@@ -132,7 +132,7 @@ def read_samples(
     data: Mapping[str, TensorLike] | Sequence[TensorLike] | TensorLike,
     first: int = 0,
 ) -> Samples:
-    """Validate data against a model's inputs.
+    """Validate that the user's data fit a model's inputs, and convert them to arrays.
 
     Args:
         specs: input specs by input name.

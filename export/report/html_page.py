@@ -53,7 +53,7 @@ def render(report: CheckResult) -> str:
     require("report")
     import jinja2
 
-    from keras_norm.export.report.plots import difference_map, strip, used
+    from keras_norm.export.report.plots import color_levels, difference_map, strip
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("keras_norm.export.report", "."),
@@ -72,7 +72,7 @@ def render(report: CheckResult) -> str:
         size=readable_size,
         strip=strip,
         updates=updates,
-        used=lambda share: float(used(np.array(share), 1.0)),
+        color_level=lambda share: float(color_levels(np.array(share), 1.0)),
     )
     subjects = (report.keras, *report.artifacts)
     rows = value_rows(report)

@@ -103,7 +103,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
     across, down = (*axes, Axis("", (), 1, 50.0))[:2]
     cells = np.atleast_2d(worst.T)  # the time axis is horizontal
     return DifferenceMap(
-        image=_png(colors(used(cells, allowed))),
+        image=_png(colors(color_levels(cells, allowed))),
         height=min(max(ROW_HEIGHT * len(cells), LEAST_HEIGHT), MAX_HEIGHT),
         across=across,
         down=down,
@@ -126,7 +126,7 @@ def strip(layer: LayerStatistics) -> str:
     return _png(colors(np.clip([limits], 0.0, 2.0)))
 
 
-def used(difference: np.ndarray, allowed: float) -> np.ndarray:
+def color_levels(difference: np.ndarray, allowed: float) -> np.ndarray:
     """Convert differences to levels of the color scale, by the share of the tolerance used.
 
     Args:
@@ -167,7 +167,8 @@ def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
         # The lower bound of the bin sets the color: a bin with passing values must not look failed.
-        red, green, blue, alpha = colors(used(np.array(lower or upper / 10), allowed)).tolist()
+        level = color_levels(np.array(lower or upper / 10), allowed)
+        red, green, blue, alpha = colors(level).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")
         color = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"
         bars.append(("more" if math.isinf(upper) else label, counts[k], color))

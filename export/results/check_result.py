@@ -238,7 +238,7 @@ class CheckResult(JsonDataclass):
         return f"FAIL: {', '.join(names.values())}"
 
     def _largest(self, by_rms: bool) -> float | None:
-        """Return the largest difference of the artifacts with this `ArtifactResult.by_rms`."""
+        """Return the largest difference of all 8-bit files, or of all artifacts in more bits."""
         judged = (result for result in self.artifacts if result.by_rms == by_rms)
         return largest_known(output.max_abs for result in judged for output in result.outputs)
 

@@ -1,4 +1,4 @@
-"""Measurements on a part of the data.
+"""Dataclasses for the measurements of a check on a part of the data.
 
 `keras_norm.export.compare.merge` merges the measurements of all parts, in any order. The result is
 the measurement on all data.

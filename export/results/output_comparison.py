@@ -46,7 +46,7 @@ class OutputComparison:
 
     @property
     def allowed(self) -> float:
-        """The tolerance for the value at `where`."""
+        """The largest difference allowed for the value at `where`: atol + rtol |expected|."""
         return self.atol + self.rtol * abs(self.expected or 0.0)
 
     @property

@@ -39,7 +39,7 @@ class ClassChange:
 
 @dataclasses.dataclass(frozen=True)
 class OutputChange:
-    """The predictions of one output that changed from the old version to the new version.
+    """Changes in one output's predictions from the old version to the new version of a model.
 
     `compare.merge` merges the changes of several parts of the data.
 

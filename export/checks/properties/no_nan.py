@@ -23,7 +23,7 @@ class NoNaN(Property[Counts]):
         return subject.is_keras_model
 
     def measure(self, subject: Subject) -> Counts:
-        """Count the values of each output over all data, or else over the test inputs."""
+        """Count all values and the NaN values of each output, over the test inputs or all data."""
         found = {}
         for name in subject.cases[0]:
             outputs = [recorded[name] for recorded in subject.cases]

@@ -80,7 +80,7 @@ class Property(abc.ABC, Generic[Measured]):
 
     @abc.abstractmethod
     def judge(self, measured: Measured, tolerances: Tolerances) -> PropertyResult:
-        """Judge the recorded outputs; no model runs here.
+        """Judge the outputs that `measure` returned, without running a model.
 
         Args:
             measured: the result of `measure`.

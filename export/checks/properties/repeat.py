@@ -34,7 +34,7 @@ class Repeat(Property[RepeatedCall]):
     advice = "Build the layer that keeps state between calls with stateful=False."
 
     def measure(self, subject: Subject) -> RepeatedCall:
-        """Run the first test input, then the last test input for the second time."""
+        """Run the first test input, and then repeat the call with the last test input."""
         other, case = subject.plan.cases[0], subject.plan.cases[-1]
         subject.run(other.inputs)
         return RepeatedCall(case, other, subject.cases[-1], subject.run(case.inputs))

@@ -74,7 +74,7 @@ class Streaming(Property[StepOutputs]):
         return self.passed(f"{measured.length:,} timesteps, one call for each")
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice; None if outputs for whole sequences are wrong: this has a finding."""
+        """Return the advice; None if outputs for whole sequences fail: that finding has advice."""
         if not all(output.passed for output in subject.outputs):
             return None
         return super().advise(result, subject)
@@ -103,7 +103,7 @@ def _run_step(subject: Subject, step_runner: Runner) -> StepOutputs | NotApplica
     plan = subject.plan
     stream = plan.long_stream() if subject.source.is_single_step else plan.stream()
     if isinstance(stream, str):
-        return NotApplicable(f"the Keras model has no single-step model: {stream}")
+        return NotApplicable(f"the Keras model cannot run one timestep at a time: {stream}")
     file_inputs, inputs, actual = sorted(step_runner.inputs), sorted(stream.takes), None
     if file_inputs == inputs:
         actual = stream.over_time(step_runner, stream.inputs)

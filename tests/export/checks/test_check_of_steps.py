@@ -68,7 +68,5 @@ def test_a_single_step_file_of_a_model_without_a_step_fails_with_the_reason(step
     model = models.dense()
     report = check(model, step_only[1], DATA[:, 0])
     assert {failure.check for failure in report.failures} == {"run"}
-    assert (
-        "the model has no single-step model: the model has no recurrent layer"
-        in report.failures[0].detail
-    )
+    reason = "the Keras model cannot: the model has no recurrent layer"
+    assert reason in report.failures[0].detail

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from keras_norm.export.compare.output_differences import profile_differences
-from keras_norm.export.report.plots import BLUE, RED, colors, difference_map, strip, used
+from keras_norm.export.report.plots import BLUE, RED, color_levels, colors, difference_map, strip
 from keras_norm.export.results.check_result import LayerStatistics
 from tests.export.compared import compare
 
@@ -29,11 +29,11 @@ def pixels(uri):
     [(0.0, 0.0), (1e-9, 0.1), (0.01, 0.5), (1.0, 1.0), (10.0, 1.5), (1e9, 2.0), (np.nan, 2.0)],
 )
 def test_the_scale_is_logarithmic_with_the_limit_at_one(difference, level):
-    assert used(np.array(difference), 1.0) == pytest.approx(level)
+    assert color_levels(np.array(difference), 1.0) == pytest.approx(level)
 
 
 def test_any_difference_exceeds_a_limit_of_zero():
-    np.testing.assert_array_equal(used(np.array([0.0, 1.0]), 0.0), [0.0, 2.0])
+    np.testing.assert_array_equal(color_levels(np.array([0.0, 1.0]), 0.0), [0.0, 2.0])
 
 
 def test_colors_run_from_transparent_over_blue_to_red():
