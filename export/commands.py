@@ -1,4 +1,4 @@
-"""Run the commands of the command line; a command that returns False found a difference."""
+"""Run the commands of `keras-norm`; `check` returns False if an exported file fails."""
 
 import argparse
 import os

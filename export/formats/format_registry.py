@@ -76,8 +76,8 @@ ONNX = Format(
     trace_script="onnx/run_onnx.py",
 )
 
-# Format name -> format. `format_of` tries the formats in the order of this dict.
-# (A TFLite file may have any file name.)
+# Format name -> format. `format_of` tries the formats in the order of this dict: TFLite is tried
+# before ONNX, because a TFLite file may have any file name.
 FORMATS: dict[str, Format] = {}
 
 
@@ -117,7 +117,7 @@ def format_named(name: str) -> Format:
         ValueError: no format has this name.
     """
     if name not in FORMATS:
-        raise ValueError(f"the formats are {', '.join(FORMATS)}; received {name}")
+        raise ValueError(f"the format must be one of {', '.join(FORMATS)}; received {name}")
     return FORMATS[name]
 
 

@@ -14,7 +14,7 @@ from keras_norm.named_layers import named_layers
 
 logger = logging.getLogger("keras_norm.export")
 
-# Names that TensorFlow accepts as a scope of a graph, and as the first scope of a path.
+# Match the names that TensorFlow accepts as a scope in a graph, and as the first scope of a path.
 SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
@@ -77,7 +77,7 @@ def _refuse_name(kind: str, name: str) -> None:
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:
-    """Raise UnsupportedOpError if an input is text.
+    """Raise UnsupportedOpError if an input of the model is text.
 
     Args:
         model: a functional or a built sequential model.
@@ -126,7 +126,8 @@ def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
 def _layer_of_node(node: str, classes: Container[str]) -> str | None:
     """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
-        # Keras opens a layer's scope twice, so TensorFlow adds a number to the second scope.
+        # Keras opens a layer's scope twice, so TensorFlow adds a number to the name of the second
+        # scope.
         for name in (re.sub(r"_\d+$", "", scope), scope):
             if name in classes:
                 return name

@@ -57,7 +57,7 @@ def staged(
             yield work / target.name
             _require_writable(target, overwrite, is_folder)
             with contextlib.ExitStack() as undo:
-                if other is not None and other.exists():  # golden cases of the old target
+                if other is not None and other.exists():  # the old golden cases
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
@@ -100,7 +100,7 @@ def remove_empty(folders: Iterable[pathlib.Path]) -> None:
     A folder with content stays, and so do its parents.
     """
     for folder in folders:
-        with contextlib.suppress(OSError):  # another process uses the folder
+        with contextlib.suppress(OSError):  # the folder has content, or a process uses it
             folder.rmdir()
 
 
@@ -150,7 +150,7 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         new.rename(target)
         return
     try:
-        target.hardlink_to(new)  # a rename would replace an existing file
+        target.hardlink_to(new)  # a rename would replace an existing target
     except FileExistsError:
         raise
     except OSError:  # the file system has no hard links

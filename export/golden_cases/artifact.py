@@ -148,7 +148,7 @@ def require_arrays(path: pathlib.Path) -> None:
 
 
 def _archive_offset(path: pathlib.Path) -> int | None:
-    """Return the byte offset of the golden cases inside a file, or None if it has none inside."""
+    """Return the byte offset of the golden cases in a file; None if the file contains none."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:

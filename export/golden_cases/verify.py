@@ -68,7 +68,7 @@ def verify(
         raise
     # A runtime may raise any exception for a damaged file.
     except Exception as error:
-        failures = [f"does not load: {printable_error(error)}"]
+        failures = [f"the artifact does not load: {printable_error(error)}"]
     stored = golden_cases.hashes
     changed = [name for name in sorted(hashes | stored) if hashes.get(name) != stored.get(name)]
     if changed:
@@ -76,8 +76,8 @@ def verify(
         still = "no longer computes" if failures else "still computes"
         failures.insert(
             0,
-            f"was changed after its golden cases were written, and {still} the expected outputs "
-            f"({names})",
+            f"the artifact was changed after its golden cases were written, and {still} the "
+            f"expected outputs. Changed files: {names}",
         )
     return failures
 
@@ -94,11 +94,11 @@ def find_failures(golden_cases: GoldenCases, run: RunSignature) -> Iterator[str]
             actual = {n: np.asarray(array) for n, array in case.compute_outputs(run).items()}
         # A runtime may raise any exception for a file that it cannot run.
         except Exception as error:
-            yield f"fails to run {printable(case.name)}: {printable_error(error)}"
+            yield f"the artifact fails to run {printable(case.name)}: {printable_error(error)}"
             continue
         for name, expected in case.expected.items():
             if name not in actual:
-                yield f"has no output '{printable(name)}'"
+                yield f"the artifact has no output '{printable(name)}'"
             elif difference := _difference(expected, actual[name], case.atol[name]):
                 yield f"at {printable(case.name)}: output '{printable(name)}' {difference}"
 
@@ -146,7 +146,7 @@ def print_result(path: str, file: str | None = None) -> int:
     )
     failures = verify(path, golden_cases)
     artifact = printable(path, MAX_PRINTED)
-    lines = [f"FAIL: {artifact} {failure}" for failure in failures]
+    lines = [f"FAIL: {artifact}: {failure}" for failure in failures]
     if not failures:
         reference, cases = printable(golden_cases.reference), golden_cases.cases
         lines = [f"PASS: {artifact} computes {reference}, in {len(cases)} cases:"]

@@ -40,7 +40,7 @@ WEIGHTS = ("kernel", "recurrent_kernel", "bias")
 
 # Function from (inputs, states) of a timestep to (output, new states).
 Cell: TypeAlias = Callable[[Tensor, Nest], tuple[Tensor, Nest]]
-# The last output, the output sequence and the last states.
+# Results of a recurrent layer's loop: the last output, the output sequence and the last states.
 LoopResults: TypeAlias = tuple[Tensor, Tensor, Nest]
 
 

@@ -248,7 +248,7 @@ def _counts_timesteps(layer: keras.layers.RNN) -> bool:
 
 
 def reads_single_timesteps(model: keras.Model) -> bool:
-    """Return whether every layer and operation, also in nested models, is in `ONE_BY_ONE`."""
+    """Return whether every layer, also in nested models, reads one timestep at a time."""
     return all(
         reads_single_timesteps(operation)
         if isinstance(operation, keras.Model)

@@ -172,7 +172,7 @@ def run_at_once(
             case = (thread + calls) % len(cases)
             outputs = run(cases[case])
             with lock:
-                for name, value in outputs.items():  # a value that is NaN once stays NaN
+                for name, value in outputs.items():  # np.minimum and np.maximum keep NaN
                     lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
                     highest[case][name] = np.maximum(highest[case].get(name, value), value)
             if time.monotonic() >= end:

@@ -32,7 +32,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
     onnx.save(converted, options["path"])
-    # tf2onnx copies an operation that it cannot convert unchanged into the ONNX file.
+    # tf2onnx writes an operation unchanged to the ONNX file if it cannot convert the operation.
     ops = onnx_graph.operations(converted)
     unsupported = {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}
     return protocol.Loaded({"unsupported": unsupported})

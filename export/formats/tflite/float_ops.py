@@ -95,7 +95,7 @@ class _Graph:
         self._float: dict[int, int] = {}
 
     def give_scales(self) -> None:
-        """Set a positive scale for tensors of zeros, for which the 16-bit quantizer writes 0."""
+        """Set a positive scale for tensors of zeros: the 16-bit quantizer writes the scale 0."""
         constants = set(range(len(self._tensors)))
         constants -= {tensor for op in self._graph.operators or [] for tensor in op.outputs}
         for tensor in filter(self._is_integer, constants):

@@ -84,7 +84,7 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
 
 
 def use_no_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
-    """Return False: TFLite lacks the fused kernel, and its conversion rounds large means."""
+    """Return False: TFLite lacks a fused batch norm, whose conversion rounds large means."""
     return False
 
 

@@ -24,7 +24,7 @@ TOO_SMALL = ("the file does not fit in the arena", "was killed by")
 
 
 class TFLiteRunner(WorkerRunner):
-    """Run a TFLite file in LiteRT's interpreter, which resizes the file to each call's shapes.
+    """Run a TFLite file in LiteRT's interpreter, resized to the input shapes of each call.
 
     Raises:
         ImportError: LiteRT is not installed.
@@ -110,7 +110,7 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the Flex and custom operations of a TFLite file: their names have small letters.
+    """Return the Flex and custom operations: only builtin operations have names in capitals.
 
     Args:
         path: the TFLite file.

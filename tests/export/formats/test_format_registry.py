@@ -118,7 +118,7 @@ def test_a_second_format_of_one_name_is_refused(linear):
 
 
 def test_an_unknown_format_is_refused_with_the_list_of_formats(model, tmp_path):
-    with pytest.raises(ValueError, match="the formats are saved_model, tflite, onnx"):
+    with pytest.raises(ValueError, match="the format must be one of saved_model, tflite, onnx"):
         format_registry.format_named("npz")
     (tmp_path / "m.npz").touch()
     with pytest.raises(
