@@ -40,7 +40,7 @@ def rest(url, model, outputs, signature="serving_default"):
         body = {"signature_name": signature, "inputs": columns}
         response = requests.post(f"{url}/v1/models/{model}:predict", json=body, timeout=TIMEOUT)
         if not response.ok:
-            raise RuntimeError(f"{url}: {response.text}")
+            raise RuntimeError(f"{url} returned an error: {response.text}")
         values = response.json()["outputs"]
         values = dict.fromkeys(outputs, values) if len(outputs) == 1 else values
         return {name: np.asarray(values[name], dtype) for name, dtype in outputs.items()}

@@ -44,7 +44,7 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
         if _has_dropout(layer) and not any(inner in disabled for _, inner in named_layers(layer)):
             raise ValueError(
                 f"The dropout of layer {path!r} cannot be switched off: {type(layer).__name__} is "
-                "a custom layer with its own dropout. Let it call a keras.layers.Dropout."
+                "a custom layer with its own dropout. Use keras.layers.Dropout in this layer."
             )
     return clone
 
@@ -100,8 +100,8 @@ def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
         if found.setdefault(name, cls) is not cls:
             raise ValueError(
                 f"the model cannot be rebuilt from its config: {found[name]} and {cls} are both "
-                f"named {name!r} in it. Register each class in another package: decorate it with "
-                "keras.saving.register_keras_serializable(package=...)"
+                f"named {name!r} in the config. Register each class in another package: decorate "
+                "the class with keras.saving.register_keras_serializable(package=...)"
             )
     return found
 

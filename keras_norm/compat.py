@@ -70,7 +70,7 @@ def load_addons_weights(
     for name, variable, value in zip(names, cell.weights, weights, strict=True):
         if tuple(variable.shape) != np.shape(value):
             raise ValueError(
-                f"{name} must have the shape {tuple(variable.shape)}. Received "
+                f"The weight {name} must have the shape {tuple(variable.shape)}. Received shape "
                 f"{np.shape(value)}. Give the layer the units and features of the old cell."
             )
     for variable, value in zip(cell.weights, weights, strict=True):
@@ -87,8 +87,8 @@ def _require_same_equations(cell: NormLSTMCell, epsilon: float) -> None:
         cls, config = cell.slots.templates.get(slot, (object, {}))
         if not (issubclass(cls, LayerNormalization) and cell.normalize_carry):
             raise ValueError(
-                "The equations of the layer differ from those of tfa.rnn.LayerNormLSTMCell, which "
-                "has a LayerNormalization in every slot and carries the normalized state. "
+                "The layer does not compute the equations of tfa.rnn.LayerNormLSTMCell, which has "
+                "a LayerNormalization in every slot and carries the normalized state. "
                 f"{advice}."
             )
         different = [key for key in EQUATION if config[key] != wanted[key]]

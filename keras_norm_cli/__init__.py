@@ -107,7 +107,9 @@ def _require_inputs(args: argparse.Namespace) -> None:
     others = (*given.get("artifacts", ()), *given.get("versions", ()))
     for name in (*others, *([args.to] if args.command == "export" else ())):
         if any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise ValueError(f"The path {name} is not UTF-8, which TensorFlow needs. Rename it.")
+            raise ValueError(
+                f"The path {name} is not UTF-8, which TensorFlow needs. Choose another path."
+            )
     for path in (args.model, *map(pathlib.Path, others)):
         if path.suffix != ".keras" and (path != args.model or args.command == "compare"):
             resolve_version(path)
@@ -127,7 +129,7 @@ def _require_formats(names: Sequence[str], modules: Sequence[str]) -> None:
         return
     for name in names:
         if name not in RUNTIMES:
-            raise ValueError(f"the formats are {', '.join(RUNTIMES)}; received {name}")
+            raise ValueError(f"--format must be one of {', '.join(RUNTIMES)}; received {name}")
 
 
 def _print_error(message: str, status: int) -> int:

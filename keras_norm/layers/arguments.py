@@ -101,7 +101,7 @@ def bind_arguments(
     except TypeError as error:
         raise TypeError(
             f"{cls.__name__}: {error}. {_suggest_correction(cls, kwargs, str(error))} "
-            f"Received {len(args)} positional arguments, and by name: "
+            f"Received {len(args)} positional arguments, and the keyword arguments: "
             f"{', '.join(kwargs) or 'none'}."
         ) from None
     return {**kwargs, **bound.arguments}

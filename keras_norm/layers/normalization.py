@@ -79,8 +79,8 @@ class FeatureNormalization(Normalization):
         if axes[0] <= -len(values.shape):
             raise ValueError(
                 "A RaggedTensor can be normalized only over axes of its flat_values. Received "
-                f"axis={self.axis} for inputs of shape {tuple(shape)}. Convert them to a dense "
-                "tensor, and mask the padding."
+                f"axis={self.axis} for inputs of shape {tuple(shape)}. Convert the inputs "
+                "to a dense tensor, and mask the padding."
             )
         return inputs.with_flat_values(self.normalize(*with_features(values, axes, self._shape)))
 

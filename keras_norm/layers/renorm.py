@@ -37,9 +37,13 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
         )
     rmax, rmin, dmax = (clipping.get(key) for key in LIMITS)
     if rmax is not None and rmin is not None and rmax < rmin:
-        raise ValueError(f"rmax must be at least rmin. Received: renorm_clipping={clipping}.")
+        raise ValueError(
+            f"rmax in renorm_clipping must be at least rmin. Received: renorm_clipping={clipping}."
+        )
     if dmax is not None and dmax < 0:
-        raise ValueError(f"dmax must be 0 or more. Received: renorm_clipping={clipping}.")
+        raise ValueError(
+            f"dmax in renorm_clipping must be 0 or more. Received: renorm_clipping={clipping}."
+        )
     if not 0.0 <= momentum <= 1.0:
         raise ValueError(
             f"renorm_momentum must be within [0, 1]. Received: renorm_momentum={momentum}."

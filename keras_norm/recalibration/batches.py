@@ -27,8 +27,8 @@ def require_steps(steps: int | None, data: Nest | Iterable[Nest]) -> None:
             )
     elif not (is_int(steps) and steps >= 1):
         raise ValueError(
-            "steps must be the number of batches to use, an int of 1 or more, or None for all. "
-            f"Received: steps={steps!r}."
+            "steps must be the number of batches to use, an int of 1 or more, or None for all "
+            f"batches. Received: steps={steps!r}."
         )
 
 
@@ -109,8 +109,8 @@ def _as_numpy(data: TensorLike) -> Array:
     array: Array = np.asarray(data if isinstance(data, np.ndarray) else ops.convert_to_numpy(data))
     if array.dtype.kind == "c":
         raise ValueError(
-            f"data must be real numbers. Received {array.dtype}. Give the real and imaginary parts "
-            "as two features."
+            f"data must be real numbers. Received dtype {array.dtype}. Give the real and imaginary "
+            "parts as two features."
         )
     return array
 

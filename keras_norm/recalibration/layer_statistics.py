@@ -44,7 +44,7 @@ class LayerStatistics:
         """Raise ValueError if the layer has no statistics, or infinite or NaN statistics."""
         if self.accumulator.called and not self.count.any():
             raise ValueError(
-                f"No batch gave layer {self.path!r} statistics. The layer needs unmasked "
+                f"The data gave no statistics for layer {self.path!r}. The layer needs unmasked "
                 "positions, and per-timestep statistics need two unmasked sequences at a timestep. "
                 "Give larger batches."
             )

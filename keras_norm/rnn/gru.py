@@ -62,9 +62,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
         if self.norm is not None and not self.reset_after:
             raise ValueError(
-                "Received reset_after=False with a norm. The reset gate of a normalized GRU acts "
-                "after the norm (Ba et al. 2016, supplement). Leave reset_after at True, or use "
-                "NormGRU with norm=None."
+                "A GRU with a norm needs reset_after=True: its reset gate acts after the norm (Ba "
+                "et al. 2016, supplement). Received: reset_after=False. Leave reset_after at True, "
+                "or use NormGRU with norm=None."
             )
 
     def build(self, input_shape: Shape) -> None:

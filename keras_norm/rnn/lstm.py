@@ -88,8 +88,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             )
         if norm_form == "joint" and normalize_carry:
             raise ValueError(
-                "Received normalize_carry=True with norm_form='joint', which has no norm of c. "
-                "Leave normalize_carry at False, or set norm_form='separate'."
+                "norm_form='joint' has no norm of c, which normalize_carry=True needs. Received: "
+                "norm_form='joint', normalize_carry=True. Leave normalize_carry at False, or set "
+                "norm_form='separate'."
             )
         slots = self.JOINT_SLOTS if norm_form == "joint" else self.SLOTS
         super().__init__(units, norm, slots, *args, **kwargs)

@@ -58,8 +58,8 @@ class NormRNN(keras.layers.RNN):
         if compiled is True and keras.backend.backend() != "tensorflow":
             raise ValueError(
                 "compiled=True needs the TensorFlow backend; other backends compile the loop "
-                f"themselves. The current backend is {keras.backend.backend()}. Leave compiled at "
-                "'auto'."
+                "without this argument. The current backend is "
+                f"{keras.backend.backend()}. Leave compiled at 'auto'."
             )
         super().__init__(cell, **kwargs)
         # keras.layers.RNN sets supports_masking to False from Keras 3.16 on.
@@ -211,8 +211,9 @@ def _require_state_shape(state: Tensor, sequences: Tensor, units: int) -> None:
     batch = sequences.shape[0]
     if len(state.shape) != 2 or not _fits_shape(state.shape, (batch, units)):
         raise ValueError(
-            f"Received an initial state of shape {tuple(state.shape)} for {batch} sequences and "
-            f"{units} units. Pass shape ({batch}, {units}), or (1, {units}) for all sequences."
+            f"An initial state must have the shape ({batch}, {units}), or (1, {units}) for all "
+            f"sequences. Received shape {tuple(state.shape)} for {batch} sequences and {units} "
+            "units. Pass one row per sequence, and one column per unit."
         )
 
 

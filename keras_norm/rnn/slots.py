@@ -193,9 +193,9 @@ def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
                 )
     if issubclass(cls, StatisticsNormalization) and cls.call not in FUSED_CALLS:
         raise ValueError(
-            f"{cls.__name__} overrides the call of a batch normalization. A recurrence ignores "
-            "that call, because it computes batch normalizations itself. Derive the norm from "
-            "keras.layers.Layer."
+            f"{cls.__name__} overrides the call of a batch normalization. A recurrence does not "
+            "run this call, because it has its own computation of batch normalizations. Derive "
+            f"{cls.__name__} from keras.layers.Layer."
         )
     return Template(cls, _remove_object_ids(layer.get_config()))
 
