@@ -1,7 +1,7 @@
 """Translate Chinese characters into English words with LN-LSTMs and attention.
 
 `python -m examples.translation --pairs cmn.txt` trains for three minutes. The file has lines
-"English<tab>Chinese", such as that of manythings.org/anki.
+"English<tab>Chinese", such as cmn.txt of manythings.org/anki.
 """
 
 import argparse

@@ -32,7 +32,7 @@ class BatchNormalization(StatisticsNormalization):
 
     Training uses the mean and biased variance of the batch, and updates the moving statistics with
     them. Inference uses the moving statistics, and so does a layer with `trainable=False`. The
-    default arguments equal those of `keras.layers.BatchNormalization`.
+    default values equal the defaults of `keras.layers.BatchNormalization`.
 
     Args:
         axis: the feature axis, which is not reduced.

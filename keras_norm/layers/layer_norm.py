@@ -23,9 +23,9 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         y = gamma * (x - mean) / (sqrt(var) + epsilon) + beta        "outside"
         y = gamma * x / sqrt(var + epsilon)                          rms_scaling
 
-    with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The default arguments
-    equal those of `keras.layers.LayerNormalization`. `epsilon_placement="outside", ddof=1` gives
-    the equation of "The Annotated Transformer".
+    with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The default values
+    equal the defaults of `keras.layers.LayerNormalization`. `epsilon_placement="outside", ddof=1`
+    gives the equation of "The Annotated Transformer".
 
     Args:
         axis: axis or axes to normalize over; gamma and beta have their shape.

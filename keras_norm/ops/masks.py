@@ -12,9 +12,9 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
 
     A mask has the dimensions of `x` without the feature axis. A mask (batch, time) fits
     (batch, time, features), (batch, time, height, width, channels) and, with axis 1,
-    (batch, channels, time). If the shapes rule that out, the mask has the leading dimensions of
-    `x`, as in Keras: with axis 1, (batch, time) fits (batch, time, features). A dimension of size
-    1 broadcasts.
+    (batch, channels, time). If the shapes do not match in this way, the mask has the leading
+    dimensions of `x`, as in Keras: with axis 1, (batch, time) fits (batch, time, features). A
+    dimension of size 1 broadcasts.
 
     Args:
         mask: bool tensor of rank 2, or of one rank less than `x`.
@@ -25,7 +25,7 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         A bool tensor of the rank of `x`.
 
     Raises:
-        ValueError: the mask has another rank, or its shape fits `x` in neither of these ways.
+        ValueError: the mask has another rank, or its shape does not fit `x`.
     """
     rank, shape = len(x.shape), tuple(x.shape)
     if len(mask.shape) not in {min(2, rank - 1), rank - 1}:

@@ -20,7 +20,7 @@ def merge_moments(first: Moments, second: Moments) -> Moments:
 
     Args:
         first: N, mean and variance of the first set.
-        second: n, m and v of the second set, of shapes that broadcast to those of the first.
+        second: n, m and v of the second set, which broadcast to the shapes of the first set.
     """
     (count, mean, variance), (n, m, v) = first, second
     share = n / (count + n + TINY)

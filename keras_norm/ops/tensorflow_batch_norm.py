@@ -21,7 +21,7 @@ def normalize_batch(
 
         y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
 
-    The kernel reads x twice and writes y once; its gradient does likewise. The kernel rounds its
+    The kernel reads x twice and writes y once, and so does its gradient. The kernel rounds its
     mean, so its input is x - s, where s is a first mean (see `keras_norm.ops.moments`).
 
     Args:

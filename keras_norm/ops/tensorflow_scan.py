@@ -21,7 +21,7 @@ def scan_by_step(
     """Run a step function over time in a loop with one timestep per iteration.
 
     The loop reads and writes TensorArrays, so it takes time linear in the number of timesteps,
-    forward and backward, also under XLA. Arguments and results are those of `scan.scan`.
+    forward and backward, also under XLA. `scan.scan` documents the arguments and results.
     """
     time = ops.shape(xs[0])[0]
     carry, ys = _run_loop(step, xs, carry, like, time)
@@ -41,7 +41,7 @@ def scan_by_block(
 
     With `independent_rows` and a batch of at least `SPLIT` rows, each half of the batch has its own
     loop, and TensorFlow runs both loops in parallel. The step and the loops are traced once.
-    Arguments and results are those of `scan.scan`.
+    `scan.scan` documents the arguments and results.
     """
     # Blocks of timesteps save no time under XLA: an iteration costs little, and XLA compiles each
     # timestep of a block separately.

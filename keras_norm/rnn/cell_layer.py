@@ -17,8 +17,8 @@ OWN_ARGUMENTS = signature(NormRNN).parameters
 class CellLayer(NormRNN):
     """A recurrent layer that takes the arguments of its cell as its own arguments.
 
-    A subclass sets `cell_class` and `keras_class`. Its positional arguments are `units`, those that
-    only the cell has, such as `norm`, and then those of `keras_class`, in its order.
+    A subclass sets `cell_class` and `keras_class`. Its positional arguments are `units`, then
+    the arguments that only the cell has, such as `norm`, then the arguments of `keras_class`.
 
     Raises:
         TypeError: an unknown, missing or repeated argument, or too many positional arguments.

@@ -1,7 +1,7 @@
 """Run a cell in an uncompiled loop, for inference and for training without custom gradient.
 
-All computations that do not depend on the state run before the loop, for all timesteps at once. So
-do computations that depend on weights alone. LayerNorm uses kernels whose rows have zero mean: the
+All computations that do not depend on the state run before the loop, for all timesteps at once.
+They include computations with weights alone. LayerNorm uses kernels whose rows have zero mean: the
 rows of their products have zero mean too, and the loop subtracts no mean. The beta of a norm is
 added to the bias, if the output of the norm is only added to it::
 

@@ -49,7 +49,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         states: h and c, each (batch, units). With statistics per timestep, a timestep counter
             (batch, 2) follows, which is zero before the first step. keras.layers.RNN calls a cell
             twice at the first timestep, so these statistics are updated twice there. It also hides
-            the mask from the cell. Prefer `NormLSTM`, which does neither.
+            the mask from the cell. Prefer `NormLSTM`, which has neither problem.
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
