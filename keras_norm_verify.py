@@ -468,7 +468,8 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
     except OSError as error:
         raise GoldenCasesError(printable_error(error)) from error
     raise GoldenCasesError(
-        f"{path} has no golden cases: there is no {usual.name}. Give their file, or export again"
+        f"{path} has no golden cases: there is no {usual.name}. Give the file of the golden "
+        "cases, or export the model again"
     )
 
 

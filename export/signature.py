@@ -206,11 +206,13 @@ def _tensors(model: keras.Model, which: str) -> Tensors:
         )
     tensors = getattr(model, which, None) if isinstance(model, keras.Model) else None
     if not tensors:
-        advice = "Wrap it: inputs = keras.Input(...); model = keras.Model(inputs, model(inputs))"
+        advice = (
+            "Wrap the model: inputs = keras.Input(...); model = keras.Model(inputs, model(inputs))"
+        )
         if isinstance(model, keras.Sequential):
-            advice = "Build it: let it begin with keras.Input(shape)"
+            advice = "Build the model: let it begin with keras.Input(shape)"
         elif isinstance(model, str | os.PathLike):
-            advice = "Load it: import keras_norm; model = keras.saving.load_model(path)"
+            advice = "Load the model: import keras_norm; model = keras.saving.load_model(path)"
         raise ValueError(
             "an export needs a functional model or a built Sequential model, which has symbolic "
             f"inputs and outputs; received {type(model).__name__}. {advice}"

@@ -155,7 +155,7 @@ def open_runner(
         raise RunnerError(f"{path}: no such file or folder")
     found = format_of(path)
     if found is None:
-        hint = ". Load it: keras.saving.load_model(path)" if path.suffix == ".keras" else ""
+        hint = ". Load the model: keras.saving.load_model(path)" if path.suffix == ".keras" else ""
         raise RunnerError(f"{path} is not {titles()}{hint}")
     runner = found.open(path, signature_name)
     if model is not None:

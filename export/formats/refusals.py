@@ -24,9 +24,9 @@ def warn_of_static_batch(model: keras.Model) -> None:
     (batch, *_), *_ = (spec.shape for spec in signature.input_specs(model).values())
     if isinstance(model, keras.Sequential) and batch is not None:
         logger.warning(
-            'model "%s" has the static batch size %d, and its file will have it too. For a dynamic '
-            "batch size, begin the model with keras.Input(shape): without this layer, a Sequential "
-            "model has the sizes of its first call",
+            'model "%s" has the static batch size %d, and the exported file will have the same '
+            "batch size. For a dynamic batch size, begin the model with keras.Input(shape): "
+            "without this layer, a Sequential model has the sizes of its first call",
             model.name,
             batch,
         )

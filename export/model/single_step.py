@@ -112,7 +112,7 @@ class Step:
             ValueError: `batch` is not an integer, or is negative.
         """
         if not is_whole(batch) or batch < 0:
-            raise ValueError(f"batch must be a number of sequences; received {batch!r}")
+            raise ValueError(f"batch must be an integer of at least 0; received {batch!r}")
         return {
             name: np.zeros(
                 [batch, *(size or 0 for size in spec.shape[1:])], numpy_dtype(spec.dtype)

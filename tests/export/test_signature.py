@@ -94,9 +94,12 @@ class Subclassed(keras.Model):
 @pytest.mark.parametrize(
     ("model", "remedy"),
     [
-        (Subclassed(), "Wrap it"),
-        (keras.Sequential([keras.layers.Dense(1)]), "Build it: let it begin with keras.Input"),
-        ("a path", "Load it: .* keras.saving.load_model"),
+        (Subclassed(), "Wrap the model"),
+        (
+            keras.Sequential([keras.layers.Dense(1)]),
+            "Build the model: let it begin with keras.Input",
+        ),
+        ("a path", "Load the model: .* keras.saving.load_model"),
     ],
     ids=["a subclass", "not built", "a path"],
 )

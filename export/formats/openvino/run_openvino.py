@@ -44,7 +44,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
         for name, array in arrays.items():
             if array.dtype == np.int64 and ((array < INT32.min) | (array > INT32.max)).any():
                 raise OverflowError(
-                    f'OpenVINO computes int64 in 32 bits, and values of input "{name}" do not fit'
+                    f'OpenVINO computes int64 in 32 bits, and the values of input "{name}" do not '
+                    "fit. Give smaller values"
                 )
         try:
             results = compiled({inputs[name]: array for name, array in arrays.items()})

@@ -103,7 +103,7 @@ def _trace_signature(
     except Exception as error:
         raise ValueError(
             f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. The '
-            f"exporter calls it with one dict of tensors, of the inputs {', '.join(specs)}"
+            f"exporter calls it with one dict of tensors, by the input names {', '.join(specs)}"
         ) from error
     outputs = graph.structured_outputs
     if not (isinstance(outputs, Mapping) and all(map(tf.is_tensor, outputs.values()))):

@@ -219,7 +219,7 @@ def _error(result: OutputComparison) -> float:
 def _describe(result: OutputComparison) -> str:
     """Describe the measured error of an output, for a message."""
     if result.rms is None:
-        problem = result.problem or "more than a quarter of its integers differ"
+        problem = result.problem or "more than a quarter of the output's integers differ"
         return f'output "{result.output}" of the quantized file: {problem}'
     return (
         f'output "{result.output}" of the quantized file has the error {result.rms:.3g} (root mean '

@@ -31,7 +31,9 @@ def load(options: protocol.Options) -> protocol.Loaded:
     if key not in signatures:
         # For serving_default run the only signature: another exporter may choose any name.
         if key != "serving_default" or len(signatures) > 1:
-            raise ValueError(f"the file has no signature {key}; it has: {', '.join(signatures)}")
+            raise ValueError(
+                f"the file has no signature {key}; its signatures are: {', '.join(signatures)}"
+            )
         (key,) = signatures
     signature = interpreter.get_signature_runner(key)
     inputs = {

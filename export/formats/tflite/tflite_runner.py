@@ -131,6 +131,6 @@ def tflite_options(path: pathlib.Path) -> dict[str, Json]:
     file = read_tflite(path)
     if file.computes_in_integers:
         raise ValueError(
-            "the file computes in integers, and the samples for its scales are not known"
+            "the file computes in 8 bits, and the samples for its scales are not known"
         )
     return {"step": False, "quantize": QUANTIZE_OPTIONS.get(coarsest(file.numbers))}

@@ -54,7 +54,7 @@ def test_an_export_of_another_model_is_refused(exported):
         ("missing.tflite", "no such file"),
         ("model.txt", "is not a SavedModel folder, a TFLite file or an ONNX file"),
         ("folder", "is not a SavedModel: .* nor numbered versions"),
-        ("model.keras", r"an ONNX file\. Load it: keras.saving.load_model\(path\)"),
+        ("model.keras", r"an ONNX file\. Load the model: keras.saving.load_model\(path\)"),
         ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
         ("damaged.tflite", "damaged.tflite is not a SavedModel folder, a TFLite file"),
         ("cut.tflite", "TFLite .*cut.tflite: "),

@@ -130,7 +130,7 @@ def test_an_error_of_a_layer_is_one_line_with_file_and_line(run, tmp_path):
 def test_inspect_refuses_a_model_that_is_not_built(run, tmp_path):
     with pytest.warns(UserWarning, match="not yet been built"):
         keras.Sequential([keras.layers.Dense(2)]).save(tmp_path / "m.keras")
-    assert "Build it: let it begin with keras.Input" in refused(
+    assert "Build the model: let it begin with keras.Input" in refused(
         run("inspect", tmp_path / "m.keras")
     )
 

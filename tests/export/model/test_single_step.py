@@ -166,7 +166,7 @@ def test_wrong_inputs_and_states_of_a_step_raise(inputs, states, message):
 @pytest.mark.parametrize("batch", [-1, None, "a", 1.5])
 def test_initial_states_need_a_number_of_sequences(batch):
     step = Step(one_layer(keras_norm.LayerNormGRU(4)))
-    with pytest.raises(ValueError, match="batch must be a number of sequences; received"):
+    with pytest.raises(ValueError, match="batch must be an integer of at least 0; received"):
         step.initial_states(batch)
 
 

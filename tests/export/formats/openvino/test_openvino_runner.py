@@ -127,7 +127,7 @@ def test_every_dtype_is_accepted_and_bfloat16_becomes_float32(echo):
     with OpenVINORunner(path) as run:
         models.assert_same(run(data), KerasRunner(model)(data), atol=0)
         data["int64_in"][0, 0] = 2**40
-        with pytest.raises(RunnerError, match='the values of "int64_in" do not fit'):
+        with pytest.raises(RunnerError, match='the values of input "int64_in" do not fit'):
             run(data)
 
 

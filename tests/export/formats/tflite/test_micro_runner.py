@@ -51,10 +51,10 @@ def test_an_error_that_no_arena_fixes_is_raised_at_once(step_only, monkeypatch):
 
     def fail(self, request):
         tried.append(request["arena"])
-        raise RunnerError("m.tflite: no reply within 300 s")
+        raise RunnerError("m.tflite: the worker process did not reply within 300 s")
 
     monkeypatch.setattr(MicroRunner, "_load_file", fail)
-    with pytest.raises(RunnerError, match="no reply within 300 s"):
+    with pytest.raises(RunnerError, match="did not reply within 300 s"):
         MicroRunner(step_only[1], "step")
     assert len(tried) == 1
 
