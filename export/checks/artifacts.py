@@ -139,7 +139,7 @@ def sources(
     artifacts = list(artifacts)
     if not artifacts:
         raise ValueError(
-            "There is nothing to check. Give at least one SavedModel, .tflite or .onnx file."
+            "The list of artifacts is empty. Give at least one SavedModel, .tflite or .onnx file."
         )
     if any(isinstance(artifact, keras.Model) for artifact in artifacts):
         raise ValueError(

@@ -72,7 +72,9 @@ def compare_versions(
     """
     several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
     if not several:
-        raise ValueError("There is no new version. Give at least one.")
+        raise ValueError(
+            "The list of new versions is empty. Give at least one new version of the model."
+        )
     if not is_whole(batch_size) or batch_size < 1:
         raise ValueError(f"batch_size must be an integer, 1 or larger. Received: {batch_size!r}.")
     for version in (old, *several):
@@ -101,7 +103,7 @@ def compare_versions(
                     found[k] = tuple(map(merge_results, found[k], changed)) or changed
             samples += part.samples.count
     if not samples:
-        raise ValueError("The data have no samples. Give at least one.")
+        raise ValueError("The data have no samples. Give at least one sample.")
     names = (name for name, _ in others)
     return VersionReport(old_name, samples, tuple(zip(names, found, strict=True)))
 

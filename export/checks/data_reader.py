@@ -131,7 +131,7 @@ class Data:
             if sum(part.samples.count for part in found) >= FIRST:
                 break
         if not found:
-            raise ValueError("The data have no samples. Give at least one.")
+            raise ValueError("The data have no samples. Give at least one sample.")
         joined = {
             name: np.concatenate([part.samples.arrays[name] for part in found])
             for name in self.specs

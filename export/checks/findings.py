@@ -210,8 +210,8 @@ def _find_in_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
         if worse > NOTABLE_METRIC:
             yield Finding(
                 f"output {metric.output!r}",
-                f"{metric.name} {metric.inference:.4g} in inference mode, {metric.training:.4g} in "
-                "training mode",
+                f"the {metric.name} is {metric.inference:.4g} in inference mode, but "
+                f"{metric.training:.4g} in training mode",
                 "Call recalibrate(model, training_data), and check again.",
             )
 

@@ -235,7 +235,8 @@ def _verdict(
         return "ok", "the model has no batch normalization, and both modes give equal outputs"
     unmeasured = [layer for layer in layers if layer.distance is None and layer.note != FROZEN]
     if unmeasured:
-        return "not measured", f"{unmeasured[0].path}: {unmeasured[0].note or 'no row to compare'}"
+        note = unmeasured[0].note or "training and the data have no common timestep"
+        return "not measured", f"{unmeasured[0].path}: {note}"
     far = max(layers, key=lambda layer: layer.distance or 0.0)
     if far.distance is None:
         return "ok", f"all batch normalizations, such as {far.path}: {FROZEN}"

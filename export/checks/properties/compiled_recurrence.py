@@ -96,7 +96,7 @@ class CompiledRecurrence(Property[LayerCalls]):
                     return self.failed(
                         f"layer {path!r}: {worst.description}; the tolerance is {worst.allowed:.2g}"
                     )
-        return self.passed(f"{', '.join(measured.layers)}; {case.name}")
+        return self.passed(f"equal outputs of {', '.join(measured.layers)}; {case.name}")
 
 
 def _rank_case(case: Case) -> tuple[bool, bool, bool, int]:

@@ -82,4 +82,6 @@ class Concurrency(Property[ConcurrentCalls]):
                     return self.failed(
                         f"calls from {THREADS} threads, {case.name}: {worst.description}"
                     )
-        return self.passed(f"{measured.count} calls from {THREADS} threads")
+        return self.passed(
+            f"{measured.count} calls from {THREADS} threads give the outputs of single calls"
+        )

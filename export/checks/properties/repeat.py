@@ -43,5 +43,5 @@ class Repeat(Property[RepeatedCall]):
         case, other = measured.case, measured.other
         worst = find_difference(tolerances.calls, measured.before, measured.after, case.rows)
         if worst is not None:
-            return self.failed(f"{case.name}, repeated after {other.name}: {worst.description}")
-        return self.passed(f"{case.name}, repeated after {other.name}")
+            return self.failed(f"{case.name}: after a call with {other.name}, {worst.description}")
+        return self.passed(f"{case.name}: equal outputs after a call with {other.name}")

@@ -48,9 +48,9 @@ class RowIndependence(Property[Calls]):
                 worst = dataclasses.replace(worst, where=worst.where[1:])
                 return self.failed(f"row {call.row} {call.how}: {worst.description}")
         if not others:
-            return self.not_applicable("only batches of one row were run")
+            return self.not_applicable("the check ran batches of one row only")
         rows = len({call.row for call, _ in others})
-        return self.passed(f"{rows} of {batch} rows, alone and among other rows")
+        return self.passed(f"{rows} of {batch} rows have equal outputs alone and among other rows")
 
 
 def _select_row(outputs: Arrays, row: int) -> Arrays:

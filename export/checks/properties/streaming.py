@@ -71,7 +71,9 @@ class Streaming(Property[StepOutputs]):
         worst = find_difference(tolerances.values, measured.expected, measured.actual)
         if worst is not None:
             return self.failed(worst.description)
-        return self.passed(f"{measured.length:,} timesteps, one call for each")
+        return self.passed(
+            f"{measured.length:,} timesteps have equal outputs, with one call for each timestep"
+        )
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return the advice; None if outputs for whole sequences fail: that finding has advice."""

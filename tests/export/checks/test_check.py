@@ -183,7 +183,7 @@ def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"artifacts": []}, "nothing to check"),
+        ({"artifacts": []}, "list of artifacts is empty"),
         ({"data": {"z": DATA}}, "must be the model's inputs"),
         ({"data": DATA[:1]}, "check needs at least 2 samples"),
         ({"artifacts": sequence_model()}, "Keras model is not an artifact"),

@@ -129,7 +129,7 @@ def test_a_report_is_printed_written_and_read(old, tmp_path):
 @pytest.mark.parametrize(
     ("new", "message"),
     [
-        ([], "There is no new version"),
+        ([], "The list of new versions is empty"),
         (
             lambda inputs: {"y": OLD[:2]},
             r"the shape \(32, 3\) in the old version, and the shape \(2, 3\) in",

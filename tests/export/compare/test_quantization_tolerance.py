@@ -62,7 +62,7 @@ def test_one_value_may_have_a_large_error(rule):
 
 @pytest.mark.parametrize(
     ("actual", "problem"),
-    [([[np.nan], [2], [4], [2]], "NaN in 1 of 4 values"), ([[0.0]], "wrong shape")],
+    [([[np.nan], [2], [4], [2]], "NaN in 1 of 4 actual values"), ([[0.0]], "wrong shape")],
 )
 def test_missing_and_nan_values_fail(rule, actual, problem):
     result = judged(rule, np.array(actual, float))

@@ -60,7 +60,8 @@ def test_layers_with_equal_outputs_in_training_and_inference_pass():
         )
     )
     assert result.status == "pass"
-    assert result.detail == "both/forward_rnn, both/backward_rnn, inner/gru; batch 2, length 3"
+    layers = "both/forward_rnn, both/backward_rnn, inner/gru"
+    assert result.detail == f"equal outputs of {layers}; batch 2, length 3"
 
 
 def test_a_model_with_a_mask_runs_a_masked_test_input():
@@ -68,7 +69,10 @@ def test_a_model_with_a_mask_runs_a_masked_test_input():
     result = judge_model(
         model_of(masking, keras_norm.LayerNormGRU(4, go_backwards=True, name="gru"))
     )
-    assert (result.status, result.detail) == ("pass", "gru; batch 7, length 6, padded right")
+    assert (result.status, result.detail) == (
+        "pass",
+        "equal outputs of gru; batch 7, length 6, padded right",
+    )
 
 
 def test_the_failure_names_a_layer_whose_compiled_recurrence_differs(off_by_a_hundredth):
