@@ -26,8 +26,8 @@ FEW = 10
 # is then above 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# The report gives advice if a metric is worse by more than this in inference mode than in training
-# mode. The difference of a mean squared error is relative.
+# Largest drop of a metric, from training mode to inference mode, for which no advice is given. A
+# drop of a mean squared error is relative to the error in training mode.
 NOTABLE_METRIC = 0.01
 
 
@@ -38,7 +38,7 @@ def findings(
     samples: int,
     length: int | None,
 ) -> tuple[Finding, ...]:
-    """Return the findings of a check with advice; the findings on artifacts come first.
+    """Return the findings of a check, each with its advice; findings on artifacts come first.
 
     Args:
         keras_result: the result of the Keras model.

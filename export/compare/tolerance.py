@@ -69,7 +69,7 @@ class Tolerance:
         if self.limits is None:
             return result
         limit = self.limits.get(found.output, math.inf)
-        # Round to float32, so that the error does not depend on the order of adding up the parts.
+        # Round the sum to float32: in float64 it depends on the order in which batches are added.
         error = float(np.float32(math.sqrt(found.squared / found.count)))
         used = error / limit if limit else math.inf if error else 0.0
         return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)

@@ -136,7 +136,7 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
             name in inputs, f"case {k}: the state or sequence '{printable(name)}' is not an input"
         )
     for name in fields["sequence_outputs"]:
-        problem = f"case {k}: the sequence output '{printable(name)}' is not an output"
+        problem = f"case {k}: no expected value of the sequence output '{printable(name)}'"
         _require(name in fields["expected"], problem)
     usable = fields["sequences"] or not fields["states"]
     _require(bool(usable), f"case {k} has states, but no input with timesteps")

@@ -44,10 +44,11 @@ class KerasRunner(Runner):
                 outputs = signature.call(self._model, tensors)
             else:
                 outputs = self._function(tensors)
-        except tf.errors.OpError as error:  # for example, an id that is too large for an Embedding
+        # The inputs may be invalid: for example, an id that is too large for an Embedding.
+        except tf.errors.OpError as error:
             raise ValueError(f"the Keras model rejects the data: {one_line(error)}") from error
         for name, tensor in outputs.items():
-            # A convolution may return its inputs unchanged if its kernel has more timesteps.
+            # A convolution whose kernel is longer than the sequence may return the sequence itself.
             if not tensor.shape.is_compatible_with(self._outputs[name].shape):
                 raise ValueError(
                     f"the Keras model returns the shape {tuple(tensor.shape)} for the output "

@@ -111,9 +111,9 @@ class LayerTimestep:
         ) -> tuple[Tensor, Tensor, Nest]:
             if has_initial_state:
                 raise StreamingError(
-                    f'layer "{name}" takes an initial_state, but a stream starts from zeros. '
-                    "Export the part of the model that begins with this layer as a model of its "
-                    "own, with the states as inputs and outputs"
+                    f'layer "{name}" takes an initial_state, but a single-step model starts from '
+                    "zero states. Export the part of the model that begins with this layer as a "
+                    "model of its own, with the states as inputs and outputs"
                 )
             if sequences.shape[1] != 1:
                 raise StreamingError(

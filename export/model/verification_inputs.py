@@ -27,8 +27,8 @@ BATCH = 3
 # Numbers of timesteps of random inputs. The first number that the model accepts is used: a
 # convolution can need more timesteps.
 LENGTHS = (7, 25, 90, 300)
-# Numbers of timesteps that are tried after LENGTHS, for signals of one or two numbers per timestep:
-# an encoder of raw audio needs a few hundred timesteps for each of its outputs.
+# Numbers of timesteps to try after LENGTHS, for inputs with one or two features: an encoder of raw
+# audio needs a few hundred timesteps for each timestep of its outputs.
 SIGNAL_LENGTHS = (3_000, 24_000)
 LONG = 300
 

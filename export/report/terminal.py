@@ -72,7 +72,7 @@ def position(comparison: OutputComparison, case: str) -> str:
     """Describe the position of the worst element: "sample 3, timestep 7, unit 12 (batch 7)"."""
     if comparison.problem is not None:
         at = ", ".join(f"{axis} {index}" for axis, index in comparison.where)
-        return f"{comparison.problem} ({case}{at and ', such as ' + at})"
+        return f"{comparison.problem} ({case}{at and ', for example at ' + at})"
     if comparison.max_abs == 0:
         return "equal everywhere"
     return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"

@@ -230,7 +230,7 @@ class CheckResult(JsonDataclass):
             found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))
             within = " and".join(f" within {worst:.2g}{bits}" for worst, bits in found if worst)
             return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
-        # If a file fails in two runners, the line names the file once.
+        # The summary names a file once, even if the file fails in two runners.
         paths = {result.name: result.path for result in self.artifacts}
         names: dict[str, str] = {}
         for failure in self.failures:

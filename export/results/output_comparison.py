@@ -132,7 +132,7 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Measured differences of one output, before an absolute tolerance is known.
+    """Differences between an artifact's output and the Keras model's, before they are judged.
 
     `keras_norm.export.compare.merge.merge_results` merges the measurements of several parts of the
     data, in any order.

@@ -60,7 +60,7 @@ class CompiledRecurrence(Property[LayerCalls]):
     """
 
     name = "compiled recurrence"
-    meaning = "a recurrence gives other outputs when training compiles it than at inference"
+    meaning = "a recurrent layer computes other outputs on the compiled path than at inference"
     advice = "Continue the training with compiled=False, and report this fault of keras_norm."
 
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102

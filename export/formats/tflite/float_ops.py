@@ -166,7 +166,7 @@ class _Graph:
                 self._append(QUANTIZE, self._float[tensor], tensor)
 
     def _in_float(self, tensor: int) -> int:
-        """Return the index of the float32 tensor with the values of a tensor in integers."""
+        """Return the index of the dequantized copy, in float32, of an integer tensor."""
         if tensor not in self._float:
             data = self._model.buffers[self._tensors[tensor].buffer].data
             if data is not None and len(data):

@@ -56,7 +56,7 @@ LARGE_BOUND: dict[str, TensorFunction] = {
 
 
 def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
-    """Replace the operations of a SavedModel that LiteRT lacks, or computes wrongly, in integers.
+    """Replace operations of a SavedModel for which LiteRT has no correct integer version.
 
     Args:
         folder: the folder of the SavedModel, which is rewritten.

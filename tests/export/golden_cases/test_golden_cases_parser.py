@@ -62,7 +62,7 @@ def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
         (["cases", 0, "states"], ["z"], "'z' is not an input"),
         (["cases", 0, "states"], ["x"], "case 0 has states, but no input with timesteps"),
         (["cases", 0, "sequence_outputs"], 5, "sequence_outputs is not a list of names"),
-        (["cases", 0, "sequence_outputs"], ["z"], "'z' is not an output"),
+        (["cases", 0, "sequence_outputs"], ["z"], "no expected value of the sequence output 'z'"),
         (["cases", 0, "atol"], [1e-3], "atol is not a dict"),
         (["cases", 0, "atol"], {}, "the tolerance of output 'y' is None"),
     ],

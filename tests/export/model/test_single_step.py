@@ -273,7 +273,7 @@ def test_layers_that_read_more_timesteps_than_the_test_inputs_have_are_found(bef
 
 
 def test_the_message_of_a_layer_is_reported_without_the_text_of_keras():
-    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, but a stream"):
+    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, but a single"):
         find_step(one_layer(from_a_state), True)
 
 
