@@ -91,5 +91,5 @@ class OwnDropout(keras.layers.Layer):
 
 
 def test_dropout_that_cannot_be_switched_off_is_named():
-    with pytest.raises(ValueError, match=r"cannot be switched off.*call a keras.layers.Dropout"):
+    with pytest.raises(ValueError, match=r"cannot be switched off.*Use keras.layers.Dropout"):
         clone_for_statistics(model_of(OwnDropout(0.5)))

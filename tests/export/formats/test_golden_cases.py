@@ -62,7 +62,7 @@ def test_the_changed_files_of_a_saved_model_are_named(tmp_path):
     weights.write_bytes(bytes(content))
     (path / "assets.extra" / "note").write_text("a server reads none of it")
     changed, *_ = verify(path)
-    assert changed.endswith("(variables/variables.data-00000-of-00001)")
+    assert changed.endswith("Changed files: variables/variables.data-00000-of-00001")
 
 
 @pytest.mark.parametrize("quantize", ["dynamic", "float16"])
