@@ -1,13 +1,16 @@
-"""`import keras_norm` does not import `keras_norm.export` before its first use."""
+"""The installed package has every folder of the sources, and imports `export` at its first use."""
 
 import importlib
+import pathlib
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 import keras_norm
 
+ROOT = pathlib.Path(__file__).parents[1]
 OPTIONAL = ["ai_edge_litert", "onnx", "onnxruntime", "openvino", "tensorflow_serving", "tf2onnx"]
 OPTIONAL += ["grpc", "jinja2", "PIL"]
 
@@ -26,6 +29,18 @@ assert keras_norm.export.check and keras_norm.export is sys.modules["keras_norm.
 from keras_norm import export
 assert export is keras_norm.export
 """
+
+
+def test_every_folder_of_the_sources_is_an_installed_package():
+    """An editable install, as for these tests, works also without the names in the list."""
+    folders = [
+        file.parent.relative_to(ROOT).parts
+        for top in ("keras_norm", "keras_norm_cli", "export")
+        for file in (ROOT / top).rglob("__init__.py")
+    ]
+    names = {".".join(("keras_norm", *f) if f[0] == "export" else f) for f in folders}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert set(project["tool"]["setuptools"]["packages"]) == names
 
 
 def test_export_is_imported_at_its_first_use_and_needs_no_optional_package():
