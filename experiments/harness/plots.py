@@ -1,6 +1,6 @@
 """Plots of a study: the validation curves of its runs, and the samples that its models drew.
 
-A color stands for a model. A thin line is one seed. A thick line is the mean over the seeds; it
+Each model has one color. A thin line is one seed. A thick line is the mean over the seeds; it
 ends where the shortest run ends. Each task has a panel. If the study draws a figure of the paper
 again, each curve of that figure has a panel.
 """

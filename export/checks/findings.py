@@ -17,9 +17,9 @@ RUN_ADVICE = "Correct the cause that the message names, or export the model agai
 VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."
 GAP_ADVICE = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
 
-# The report gives advice if the initial value has more than this weight in the moving statistics.
+# Largest weight of the initial value in moving statistics for which no advice is given.
 INITIAL_SHARE = 0.1
-# The report gives advice if the moving statistics are averages of fewer batches than this.
+# Smallest number of batches in the average of moving statistics for which no advice is given.
 FEW = 10
 
 # The report gives advice if the data have fewer samples than this: the standard error of the mean

@@ -194,7 +194,7 @@ def merge_profiles(
 ) -> DifferenceProfile | None:
     """Merge two difference profiles; the outputs may differ in length.
 
-    None stands for a profile without elements.
+    A profile of None has no elements.
     """
     if one is None or other is None:
         return one or other

@@ -147,8 +147,8 @@ class LayerTimestep:
             ) from error
         if any(to_numpy(state).any() for state in keras.tree.flatten(states)):
             raise StreamingError(
-                f'layer "{self.name}" has initial states other than zeros, but a stream starts '
-                "from zeros"
+                f'layer "{self.name}" has initial states other than zeros, but a single-step model '
+                "starts from zero states"
             )
         return states
 

@@ -352,7 +352,7 @@ def test_timesteps_beyond_max_timesteps_share_the_last_statistics():
     ids=str,
 )
 def test_training_keras_rnn_over_the_cell_equals_training_the_layer(kind, graph):
-    """Outputs and statistics are equal, but for the statistics of the first timestep.
+    """Outputs and statistics are equal, except the statistics of the first timestep.
 
     keras.layers.RNN also calls the cell for its output shape, so row 0 is updated twice. The layer
     has no mask here, because keras.layers.RNN hides the mask from a cell.

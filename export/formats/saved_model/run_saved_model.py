@@ -28,7 +28,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     specs = function.structured_input_signature[1]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        # Keep `model` alive: it owns the variables that `function` reads.
+        # This reference keeps `model` in memory: it owns the variables that `function` reads.
         assert model is not None
         outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in arrays.items()})
         return {name: tensor.numpy() for name, tensor in outputs.items()}

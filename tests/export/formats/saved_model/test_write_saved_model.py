@@ -195,7 +195,7 @@ def table():
 
 @keras.saving.register_keras_serializable()
 class Looked(keras.layers.Layer):
-    """Has a table in a list, in a dict or in a module."""
+    """A layer that stores a lookup table in a list, in a dict or in a module."""
 
     def __init__(self, held, **kwargs):
         super().__init__(**kwargs)
