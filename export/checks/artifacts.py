@@ -70,7 +70,7 @@ class SingleStepRunner(Runner):
         return self.step_runner.ops()
 
     def variable_digests(self) -> dict[str, str]:
-        """Return a digest of each variable by name."""
+        """Return a digest (hash) of the value of each variable, by name of the variable."""
         return self.step_runner.variable_digests()
 
     def seconds(self) -> float | None:
@@ -83,7 +83,7 @@ class SingleStepRunner(Runner):
 
 
 class FunctionRunner(Runner):
-    """Run a user's function from arrays by input name to arrays by output name.
+    """Run a user's function, which maps a dict of input arrays to a dict of output arrays.
 
     The function may have attributes with the names of a runner's attributes, but with another
     meaning. The check reads the attributes of this class instead.
@@ -102,7 +102,7 @@ class FunctionRunner(Runner):
         self._function = function
 
     def __call__(self, inputs: Mapping[str, TensorLike]) -> Arrays:
-        """Call the user's function; unlike other runners, do not validate the inputs first."""
+        """Call the user's function. Do not check the inputs: a function may have no input specs."""
         return self._run(dict(inputs))
 
     def _run(self, inputs: Arrays) -> Arrays:
@@ -115,7 +115,7 @@ class FunctionRunner(Runner):
 def sources(
     artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None
 ) -> tuple[Source, ...]:
-    """Return one `Source` for each artifact and each runtime that can run the artifact.
+    """Pair each artifact with every runtime that can run it; return a `Source` for each pair.
 
     SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
     files in ONNX Runtime. If OpenVINO is installed, SavedModels and TFLite files run in it too. If
@@ -177,7 +177,7 @@ def sources(
 
 
 def _short_name(path: pathlib.Path) -> str:
-    """Return the short name of an artifact: "model.tflite", or "digits/1" for a version."""
+    """Return an artifact's short name: "model.tflite", or "digits/1" for version 1 in a folder."""
     return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 

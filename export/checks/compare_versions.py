@@ -109,7 +109,7 @@ def compare_versions(
 
 
 def _find_thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, float | None]:
-    """Return the threshold between class 0 and class 1 of each output, or None, by output name.
+    """Return the class threshold of each binary output, such as 0.5; None for other outputs.
 
     An output has no threshold if it predicts a number, or has one value for each class. The
     threshold is 0.5 only if the output lies between 0 and 1 for all data. Therefore this function

@@ -29,7 +29,7 @@ from keras_norm.typing import Arrays
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """One batch of the data, with the outputs of the reference model for this batch.
+    """One batch of the data, with its expected outputs: the outputs of the reference model.
 
     The reference model is the Keras model in a check, and the old version in a comparison of
     versions.
@@ -69,7 +69,9 @@ class Batch:
 
 
 def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
-    """Run the reference model on a part of the data and yield its batches.
+    """Run the reference model on a part of the data, and yield each batch with its outputs.
+
+    The reference model is the model whose outputs are the expected outputs; see `Batch`.
 
     Args:
         part: the part of the data.
@@ -157,7 +159,8 @@ class DataComparison:
         try:
             outputs = artifact.runner(batch.case.inputs)
             actual = {name: np.asarray(value) for name, value in outputs.items()}
-        # A runner may raise any error: the artifact's result shows it, and other artifacts run.
+        # Catch every error, because a runner may raise any error. The artifact's result shows the
+        # error, and the check goes on with the other artifacts.
         except Exception as error:
             artifact.runner, artifact.error = None, one_line(error)
             return ArtifactMeasurements(name, error=artifact.error)
@@ -166,7 +169,7 @@ class DataComparison:
             precision = model_precision(self.model, batch.outputs)
             rtol = TOLERANCES[coarsest([artifact.source.precision, precision])]
         measurements = measure(batch.outputs, actual, rtol, batch.case.rows, source)
-        # Divide by the largest absolute output, to compare outputs of different sizes.
+        # Divide by the largest absolute output: a difference of 0.1 is small for an output of 1000.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
         if largest > self._largest.get(name, -math.inf):
@@ -175,7 +178,7 @@ class DataComparison:
 
 
 def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return hashes of the first row of each output, and of a row that differs, if there is one.
+    """Hash the first row of each output, and one further row that differs from the first row.
 
     Two hashes show that an output is not equal for all samples.
     """
@@ -192,7 +195,10 @@ def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
-    """Sum up the metrics of outputs with labels; skip outputs without the Keras model's shape."""
+    """Add up the metrics, such as the accuracy, of all outputs that have labels.
+
+    Outputs with another shape than in the Keras model are left out.
+    """
     expected = batch.row_outputs
     alike = {n: y for n, y in outputs.items() if n in expected and y.shape == expected[n].shape}
     return tally(batch.labels, batch.cut(alike), batch.cut(expected))

@@ -16,11 +16,12 @@ from keras_norm.export.golden_cases.printable import printable
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, Arrays, Nest, TensorLike
 
-# Maximum number of samples in memory, and in one batch in training mode. The standard error of the
-# mean of this many samples is 0.03 standard deviations.
+# Maximum number of samples in a part of the data. A part fits in memory, and training mode runs a
+# part as one batch. For a batch of 1,024 rows, the standard error of the mean is 0.03 standard
+# deviations.
 PART = 1024
-# Number of samples for the test inputs and the property tests. These samples come from the first
-# parts of the data, up to a part with another shape.
+# Minimum number of samples, from the beginning of the data, that the test inputs are made of. There
+# are fewer samples if the data end earlier, or if the shape of the samples changes.
 FIRST = 32
 
 Path = str | os.PathLike[str]
@@ -118,7 +119,7 @@ class Data:
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """Return samples for the test inputs, and the first part of the data.
+        """Return the samples to make test inputs of, and the first part of the data.
 
         The samples come from the first parts of the data. There are at least `FIRST` samples,
         unless the data end or the shape changes.
@@ -224,9 +225,10 @@ def _batches(data: DataLike) -> Iterator[Nest]:
 
 
 def _split(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
-    """Split samples and labels into equal parts of at most `PART` samples.
+    """Split samples and labels into parts of equal size, small enough to fit in memory.
 
-    The parts are equal because a small last part would have noisy batch statistics.
+    A part has at most `PART` samples. The parts are equal because a small last part would have
+    noisy batch statistics.
     """
     parts = -(-samples.count // PART)
     bounds = [samples.count * k // parts for k in range(parts + 1)]

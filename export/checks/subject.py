@@ -1,4 +1,4 @@
-"""The Keras model or an artifact, opened for a check, with its recorded outputs and its cost."""
+"""The Keras model or a loaded artifact, with the outputs, size and latency that a check records."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ CALLS, SECONDS = 5, 0.25
 
 @dataclasses.dataclass
 class Subject:
-    """The Keras model, or an artifact in a runner, with the outputs that a check recorded.
+    """The Keras model or a loaded artifact, with the outputs that a check recorded.
 
     Attributes:
         source: the artifact and its runtime.
@@ -65,7 +65,7 @@ class Subject:
 
     @property
     def run(self) -> Runner:
-        """The open runner of the subject.
+        """The runner that calls the loaded Keras model or artifact.
 
         Raises:
             RunnerError: the artifact did not open.
@@ -75,7 +75,7 @@ class Subject:
         return self.runner
 
     def record(self, size: int | None = None) -> None:
-        """Run the test inputs of the plan, and measure the cost.
+        """Run the test inputs, store the outputs, and measure size, latency and operations.
 
         An error of the runner is stored in `error`.
 
@@ -90,14 +90,15 @@ class Subject:
             for case in self.plan.edges[len(self.edges) :]:
                 self.edges += (self.run(case.inputs),)
             self.cost = measure_cost(self.run, self.plan.samples, self.plan.batch, size)
-        # A runner may raise any error: the artifact's result shows it.
+        # Catch every error, because a runner may raise any error. The artifact's result shows the
+        # error.
         except Exception as error:
             self.error = one_line(error)
 
 
 @contextlib.contextmanager
 def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subject, ...]]:
-    """Open every artifact, and call it once with the first of the plan's test inputs.
+    """Open every artifact, and call each artifact once with the first test input.
 
     An error of an artifact is stored in its `Subject.error`; the next artifact still opens.
     """
@@ -122,7 +123,7 @@ def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subje
 
 @contextlib.contextmanager
 def restored_variables(model: keras.Model) -> Iterator[None]:
-    """Restore all variables of the model after the block, including seeds and metrics."""
+    """Restore all variables of the model, including seeds and metrics, after a `with` block."""
     before = [ops.convert_to_numpy(variable) for variable in model.variables]
     try:
         yield
@@ -141,7 +142,9 @@ def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = N
         size: size in bytes of a model without a file.
     """
     sizes = sorted({samples.batch or 1, batch})
-    if isinstance(run, SingleStepRunner):  # only the static batch size of the file can be timed
+    # A single-step file with a static batch size runs no other batch size. If the batch size is
+    # dynamic, `run.batch` is 1.
+    if isinstance(run, SingleStepRunner):
         sizes = [run.batch]
     ops = sorted(((op, len(nodes)) for op, nodes in run.ops().items()), key=lambda x: (-x[1], x[0]))
     return Cost(

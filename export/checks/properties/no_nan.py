@@ -45,6 +45,6 @@ class NoNaN(Property[Counts]):
 
 
 def has_nan(keras_result: ArtifactResult) -> bool:
-    """Return whether an output of the Keras model is NaN, by the result of its check."""
+    """Return whether the check found NaN in an output of the Keras model."""
     found = keras_result.property(NoNaN.name)
     return found is not None and found.status == "fail"

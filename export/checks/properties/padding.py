@@ -55,7 +55,8 @@ class Padding(Property[PaddedOutputs]):
             longer = actual.get(output)
             if longer is not None and longer.ndim == value.ndim:
                 sizes = zip(longer.shape, value.shape, strict=True)
-                # Attention scores have two time axes, so every axis that grew is cut.
+                # Padding makes time axes longer, and attention scores have two time axes. Cut
+                # every longer axis to the timesteps of the original sequence.
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
         worst = find_difference(tolerances.calls, measured.original, actual)
@@ -65,7 +66,7 @@ class Padding(Property[PaddedOutputs]):
 
     @property
     def no_change(self) -> str:
-        """The report's text for a model whose outputs padding does not change."""
+        """The text in the report if padding changes no output of the model."""
         return f"{PADDING} masked timesteps on the {self.side} change no output"
 
 
@@ -105,7 +106,10 @@ class LeftPadding(Padding):
         return self.passed(self.no_change) if change is None else self.differs(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice; None if right padding fails too: its advice holds for both sides."""
+        """Return the advice on left padding, or None if right padding fails too.
+
+        The advice on right padding is then enough: to pad all batches to one length.
+        """
         right = subject.property(RightPadding.name)
         if result.status != "differs" or (right is not None and right.status == "fail"):
             return None

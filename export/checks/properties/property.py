@@ -26,7 +26,7 @@ class NotApplicable:
 
 @dataclasses.dataclass(frozen=True)
 class Tolerances:
-    """The tolerances for the Keras model, or for one artifact.
+    """The tolerances for comparing the outputs of the Keras model or of one artifact.
 
     Attributes:
         calls: the tolerance between two calls of the subject.
@@ -67,7 +67,7 @@ class Property(abc.ABC, Generic[Measured]):
 
     @abc.abstractmethod
     def measure(self, subject: Subject) -> Measured | NotApplicable:
-        """Run the subject on test inputs and return the outputs to judge.
+        """Run the Keras model or the artifact on test inputs, and return the outputs for `judge`.
 
         Any exception becomes the error of the artifact.
 
@@ -109,19 +109,19 @@ class Property(abc.ABC, Generic[Measured]):
         return ()
 
     def passed(self, detail: str) -> PropertyResult:
-        """Return the result of a model that has the property."""
+        """Return a "pass" result: the model has the property."""
         return PropertyResult(self.name, "pass", detail)
 
     def failed(self, detail: str) -> PropertyResult:
-        """Return the result of a model that must have the property, and lacks it."""
+        """Return a "fail" result: the model lacks a property that it must have."""
         return PropertyResult(self.name, "fail", detail, self.meaning)
 
     def differs(self, detail: str) -> PropertyResult:
-        """Return the result of a model that lacks the property, which is not a failure."""
+        """Return a "differs" result: the model lacks the property, which is not a failure."""
         return PropertyResult(self.name, "differs", detail, self.meaning)
 
     def not_applicable(self, reason: str) -> PropertyResult:
-        """Return the result of a model that the property does not apply to."""
+        """Return a "not applicable" result: the property cannot be tested on the model."""
         return PropertyResult(self.name, "not applicable", reason)
 
 

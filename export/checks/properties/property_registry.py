@@ -18,9 +18,10 @@ from keras_norm.export.results.artifact_result import PropertyResult
 
 AnyProperty: TypeAlias = Property[Any]
 
-# All properties, in the order of the measurements and of the report. `Weights` repeats the first
-# call after the calls of the other properties. `Streaming` comes last, because its runner takes
-# over the worker process of the artifact.
+# All properties, in the order in which a check measures and reports them. `Weights` comes late,
+# because it looks for variables that the calls of the earlier properties changed. `Streaming` comes
+# last, because its runner takes over the worker process of the artifact: the artifact's own runner
+# cannot run after that.
 PROPERTIES: list[AnyProperty] = [
     NoNaN(),
     RowIndependence(),
@@ -76,7 +77,8 @@ def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[Proper
             if not known.applies_to(subject):
                 continue
             measured = known.measure(subject)
-        # A runner may raise any error: the artifact's result shows it.
+        # Catch every error, because a runner may raise any error. The artifact's result shows the
+        # error.
         except Exception as error:
             subject.error = one_line(error)
             break
