@@ -33,11 +33,11 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
     clone = rebuild_model(model)
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
-            # Recalibration runs the clone in a graph with dynamic time. In such a graph, the call
-            # of TimeDistributed in Keras 3.15 returns wrong outputs.
+            # Replace the call of TimeDistributed: in Keras 3.15 it returns wrong outputs in a graph
+            # with a dynamic number of timesteps, and recalibration runs the clone in such a graph.
             vars(layer)["call"] = partial(apply_to_rows, layer)
     for (_, norm), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
-        # The config of a cell does not contain `trainable` of the norms in the cell's slots.
+        # Copy `trainable` of each norm: the config of a recurrent cell does not contain it.
         copy.trainable = norm.trainable
     disabled = [layer for _, layer in named_layers(clone) if _disable_dropout(layer, noise)]
     for path, layer in named_layers(clone):
@@ -87,7 +87,7 @@ def _map_dicts(change: Callable[[Config], Config], node: Json) -> Json:
 
 
 def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
-    """Collect the custom layer classes by their registered names, as in a config.
+    """Collect the custom layer classes in a dict, by the names that a Keras config gives them.
 
     Raises:
         ValueError: two classes have one name.
@@ -128,7 +128,7 @@ def _disable_dropout(layer: keras.layers.Layer, noise: bool) -> bool:
         layer.rate = 0.0
     elif isinstance(layer, keras.layers.Attention):
         layer.dropout = 0.0
-    elif hasattr(layer, "get_dropout_mask"):  # a recurrent cell of Keras, or its subclass
+    elif hasattr(layer, "get_dropout_mask"):  # a recurrent cell, such as LSTMCell
         layer.dropout = layer.recurrent_dropout = 0.0
     else:
         if isinstance(layer, keras.layers.GaussianNoise) and not noise:

@@ -20,7 +20,8 @@ ORDER = (
 )
 
 
-# The type of the layer is keras.layers.Layer: __init__.pyi declares another class `NormLSTM`.
+# The argument `layer_or_cell` has the type keras.layers.Layer: for a type checker, NormLSTM of the
+# stub __init__.pyi is not the class NormLSTM of keras_norm.rnn.lstm.
 def load_addons_weights(
     layer_or_cell: keras.layers.Layer, weights: Sequence[TensorLike], epsilon: float = 1e-3
 ) -> None:

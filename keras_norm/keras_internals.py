@@ -84,7 +84,8 @@ def node_before(tensor: keras.KerasTensor) -> Node:
 
 def nodes_in_order(model: keras.Model) -> list[Node]:
     """List the layer calls of a functional or Sequential model in topological order."""
-    graph = getattr(model, "_functional", model)  # a Sequential model wraps a functional model
+    # A Sequential model has its graph in a functional model, the attribute `_functional`.
+    graph = getattr(model, "_functional", model)
     by_depth = sorted(graph._nodes_by_depth.items(), reverse=True)
     return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 

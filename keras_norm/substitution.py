@@ -12,7 +12,7 @@ from keras import layers
 Function: TypeAlias = Callable[..., Any]
 Owner: TypeAlias = layers.Layer | type[layers.Layer] | ModuleType
 AnyOwner = TypeVar("AnyOwner", bound=Owner)
-# For each owner, the substitutes by the name of the method or function that they replace.
+# For each layer, class or module: a dict from the name of a function to its substitute.
 Substitutes: TypeAlias = Mapping[Owner, Mapping[str, Function]]
 
 _lock = threading.RLock()
@@ -41,7 +41,7 @@ def substituted_functions(
             for name, function in functions.items():
                 if name in attributes:
                     undo.callback(_assign, owner, name, attributes[name])
-                else:  # not the layer, but its class defines the method
+                else:  # the layer inherits the method: undo by removing the substitute
                     undo.callback(vars(owner).pop, name)
                 _assign(owner, name, _limit_to_thread(thread, function, getattr(owner, name)))
         yield

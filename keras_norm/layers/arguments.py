@@ -15,7 +15,10 @@ KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 
 
 class HasDeclaredArguments(Protocol):
-    """A class whose `declared` is the signature of its constructor, with its bases' arguments."""
+    """A class with an attribute `declared`, the signature of its constructor.
+
+    The signature contains the arguments of the base classes too.
+    """
 
     declared: ClassVar[inspect.Signature]
 
@@ -28,12 +31,12 @@ class ClassSignature:
     """
 
     def __get__(self, layer: object, cls: type[HasDeclaredArguments]) -> inspect.Signature | None:
-        """Return the constructor's arguments for a class, and None for an instance."""
+        """Return the signature of the constructor if read from a class, and None from a layer."""
         return cls.declared if layer is None and has_package_init(cls) else None
 
 
 class DeclaredArguments(keras.layers.Layer):
-    """Base class that shows and checks the constructor arguments of a class and its bases."""
+    """Base class that checks a layer's constructor arguments, and lists them for `inspect`."""
 
     __signature__ = ClassSignature()
     declared: ClassVar[inspect.Signature]
@@ -45,7 +48,8 @@ class DeclaredArguments(keras.layers.Layer):
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
         """Raise TypeError for wrong constructor arguments, and name the class in the message."""
-        if has_package_init(cls):  # a user's __init__ may accept other arguments
+        # Do not check the arguments of a user's `__init__`: it may accept further arguments.
+        if has_package_init(cls):
             bind_arguments(cls, args, kwargs)
         layer: Self = super().__new__(cls, *args, **kwargs)
         return layer
@@ -70,7 +74,9 @@ def signature(cls: type) -> inspect.Signature:
     defaults = {n: v for base in cls.__mro__ for n, v in vars(base).get("DEFAULTS", {}).items()}
     bases = cls.__mro__[: cls.__mro__.index(keras.layers.Layer) + 1]
     found: dict[str, inspect.Parameter] = {}
-    positional = True  # whether every __init__ so far passes on its *args
+    # An `__init__` without *args passes no positional arguments to its base class. So the arguments
+    # of its base classes are keyword-only.
+    positional = True
     for init in [vars(base)["__init__"] for base in bases if "__init__" in vars(base)]:
         _, *own = inspect.signature(init).parameters.values()
         for p in own:

@@ -73,7 +73,7 @@ class StatisticsNormalization(AffineNormalization):
         )
 
     def add_statistics(self, shape: tuple[int, ...], counted: bool = False) -> None:
-        """Create the moving statistics, of shape (features,) or (rows, features).
+        """Create the moving mean and variance, of shape (features,) or (max_timesteps, features).
 
         The layer counts its updates if `counted` is True, or if its average is debiased or
         cumulative.
@@ -86,7 +86,7 @@ class StatisticsNormalization(AffineNormalization):
             self.update_count = add("update_count", shape[:-1], "zeros", "int32")
 
     def update_weight(self, n: Tensor | None, dtype: DTypeLike) -> Tensor:
-        """Compute the weight of a new statistic in the update of a moving statistic.
+        """Compute the weight of the latest batch in the update of a moving average.
 
         ::
 
@@ -142,16 +142,17 @@ class StatisticsNormalization(AffineNormalization):
             n = ops.expand_dims(n, -1)
         elif self.momentum is None or self.debias:
             raise ValueError(
-                f"{self.name} was built without a count of its updates, which momentum=None "
-                f"and debias=True need. Received: momentum={self.momentum}, "
-                f"debias={self.debias}. Set them in the constructor of the layer."
+                f"Layer {self.name!r} does not count its updates, because it was built with a "
+                "momentum and debias=False. momentum=None and debias=True need the count. "
+                f"Received: momentum={self.momentum}, debias={self.debias}. Set them in the "
+                "constructor of the layer."
             )
         w = self.update_weight(n, mean.dtype)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
             self.update_average(moving, batch, w, valid)
 
     def update_steps(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Update each row of the moving statistics once, with the statistics of its timesteps.
+        """Update the moving statistics with the statistics of all timesteps of a batch.
 
         Timestep t updates row t. All timesteps beyond the last row update the last row, with the
         mean of their statistics.
@@ -171,7 +172,10 @@ class StatisticsNormalization(AffineNormalization):
         self.update_statistics(mean, variance, self.sum_by_row(count))
 
     def sum_by_row(self, per_step: Tensor) -> Tensor:
-        """Sum a tensor (time, features) over the timesteps of each row of moving statistics."""
+        """Sum a tensor (time, features) over timesteps that share a row of the moving statistics.
+
+        All timesteps beyond the last row share the last row.
+        """
         per_timestep = len(self.moving_mean.shape) == 2
         last = self.moving_mean.shape[0] - 1 if per_timestep else 0
         time = ops.shape(per_step)[0]
@@ -268,10 +272,10 @@ class StatisticsNormalization(AffineNormalization):
     def batch_statistics(
         self, mean: Tensor, variance: Tensor, count: Tensor, min_count: int
     ) -> BatchStatistics:
-        """Return the statistics that update the moving statistics, without gradients.
+        """Prepare the mean, variance and count of a batch for the update of the moving statistics.
 
-        The variance is unbiased if the layer's `unbiased_variance` is True. A count below
-        `min_count` becomes 0, so that the moving statistics stay unchanged.
+        The results have no gradients. The variance is unbiased if the layer's `unbiased_variance`
+        is True. A count below `min_count` becomes 0, so that the moving statistics stay unchanged.
         """
         unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
         count = ops.where(count >= min_count, count, 0.0)

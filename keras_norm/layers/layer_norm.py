@@ -86,7 +86,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         self.rms_scaling = rms_scaling
 
     def build(self, input_shape: Shape) -> None:
-        """Create gamma and beta over the normalized axes."""
+        """Create gamma and beta, which have the sizes of the normalized axes."""
         super().build(input_shape)
         if math.prod(self._shape) <= self.ddof:
             raise ValueError(

@@ -85,7 +85,7 @@ class FeatureNormalization(Normalization):
         return inputs.with_flat_values(self.normalize(*with_features(values, axes, self._shape)))
 
     def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
-        """Normalize the floating tensor `x` over `axes`, each in [0, rank)."""
+        """Normalize the floating-point tensor `x` over `axes`, numbered from 0 to rank - 1."""
         raise NotImplementedError
 
 
@@ -133,7 +133,10 @@ class AffineNormalization(Normalization):
                 setattr(self, name, self.add_weight(shape, name=name, autocast=False, **values))
 
     def affine_weights(self, rank: int, axes: Sequence[int]) -> Affine:
-        """Reshape gamma and beta to broadcast to a tensor of `rank` with features at `axes`."""
+        """Return gamma and beta, reshaped to broadcast to a tensor of rank `rank`.
+
+        `axes` are the positions of the feature axes in the tensor.
+        """
         gamma, beta = (
             None if weight is None else reshape_to_broadcast(weight, rank, axes)
             for weight in (self.gamma, self.beta)
@@ -142,6 +145,9 @@ class AffineNormalization(Normalization):
 
 
 def reshape_to_broadcast(weight: Tensor, rank: int, axes: Sequence[int]) -> Tensor:
-    """Reshape a weight over `axes` so that it broadcasts to a tensor of `rank`."""
+    """Reshape a weight, such as gamma, to broadcast to a tensor of rank `rank`.
+
+    The result has the dimensions of the weight at `axes`, and size 1 at all other axes.
+    """
     sizes = dict(zip(axes, weight.shape, strict=True))
     return ops.reshape(weight, [sizes.get(axis, 1) for axis in range(rank)])

@@ -96,7 +96,10 @@ def renormalize(
 
 
 def update_renorm(layer: keras.layers.Layer, mean: Tensor, variance: Tensor, valid: Tensor) -> None:
-    """Update a layer's moving averages with the statistics of a batch, where `valid` is True."""
+    """Update the moving averages of batch renormalization with the statistics of a batch.
+
+    An average stays unchanged where `valid` is False.
+    """
     sigma = ops.sqrt(variance + layer.epsilon)
     for average, batch, momentum in (
         (layer.renorm_mean, mean, layer.renorm_momentum),

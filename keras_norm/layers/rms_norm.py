@@ -49,7 +49,7 @@ class RMSNormalization(FeatureNormalization):
         super().__init__(axis=axis, epsilon=epsilon, **kwargs)
 
     def build(self, input_shape: Shape) -> None:
-        """Create `scale` over the normalized axes."""
+        """Create the weight `scale`, which has the sizes of the normalized axes."""
         super().build(input_shape)
         self.scale = self.add_weight(self._shape, "ones", autocast=False, name="scale")
 

@@ -135,8 +135,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # Take the first row with a sum, which works in an empty batch too. With fewer than two
-            # sequences the count is 0, so the values of `mean` and `variance` are not used.
+            # Take the first row of `mean` and of `variance`. An empty batch has no rows, and the
+            # sum is 0. This 0 is not used: with fewer than two sequences the count is 0.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in (mean, variance))
             self.update_statistics(mean, variance, ops.where(here, count, 0.0))
         return ops.cast(y, self.compute_dtype)

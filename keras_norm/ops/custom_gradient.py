@@ -29,7 +29,7 @@ def with_custom_gradient(
         return function(*tensors)[0]
     present = [i for i, tensor in enumerate(tensors) if tensor is not None]
 
-    # `ops.custom_gradient` does not accept None among its arguments.
+    # `ops.custom_gradient` does not accept None, so pass only the tensors that are not None.
     def function_of_present(*values: Tensor) -> tuple[Nest, Gradient]:
         by_index = dict(zip(present, values, strict=True))
         result, gradient = function(*(by_index.get(i) for i in range(len(tensors))))

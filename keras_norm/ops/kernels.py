@@ -1,4 +1,4 @@
-"""Choose between TensorFlow's fused kernels and a composition of operations."""
+"""Choose between TensorFlow's fused kernels and separate Keras operations."""
 
 import math
 
@@ -9,8 +9,8 @@ from keras_norm.typing import Tensor
 # From this number of elements on, the fused kernel of batch normalization is faster than separate
 # operations.
 LARGE = 2**17
-# Assumed size of a dynamic dimension, to estimate the number of elements. The size for training is
-# smaller: the fused kernel takes 0.2 ms to start in training, and 0.05 ms at inference.
+# Assumed size of a dynamic dimension, to estimate the number of elements. It is smaller for
+# training, because the fused kernel starts slower: 0.2 ms in training, 0.05 ms at inference.
 DYNAMIC_SIZE = {"training": 64, "inference": 256}
 
 
@@ -27,7 +27,7 @@ def computes_on_cpu() -> bool:
 
 
 def uses_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
-    """Return whether TensorFlow's fused batch norm kernel supports `x`, and is faster.
+    """Return whether TensorFlow's fused batch norm kernel is faster for `x` than Keras operations.
 
     Args:
         x: tensor to normalize.

@@ -113,7 +113,7 @@ def _moments(
     mask: Tensor | None,
     *fallback: Tensor,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Gradient]:
-    """Return (centered, mean, variance), and the function that computes the gradient of `x`."""
+    """Return the centered values, the mean and the variance of x, and their gradient function."""
     valid = n >= min_count
     share = 1.0 / ops.maximum(n, 1.0)
 
@@ -136,7 +136,8 @@ def _moments(
 
     def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
-        # The mean and the variance may vary along the reduced axes, because the fallback may.
+        # A fallback may have several values along the reduced axes. Then the mean and the variance
+        # have several values too, and their gradients are summed here.
         d_mean, d_variance = (
             total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
         )

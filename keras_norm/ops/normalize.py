@@ -64,14 +64,21 @@ def normalize(
 
 
 def _scale(x: Tensor, a: Tensor, gamma: Tensor | None) -> Tensor:
-    """Compute gamma * a * x with the fewest operations on tensors of the size of x."""
+    """Multiply x by gamma and by `a`, the reciprocal of the standard deviation.
+
+    If gamma * a is smaller than x, it is computed first. Then only one operation runs on a tensor
+    of the size of x.
+    """
     if gamma is None:
         return x * a
     return x * (a * gamma) if _common_axes(x, a, gamma) else x * a * gamma
 
 
 def _scale_gradients(p: Tensor, a: Tensor, gamma: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Compute the gradients of sum(gamma * a * p) with respect to a and gamma."""
+    """Compute the gradients of y = gamma * a * centered with respect to a and gamma.
+
+    `a` is the reciprocal of the standard deviation, and `p` is dy * centered.
+    """
     if gamma is None:
         return total(p, broadcast_axes(p, a)), None
     p = total(p, _common_axes(p, a, gamma))
@@ -79,5 +86,5 @@ def _scale_gradients(p: Tensor, a: Tensor, gamma: Tensor | None) -> tuple[Tensor
 
 
 def _common_axes(x: Tensor, a: Tensor, gamma: Tensor) -> list[int]:
-    """List the axes along which both a and gamma are broadcast to x."""
+    """List the axes along which x has several values, and both `a` and `gamma` have size 1."""
     return sorted(set(broadcast_axes(x, a)) & set(broadcast_axes(x, gamma)))

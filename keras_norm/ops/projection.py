@@ -20,7 +20,7 @@ def project(x: Tensor, kernel: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
 
 
 def under(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
-    """Multiply x with each dropout mask; without dropout masks, return [x]."""
+    """Apply dropout masks to x: return [x * mask for each mask], or [x] without masks."""
     return [x * mask for mask in masks] or [x]
 
 

@@ -44,8 +44,9 @@ def normalize_batch(
 
     s = total(x, axes) / tf.maximum(n, 1.0)
     if fallback is not None:
-        # With a single position, x - s is 0 and the kernel returns beta. The offset, added to beta,
-        # makes this the output of x normalized with the moving statistics.
+        # A single position has no variance, so it is normalized with the mean and the variance of
+        # `fallback`. The kernel returns beta for a single position, so the normalized value is
+        # added to beta.
         mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         offset = tf.where(n >= min_count, 0.0, offset)
@@ -95,8 +96,8 @@ def _fused_batch_norm(
         of the batch, else the arguments.
     """
     shape, last = tf.shape(x), x.shape[-feature_axes:]
-    # Pass static sizes as constants: with a dynamic number of channels, the ONNX converter
-    # multiplies time with channels.
+    # Pass static sizes as constants: if the number of channels is dynamic, the ONNX converter
+    # writes time * channels in place of the number of channels.
     last = last.as_list() if last.is_fully_defined() else shape[-feature_axes:]
     positions, channels = tf.reduce_prod(shape[:-feature_axes]), tf.reduce_prod(last)
 

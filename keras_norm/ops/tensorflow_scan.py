@@ -8,8 +8,8 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import ScanStep, Tensor, Tensors
 
-# Number of timesteps in one iteration of the inference loop. Starting an iteration takes as long as
-# ten operations.
+# Number of timesteps in one iteration of the inference loop. One timestep per iteration would be
+# slow, because starting an iteration takes as long as ten operations.
 STEPS = 8
 # Smallest batch size for which each half of the batch gets its own loop.
 SPLIT = 16
@@ -106,11 +106,14 @@ def _run_blocks(
 def _run_loop(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, time: Tensor, extra: int = 0
 ) -> tuple[Tensors, Tensors]:
-    """Call a step function `time` times in a loop; return the last carry and the stacked ys.
+    """Call a step function `time` times in a loop, and stack its outputs over time.
 
     A TensorArray without a written row does not know the size of its rows. So an `extra` row is
     written before the loop, and removed from the result. The ONNX converter needs `extra` = 0: it
     accepts a TensorArray only if all of its rows are written inside the loop.
+
+    Returns:
+        The last carry, and the stacked ys.
     """
     read = [tf.TensorArray(x.dtype, time, element_shape=x.shape[1:]).unstack(x) for x in xs]
     write = [tf.TensorArray(y.dtype, extra + time, element_shape=y.shape) for y in like]
@@ -131,7 +134,10 @@ def _run_loop(
 
 
 def run_step(step: ScanStep, carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
-    """Call a step function, and set the static shape of the old carry on the new carry."""
+    """Call a step function, and give its new carry the static shape of the old carry.
+
+    A tf.while_loop raises an error if the static shape of the carry changes.
+    """
     new, ys = step(carry, xs)
     for after, before in zip(new, carry, strict=True):
         after.set_shape(before.shape)
@@ -139,12 +145,15 @@ def run_step(step: ScanStep, carry: Tensors, xs: Tensors) -> tuple[Tensors, Tens
 
 
 def zero_rows(rows: Tensor, y: Tensor) -> Tensor:
-    """Create zeros of shape (rows, *y.shape); static dimensions stay static."""
+    """Create a tensor of zeros with the shape (rows, *y.shape) and the dtype of `y`.
+
+    The static dimensions of `y` are static in the result too.
+    """
     return tf.zeros([rows, *ops.shape(y)], y.dtype)
 
 
 def set_static_time(ys: Tensors, xs: Tensors) -> Tensors:
-    """Set the static number of timesteps of `xs`, (time, ...), on every tensor of `ys`."""
+    """Copy the static number of timesteps, the size of axis 0, from `xs` to the tensors `ys`."""
     for y in ys:
         y.set_shape([xs[0].shape[0], *y.shape[1:]])
     return ys

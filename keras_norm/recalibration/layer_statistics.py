@@ -55,7 +55,10 @@ class LayerStatistics:
             )
 
     def new_statistics(self) -> list[tuple[keras.Variable, Array]]:
-        """Pair each variable of the layer with its new value; rows without data keep old values."""
+        """Pair each moving statistic of the layer with its new value.
+
+        A timestep without data keeps its old statistics.
+        """
         layer, variance, updated = self.layer, self.variance, self.count > 0
         if getattr(layer, "unbiased_variance", False):
             variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)

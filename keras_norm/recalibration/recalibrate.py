@@ -89,7 +89,7 @@ def recalibrate(model: keras.Model, data: Nest | Iterable[Nest], steps: int | No
 
 
 class Recalibrator:
-    """Recalibrates a model in each call; all calls use one clone of the model.
+    """Recomputes the moving statistics of a model in each call; all calls share one clone.
 
     `recalibrate` documents the arguments and the errors.
 
@@ -152,8 +152,9 @@ class Recalibrator:
         for x in islice(batches_of(self._model, data, batch_size), steps):
             try:
                 self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
-            except Exception as error:  # a layer may raise any exception, such as IndexError
-                # Keep three lines of the message. After a tab, TensorFlow lists graph nodes.
+            except Exception as error:
+                # Layers raise exceptions of any class. Keep three lines of the exception's message,
+                # without TensorFlow's list of graph nodes, which begins with a tab.
                 why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
                 raise ValueError(f"The model cannot process the data: {why}") from error
             for total in totals:
@@ -172,7 +173,7 @@ class Recalibrator:
         return used
 
     def _compile(self) -> Run:
-        """Compile a call of the clone with training=True, as the backend's `fit` does."""
+        """Return a function that runs the cloned model with training=True, compiled as in `fit`."""
         run = partial(self._clone, training=True)
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
@@ -186,7 +187,10 @@ class Recalibrator:
         return run
 
     def _require_unrolled(self) -> None:
-        """Raise ValueError for a batch norm in a keras.layers.RNN loop, whose updates JAX loses."""
+        """Raise ValueError for a batch norm inside a keras.layers.RNN without unroll=True.
+
+        On JAX, the loop of keras.layers.RNN loses the updates of the moving statistics.
+        """
         for path, layer in named_layers(self._clone):
             loop = type(layer) is keras.layers.RNN and not layer.unroll
             if loop and any(norm.trainable for _, norm in batch_norms(layer)):

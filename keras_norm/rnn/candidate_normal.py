@@ -8,7 +8,7 @@ from keras_norm.typing import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class CandidateNormal(keras.initializers.RandomNormal):
-    """Initialize the candidate's bias from a normal distribution, and other biases to zero.
+    """Initialize the candidate gate's bias from a normal distribution, and other biases to 0.
 
     ::
 
@@ -30,7 +30,7 @@ class CandidateNormal(keras.initializers.RandomNormal):
         super().__init__(mean, stddev, seed)
 
     def for_cell(self, units: int, gate: int) -> "CandidateNormal":
-        """Return a copy of the initializer for a cell with given units and candidate gate.
+        """Copy the initializer for a cell: set the cell's units and the position of its candidate.
 
         Args:
             units: size of the cell's state.
@@ -41,6 +41,9 @@ class CandidateNormal(keras.initializers.RandomNormal):
         return copy
 
     def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
-        """Create the bias of a cell's last gates: random for the candidate gate, else zeros."""
+        """Create a bias that is random for the candidate gate and 0 for the other gates.
+
+        The bias may have only the last gates of the cell, so gates are counted from the end.
+        """
         gates = ops.arange(shape[-1]) // self.units - shape[-1] // self.units
         return ops.where(gates == self.gate, super().__call__(shape, dtype), 0.0)

@@ -16,16 +16,20 @@ from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike
 
 # A cell with statistics per timestep counts the timesteps in its last state, because
 # keras.layers.RNN does not pass the timestep. bfloat16 holds integers exactly only up to 256, so
-# the counter has two digits.
+# the count is stored as two digits of base 128.
 COUNTER_DIGITS = 2
 COUNTER_BASE = 128
 
-# A function (slot, tensor) -> tensor that applies the norm of a slot, given by the slot's name.
+# A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
 Norm = Callable[[str, Tensor], Tensor]
 
 
 class Weights(NamedTuple):
-    """Weights of one step: W, U, and the biases of x W and of h U; None for an absent bias."""
+    """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
+
+    `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
+    not have it.
+    """
 
     kernel: Tensor
     recurrent_kernel: Tensor
@@ -98,12 +102,19 @@ class NormCell(DeclaredArguments):
             setattr(self, slot, layer)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the cell of a loaded or copied model, without the warning of few input features."""
+        """Build the cell of a loaded or copied model.
+
+        Unlike `build`, this method does not warn of a norm of few input features: the warning was
+        shown when the original model was built.
+        """
         self.is_restored = True
         super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return the norm layers of the cell by slot; a slot without a norm is left out."""
+        """Return a dict from slot names, such as "kernel_norm", to the norm layers of the cell.
+
+        A slot without a norm is left out.
+        """
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
     def step_weights(self) -> Weights:
@@ -123,13 +134,14 @@ class NormCell(DeclaredArguments):
         """
         x = norm("kernel_norm", project(inputs, weights.kernel, dropout))
         if weights.bias is None or "kernel_norm" not in self.slots.widths:
-            return x  # norm_form="joint" adds the bias after the norm of x W + h U
+            # With norm_form="joint", `step` adds the bias, after the norm of x W + h U.
+            return x
         return x + weights.bias
 
     def step(
         self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
     ) -> list[Tensor]:
-        """Compute the new states from the projected inputs; the first state is the output.
+        """Compute the states after one timestep; the first of these states is the output.
 
         Args:
             weights: weights of `step_weights`, possibly centered or cast.
@@ -141,15 +153,16 @@ class NormCell(DeclaredArguments):
         raise NotImplementedError
 
     def gradient_cell(self) -> str | None:
-        """Return the cell's name in the custom gradient; None for an unsupported cell."""
+        """Return "lstm", "gru" or "simple_rnn", and None for a cell without a custom gradient."""
         raise NotImplementedError
 
     def dropout_masks(
         self, inputs: Tensor, h: Tensor, training: bool
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Draw the dropout masks of inputs (batch, features) and of h for all timesteps.
+        """Draw the dropout masks of the inputs and of h; all timesteps share these masks.
 
-        Each of the two lists has no mask, one mask, or one mask per gate.
+        The inputs have the shape (batch, features), without the time axis. Each of the two lists
+        has no mask, one mask, or one mask per gate.
         """
         if not training:
             return [], []
@@ -158,7 +171,7 @@ class NormCell(DeclaredArguments):
         return of_inputs, of_h
 
     def call(self, inputs: Tensor, states: Nest, training: bool = False) -> tuple[Tensor, Nest]:
-        """Run one step of the cell, when keras.layers.RNN calls the cell.
+        """Run one timestep of the cell; keras.layers.RNN calls this method.
 
         Args:
             inputs: (batch, features).
@@ -170,12 +183,12 @@ class NormCell(DeclaredArguments):
             The output (batch, units), and the states after the step.
         """
         given = keras.tree.flatten(states)
-        if len(given) != len(keras.tree.flatten(self.state_size)):
-            and_counter = f" and a timestep counter of shape (batch, {COUNTER_DIGITS})"
+        sizes = keras.tree.flatten(self.state_size)
+        if len(given) != len(sizes):
             raise ValueError(
-                f"{type(self).__name__} takes {len(self.recurrent_state_sizes)} states"
-                f"{and_counter if self.slots.count_steps else ''}. Received {len(given)} tensors. "
-                "Pass the states that get_initial_state returns."
+                f"{type(self).__name__} takes {len(sizes)} states, of sizes {sizes}. Received "
+                f"{len(given)} tensors. Pass all states that get_initial_state returns. The last "
+                "state of a cell with statistics per timestep is a timestep counter."
             )
         counter = given.pop() if self.slots.count_steps else None
 
@@ -206,24 +219,26 @@ class NormCell(DeclaredArguments):
 
 
 def deserialize_norm(config: Config) -> Config:
-    """Return a cell's configuration with layers in place of the serialized `norm`."""
+    """Convert the serialized `norm` in a cell's configuration to Keras layers."""
     if config.get("norm") is None:
         return config
     return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}
 
 
 def read_counter(counter: Tensor) -> Tensor:
-    """Return the timestep of each sequence (batch,); masked timesteps are not counted.
+    """Compute the timestep of each sequence, int (batch,), from its timestep counter.
+
+    Masked timesteps are not counted: keras.layers.RNN keeps the old counter there.
 
     Args:
-        counter: digits of each sequence (batch, 2), the high digit first.
+        counter: the two digits of each sequence's timestep (batch, 2), the high digit first.
     """
     digits = ops.cast(counter, "int32")
     return digits[:, 0] * COUNTER_BASE + digits[:, 1]
 
 
 def advance_counter(counter: Tensor) -> Tensor:
-    """Add one timestep to a counter with two digits (batch, 2).
+    """Add 1 to the timestep counter of each sequence, which is stored as two digits (batch, 2).
 
     The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
     digits at every timestep.

@@ -30,7 +30,7 @@ class CellLayer(NormRNN):
     declared: ClassVar[inspect.Signature]
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Add the cell's arguments to the signature and to the attributes of the layer."""
+        """Add the cell's arguments to the signature and to the attributes of a new layer class."""
         super().__init_subclass__(**kwargs)
         parameters = signature(cls.cell_class).parameters
         of_cell = {name: p for name, p in parameters.items() if name not in OWN_ARGUMENTS}
@@ -62,7 +62,10 @@ class CellLayer(NormRNN):
 
 
 def _order_like(keras_class: type, parameters: dict[str, inspect.Parameter]) -> inspect.Signature:
-    """Order parameters as in a Keras layer, with the same positional parameters."""
+    """Return a signature of `parameters`, ordered as the arguments of a Keras layer.
+
+    An argument that is positional in the Keras layer is positional in the signature too.
+    """
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     theirs = inspect.signature(keras_class).parameters.values()
     order = [p.name for p in theirs if p.kind is positional]

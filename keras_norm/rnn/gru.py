@@ -68,8 +68,12 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             )
 
     def build(self, input_shape: Shape) -> None:
-        """Create the weights of the cell; with norms, the bias has shape (3 * units,)."""
-        # `build` of Keras' cell uses `reset_after` only for the shape of the bias.
+        """Create the weights of the cell; a cell with norms has one bias in place of Keras' two.
+
+        The one bias has the shape (3 * units,). Two biases have the shape (2, 3 * units).
+        """
+        # Keras' `build` creates two biases if `reset_after` is True, and uses `reset_after` for
+        # nothing else. So set it to False during the `build` of a cell with norms.
         reset_after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
         try:
             super().build(input_shape)
@@ -77,7 +81,10 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             self.reset_after = reset_after
 
     def step_weights(self) -> Weights:
-        """Return the weights; a bias of U h exists only with `reset_after=True` and no norm."""
+        """Return the kernels and the biases that `project_inputs` and `step` use.
+
+        The recurrent bias exists only with `reset_after=True` and without a norm.
+        """
         biases = [self.bias]
         if self.bias is not None and len(self.bias.shape) == 2:
             biases = [self.bias[0], self.bias[1]]
@@ -104,7 +111,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             u = project(h, kernel, dropout)
             u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
             zr = norm("recurrent_norm", u[:, :n])
-        else:  # `reset_after=False`: the cell has no norms
+        else:  # no norm of U h: `__init__` allows `reset_after=False` only without norms
             zr = project(h, kernel[:, :n], dropout[:2])
         z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
         if self.reset_after:
@@ -114,7 +121,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
 
     def gradient_cell(self) -> str | None:
-        """Return "gru", the cell's name in the custom gradient; None for an unsupported cell.
+        """Return "gru" if the custom gradient supports the cell's arguments, else None.
 
         The gradient supports tanh and sigmoid with `reset_after=True`.
         """
@@ -140,23 +147,38 @@ class NormGRU(CellLayer):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
-    """`NormGRUCell` with `LayerNormalization` in every slot (Ba et al. 2016)."""
+    """GRU cell with layer normalization (Ba et al. 2016).
+
+    The cell is a `NormGRUCell` with `norm=LayerNormalization(epsilon=epsilon)`.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormGRU(NormGRU):
-    """`NormGRU` with `LayerNormalization` in every slot; see `LayerNormLSTM` for arguments."""
+    """GRU with layer normalization (Ba et al. 2016).
+
+    The layer is a `NormGRU` with `norm=LayerNormalization(epsilon=epsilon)`. `LayerNormLSTM`
+    documents the arguments.
+    """
 
     cell_class = LayerNormGRUCell
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
-    """`NormGRUCell` with batch statistics per timestep; see `BatchNormLSTM` for arguments."""
+    """GRU cell with batch normalization, with separate statistics for each timestep.
+
+    The cell is a `NormGRUCell` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
+    documents the arguments.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormGRU(NormGRU):
-    """`NormGRU` with batch statistics per timestep; see `BatchNormLSTM` for arguments."""
+    """GRU with batch normalization, with separate statistics for each timestep.
+
+    The layer is a `NormGRU` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
+    documents the arguments.
+    """
 
     cell_class = BatchNormGRUCell

@@ -1,4 +1,4 @@
-"""Run a cell in an uncompiled loop, for inference and for training without custom gradient.
+"""Run a cell in a loop, for inference and for training without the custom gradient.
 
 All computations that do not depend on the state run before the loop, for all timesteps at once.
 They include computations with weights alone. LayerNorm uses kernels whose rows have zero mean: the
@@ -26,17 +26,17 @@ from keras_norm.rnn.cell import NormCell, Weights
 from keras_norm.rnn.slots import call_layer
 from keras_norm.typing import Tensor, Tensors
 
-# Slots with a norm of x W and slots with a norm of h U, in the order of the kernels' columns. The
-# slots of norm_form="joint", with norms of x W + h U, are in neither list.
+# Names of the norms that a cell applies to x W, and of the norms that it applies to h U, in the
+# order of the kernel's columns. With norm_form="joint" a cell has none of these norms.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
-# Slots whose output is added to the bias. recurrent_candidate_norm is not in this list, because the
-# reset gate multiplies its output first.
+# Norms whose beta can be added to the bias of the cell before the loop. recurrent_candidate_norm is
+# not in this list, because the reset gate multiplies the output of this norm.
 ADDED_SLOTS = (*KERNEL_SLOTS, "recurrent_norm")
 
 # Batch statistics by slot: mean, variance and count of each timestep.
 Statistics: TypeAlias = dict[str, Sequence[Tensor]]
-# Outputs at every timestep, or None; the last states; and the batch statistics.
+# Results of `run`: the outputs at every timestep or None, the last states, the batch statistics.
 Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
 
@@ -61,8 +61,8 @@ class PerSampleNorm(NamedTuple):
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x over its last axis."""
         if self.center:
-            # Subtract the mean once: the mean of products or states is not much larger than their
-            # deviation. Correcting the mean's rounding error would cost more than it gains.
+            # The mean has a rounding error, which is not corrected here. It is small, because the
+            # mean of x W, h U or c is not much larger than the deviation.
             x = x - ops.mean(x, axis=-1, keepdims=True)
         n = x.shape[-1]
         # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
@@ -95,7 +95,7 @@ class BatchNormInference(NamedTuple):
     def normalize(
         self, x: Tensor, unmasked: Tensor | None, mean: Tensor, scale: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Normalize x with the mean and the scale of its timestep."""
+        """Compute (x - mean) * scale + beta, with the moving statistics of the timestep of x."""
         y = (x - mean) * scale
         return y if self.beta is None else y + self.beta, ()
 
@@ -115,7 +115,7 @@ class BatchNormTraining(NamedTuple):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x (..., batch, width), and return the statistics of the batch."""
         rank = len(x.shape)
-        # Statistics need two sequences, whatever the layer's limit: one sequence has no variance.
+        # min_count is 2 for every batch normalization, because one sequence has no variance.
         y, batch = self.layer.normalize_batch(
             x, rank - 1, [rank - 2], moving, unmasked, min_count=2
         )
@@ -123,14 +123,14 @@ class BatchNormTraining(NamedTuple):
 
 
 class LayerCall(NamedTuple):
-    """Norm without a fused implementation in the loop: the loop calls the layer."""
+    """A norm that the loop applies by a call of its layer, for example a user's layer."""
 
     layer: keras.layers.Layer
     training: bool
     rows: tuple[Tensor, ...] = ()
 
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Call the layer; if x has all timesteps, every timestep counts as a sample.
+        """Call the layer; x (time, batch, width) becomes one batch of time * batch samples.
 
         A BatchNormalization of W x therefore has one statistic over all timesteps. In
         keras.layers.RNN, a cell has one statistic at each timestep.
@@ -158,7 +158,7 @@ def run(
     unroll: bool = False,
     center_kernels: bool = True,
 ) -> Results:
-    """Run a cell over sequences in the uncompiled loop.
+    """Run a cell over sequences in a loop of Keras operations, without the custom gradient.
 
     Args:
         cell: a built cell.
@@ -174,11 +174,10 @@ def run(
 
     Returns:
         The first state at every timestep (batch, time, units), or None; the last states; and for
-        each slot with batch statistics mean, variance and count, each (time, ...), to update the
-        moving statistics.
+        each slot with batch statistics: mean, variance and count, each (time, ...).
     """
     dtype = statistics_dtype(cell.compute_dtype)
-    # Transpose the inputs here, and not their product with the kernel, which has more columns.
+    # Transpose the inputs, not the product of inputs and kernel: the product has more columns.
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
     steps = ops.arange(ops.shape(x)[0])
     weights, layers = _prepare(cell, dtype, steps, training, center=center_kernels and not training)
@@ -236,14 +235,14 @@ def run(
 def _prepare(
     cell: NormCell, dtype: str, steps: Tensor, training: bool, *, center: bool
 ) -> tuple[Weights, dict[str, SlotNorm]]:
-    """Cast the weights, center the kernels, and add the betas to the bias, before the loop runs.
+    """Before the loop, cast weights, subtract kernels' row means, and add the betas to the bias.
 
     Returns:
         The weights of a step, and the norm of each slot.
     """
-    layers = {s: _fuse(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
+    layers = {s: _convert(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
     weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
-    # List the slots before the loop, because a norm of norm_form="joint" centers both kernels.
+    # List these norms before `center` is set to False: a norm of x W + h U centers two kernels.
     centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):
@@ -266,8 +265,8 @@ def _prepare(
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 
-def _fuse(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
-    """Return the fused implementation of a slot's layer, or a `LayerCall`."""
+def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
+    """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
 
     def weight(name: str) -> Tensor | None:
         value = getattr(layer, name)
@@ -283,7 +282,8 @@ def _fuse(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bo
         return LayerCall(layer, training)
     uses_batch = training and layer.trainable
     if uses_batch and slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
-        return LayerCall(layer, training)  # BatchNormalization computes one mean over all timesteps
+        # BatchNormalization computes one mean over all timesteps, so call it on all timesteps.
+        return LayerCall(layer, training)
     mean, variance = layer.statistics_at(steps, dtype)
     if uses_batch:
         return BatchNormTraining((mean, variance), layer)
@@ -292,7 +292,7 @@ def _fuse(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bo
 
 
 def slots_of_kernels(cell: NormCell) -> list[list[str]]:
-    """Return the slots that normalize columns of W, and the slots that normalize columns of U."""
+    """Return the names of the norms of x W and of h U; a norm of x W + h U is in both lists."""
     widths = cell.slots.widths
     return [
         [slot for slot in slots if slot in widths] or list(widths)

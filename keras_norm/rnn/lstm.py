@@ -116,7 +116,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [s(o) * self.activation(normalized), normalized if self.normalize_carry else c]
 
     def gradient_cell(self) -> str | None:
-        """Return "lstm", the cell's name in the custom gradient; None for an unsupported cell.
+        """Return "lstm" if the custom gradient supports the cell's arguments, else None.
 
         The gradient supports tanh and sigmoid, without norm_form="joint" and normalize_carry.
         """
@@ -156,12 +156,17 @@ class NormLSTM(CellLayer):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormLSTMCell(LayerNormPreset, NormLSTMCell):
-    """`NormLSTMCell` with `LayerNormalization` in every slot (Ba et al. 2016)."""
+    """LSTM cell with layer normalization (Ba et al. 2016).
+
+    The cell is a `NormLSTMCell` with `norm=LayerNormalization(epsilon=epsilon)`.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormLSTM(NormLSTM):
-    """`NormLSTM` with `LayerNormalization` in every slot (Ba et al. 2016).
+    """LSTM with layer normalization (Ba et al. 2016).
+
+    The layer is a `NormLSTM` with `norm=LayerNormalization(epsilon=epsilon)`.
 
     Args:
         *args: arguments of `keras.layers.LSTM`, in its order.
@@ -178,16 +183,22 @@ class LayerNormLSTM(NormLSTM):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormLSTMCell(BatchNormPreset, NormLSTMCell):
-    """`NormLSTMCell` with batch statistics per timestep (Cooijmans et al. 2016, eq. 6-8)."""
+    """LSTM cell with batch normalization, with separate statistics for each timestep.
+
+    The cell is a `NormLSTMCell` with `TimestepBatchNormalization` in every slot (Cooijmans et al.
+    2016, eq. 6-8). `BatchNormLSTM` documents the arguments.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormLSTM(NormLSTM):
-    """`NormLSTM` with batch statistics per timestep (Cooijmans et al. 2016, eq. 6-8).
+    """LSTM with batch normalization, with separate statistics for each timestep.
 
-    gamma is initialized to 0.1, and only the state norm has a beta. Every call counts timesteps
-    from 0. If you cut a sequence into pieces with `stateful=True` or `initial_state`, every piece
-    uses the statistics of the first timesteps.
+    The layer is a `NormLSTM` with `TimestepBatchNormalization` in every slot (Cooijmans et al.
+    2016, eq. 6-8). gamma is initialized to 0.1, and only the state norm has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
 
     The moving statistics lag behind the weights. Call `keras_norm.recalibrate` on a trained model
     before you export it.

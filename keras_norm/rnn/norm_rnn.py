@@ -11,9 +11,10 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
 
 UNSUPPORTED = (
-    "compiled=True does not support {} '{}'. It supports tanh and sigmoid with LayerNormalization "
-    "(default ddof and epsilon_placement), RMSNormalization, TimestepBatchNormalization or no norm "
-    "in the slots, and epsilons of per-sample norms above 0. It does not support unroll, "
+    "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid "
+    "with LayerNormalization (default ddof and epsilon_placement), RMSNormalization, "
+    "TimestepBatchNormalization or no norm in the slots, and epsilons of per-sample norms above 0. "
+    "It does not support unroll, "
     "norm_form='joint', normalize_carry, reset_after=False and the checks of tf.debugging. "
     "Leave compiled at 'auto'."
 )
@@ -62,7 +63,7 @@ class NormRNN(keras.layers.RNN):
                 f"{keras.backend.backend()}. Leave compiled at 'auto'."
             )
         super().__init__(cell, **kwargs)
-        # keras.layers.RNN sets supports_masking to False from Keras 3.16 on.
+        # Set supports_masking to True: keras.layers.RNN sets it to False from Keras 3.16 on.
         self.supports_masking = True
         self.compiled = compiled
         # The cell's timestep counter is a state of the cell, but not a state of the layer.
@@ -70,7 +71,11 @@ class NormRNN(keras.layers.RNN):
         self.input_spec = keras.layers.InputSpec(ndim=3)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the layer of a loaded or copied model, without a warning of few input features."""
+        """Build the layer of a loaded or copied model.
+
+        Unlike `build`, this method does not warn of a norm of few input features: the warning was
+        shown when the original model was built.
+        """
         self.cell.is_restored = True
         super().build_from_config(config)
 
@@ -112,8 +117,8 @@ class NormRNN(keras.layers.RNN):
         last = states[0]
         if mask is not None:
             # A masked timestep repeats the previous output. Before the first unmasked timestep
-            # there is no output, so the output is zeros, while h is the initial state. The counts
-            # are integers because TFLite cannot slice a bool tensor.
+            # there is no previous output, so the output is zeros, while h is the initial state.
+            # `has_output` is an integer tensor, because TFLite cannot slice a bool tensor.
             has_output = ops.cast(mask, "int32")
             if not self.zero_output_for_mask:
                 has_output = ops.cumsum(has_output, axis=1)
@@ -133,7 +138,7 @@ class NormRNN(keras.layers.RNN):
     def run_recurrence(
         self, sequences: Tensor, states: Tensors, mask: Tensor | None, training: bool
     ) -> loop.Results:
-        """Run the recurrence on the compiled path or the uncompiled path, as `compiled` says.
+        """Run the recurrence with or without the custom gradient, as the argument `compiled` says.
 
         The exporters substitute this method. A dynamic number of rows is checked here, when the
         graph runs: the compiled path would pad a tensor with too few rows.
@@ -161,7 +166,9 @@ class NormRNN(keras.layers.RNN):
                     self.cell, spec, *arguments, return_sequences=self.return_sequences
                 )
             if self.compiled is True:
-                raise ValueError(UNSUPPORTED.format(type(self).__name__, self.name))
+                raise ValueError(
+                    UNSUPPORTED.format(layer_class=type(self).__name__, layer_name=self.name)
+                )
         return self.run_loop(*arguments)
 
     def run_loop(
@@ -172,7 +179,7 @@ class NormRNN(keras.layers.RNN):
         training: bool,
         dropout_masks: tuple[Tensors, Tensors],
     ) -> loop.Results:
-        """Run the recurrence on the uncompiled path; arguments and results as for `loop.run`."""
+        """Run the recurrence without the custom gradient; `loop.run` documents the arguments."""
         return loop.run(
             self.cell,
             sequences,
@@ -241,7 +248,10 @@ def _convert_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
 
 
 def _fits_shape(shape: Shape, expected: Shape) -> bool:
-    """Return whether a 2D shape equals the expected shape, or has one row; None fits any size."""
+    """Return whether a 2D shape equals the expected shape, or has one row, which broadcasts.
+
+    A dynamic size, None, fits any size.
+    """
     (rows, size), (batch, expected_size) = shape, expected
     same_size = None in (size, expected_size) or size == expected_size
     return same_size and (None in (rows, batch) or rows in (1, batch))

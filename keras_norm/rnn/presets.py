@@ -1,4 +1,4 @@
-"""Mixins of cells with the norms of Ba et al. (2016) and of Cooijmans et al. (2016)."""
+"""Mixins that set the `norm` of a cell: to layer normalization, or to batch normalization."""
 
 from typing import Any, ClassVar
 
@@ -10,7 +10,7 @@ from keras_norm.rnn.cell import NormCell
 
 
 class LayerNormPreset(NormCell):
-    """Mixin of cells with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
+    """Mixin that sets the `norm` of a cell to `LayerNormalization`, as in `LayerNormLSTM`."""
 
     HIDDEN: ClassVar = ("norm",)
 
@@ -20,7 +20,7 @@ class LayerNormPreset(NormCell):
 
 
 class BatchNormPreset(NormCell):
-    """Mixin of cells with `TimestepBatchNormalization` in every slot; see `BatchNormLSTM`.
+    """Mixin that sets the `norm` of a cell to `TimestepBatchNormalization`, as in `BatchNormLSTM`.
 
     As in the paper, gamma is initialized to 0.1, because a deviation of 1 saturates tanh
     (section 4). Only the state norm has a beta, because the bias shifts the other norms

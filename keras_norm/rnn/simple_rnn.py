@@ -57,7 +57,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         return [self.activation(x + norm("recurrent_norm", u))]
 
     def gradient_cell(self) -> str | None:
-        """Return "simple_rnn", the cell's name in the custom gradient; None without tanh."""
+        """Return "simple_rnn" for activation tanh, else None: the custom gradient needs tanh."""
         return "simple_rnn" if self.activation is tanh else None
 
 
@@ -79,23 +79,38 @@ class NormSimpleRNN(CellLayer):
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
-    """`NormSimpleRNNCell` with `LayerNormalization` in every slot (Ba et al. 2016)."""
+    """SimpleRNN cell with layer normalization (Ba et al. 2016).
+
+    The cell is a `NormSimpleRNNCell` with `norm=LayerNormalization(epsilon=epsilon)`.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class LayerNormSimpleRNN(NormSimpleRNN):
-    """`NormSimpleRNN` with `LayerNormalization` in every slot; see `LayerNormLSTM`."""
+    """SimpleRNN with layer normalization (Ba et al. 2016).
+
+    The layer is a `NormSimpleRNN` with `norm=LayerNormalization(epsilon=epsilon)`. `LayerNormLSTM`
+    documents the arguments.
+    """
 
     cell_class = LayerNormSimpleRNNCell
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormSimpleRNNCell(BatchNormPreset, NormSimpleRNNCell):
-    """`NormSimpleRNNCell` with batch statistics per timestep; see `BatchNormLSTM`."""
+    """SimpleRNN cell with batch normalization, with separate statistics for each timestep.
+
+    The cell is a `NormSimpleRNNCell` with `TimestepBatchNormalization` in every slot.
+    `BatchNormLSTM` documents the arguments.
+    """
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BatchNormSimpleRNN(NormSimpleRNN):
-    """`NormSimpleRNN` with batch statistics per timestep; see `BatchNormLSTM` for arguments."""
+    """SimpleRNN with batch normalization, with separate statistics for each timestep.
+
+    The layer is a `NormSimpleRNN` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
+    documents the arguments.
+    """
 
     cell_class = BatchNormSimpleRNNCell

@@ -17,7 +17,8 @@ from keras_norm.typing import Config, Json, Tensor, TensorLike
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
-# Slots whose beta shifts the candidate gate. A cell uses the first slot of this list that it has.
+# Slots whose beta shifts the candidate gate. With `use_bias=False`, a cell sets the initializer
+# of the beta in the first of these slots that the cell has.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
 # Slots whose norm is applied to W x alone. With norm_form="joint" norms are applied to W x + U h.
@@ -30,7 +31,8 @@ FEW_FEATURES_WARNING = (
     "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
 )
 
-# Call methods of batch normalizations. The loop over time does not run these methods.
+# `call` methods of batch normalizations. The loop over time does not run these methods: it computes
+# batch normalization itself.
 FUSED_CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
 
 
@@ -42,7 +44,7 @@ class Template(NamedTuple):
 
 
 class Slots:
-    """Named positions of the norms in a cell, with a template for each norm.
+    """The slots of a cell: named positions for norms, such as `kernel_norm`, with their norms.
 
     `Slots` is neither a Keras layer nor a Keras container, so Keras does not track the template as
     a sublayer of the cell.
@@ -84,9 +86,10 @@ class Slots:
         )
 
     def initialize_candidate_beta(self, initializer: CandidateNormal) -> bool:
-        """Initialize the beta of the candidate gate's norm, if the cell has no bias.
+        """Set the beta initializer of the candidate gate's norm to `CandidateNormal`.
 
-        An initializer other than zeros is the user's choice and stays.
+        A cell with `use_bias=False` needs this, because it has no bias to initialize. A beta
+        initializer other than zeros is the user's choice and stays.
 
         Args:
             initializer: the `CandidateNormal` of the bias.
@@ -106,7 +109,10 @@ class Slots:
         return True
 
     def warn_of_few_features(self, features: int) -> None:
-        """Warn if few input features have a per-sample norm, which removes their scale."""
+        """Warn if the inputs x have few features, and the cell has a per-sample norm of W x.
+
+        Such a norm removes the scale of x: with one feature, only the sign of x is left.
+        """
         for slot in INPUT_SLOTS:
             cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
             if features < MIN_FEATURES and not issubclass(cls, StatisticsNormalization):
@@ -119,7 +125,7 @@ class Slots:
     def create_layers(
         self, dtype: keras.DTypePolicy, trainable: bool
     ) -> dict[str, keras.layers.Layer]:
-        """Create a norm for each slot from its template, with the name and the width of the slot.
+        """Create the norm layer of each slot, with the name and the width of the slot.
 
         Raises:
             ValueError: a layer that changes the shape of its inputs.
@@ -154,7 +160,7 @@ def call_layer(
 
 
 def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
-    """Validate the layer of a slot, and return the template for its copies.
+    """Validate the norm layer of a slot, and return its class and configuration.
 
     keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
     Keras layer receives no mask and updates its statistics at every timestep.

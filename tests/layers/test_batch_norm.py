@@ -425,7 +425,7 @@ def test_momentum_none_is_refused_if_the_layer_was_built_without_a_count_of_upda
     layer = BatchNormalization(name="norm")
     layer.build((None, 3))
     layer.momentum = None
-    with pytest.raises(ValueError, match="norm was built without a count of its"):
+    with pytest.raises(ValueError, match="Layer 'norm' does not count its updates"):
         layer(np.ones((2, 3), "float32"), training=True)
 
 
