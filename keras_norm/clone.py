@@ -1,4 +1,4 @@
-"""Rebuild a model from its config, for example without dropout and without momentum."""
+"""Rebuild a model from its config, for example without dropout and BatchNorm momentum."""
 
 import tempfile
 from collections.abc import Callable

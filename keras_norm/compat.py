@@ -25,7 +25,7 @@ ORDER = (
 def load_addons_weights(
     layer_or_cell: keras.layers.Layer, weights: Sequence[TensorLike], epsilon: float = 1e-3
 ) -> None:
-    """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into a `NormLSTM` with equal outputs.
+    """Load the weights of a `tfa.rnn.LayerNormLSTMCell` into an equivalent `NormLSTM`.
 
     TensorFlow Addons' cell carries the normalized c to the next timestep, and its default epsilon
     is 1e-3. So the equivalent layer is

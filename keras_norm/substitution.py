@@ -1,4 +1,4 @@
-"""Substitute methods of layers and functions of modules while a block runs."""
+"""Substitute methods of layers and functions of modules inside a `with` block."""
 
 import functools
 import threading
@@ -22,7 +22,7 @@ _lock = threading.RLock()
 def substituted_functions(
     substitutes: Mapping[AnyOwner, Mapping[str, Function]],
 ) -> Iterator[None]:
-    """Replace methods and functions by substitutes inside the block, in the current thread only.
+    """Replace methods and functions by substitutes in a `with` block, for the current thread.
 
     The class, the weights and the configuration of the layers do not change, so no model has to be
     rebuilt. Other threads call the original functions. A second thread that substitutes functions

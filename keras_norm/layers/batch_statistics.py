@@ -16,7 +16,7 @@ from keras_norm.typing import Serializable, Tensor
 
 
 class BatchStatistics(NamedTuple):
-    """Mean, variance and count of a batch, without gradients, to update the moving statistics."""
+    """Mean, variance and number of positions of a batch, to update the moving statistics."""
 
     mean: Tensor
     variance: Tensor
@@ -266,7 +266,7 @@ class StatisticsNormalization(AffineNormalization):
         return y, self.batch_statistics(mean, variance, count, min_count)
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
-        """Return gamma and beta unchanged; overridden for batch renormalization."""
+        """Return gamma and beta unchanged; a layer with batch renormalization changes them."""
         return affine
 
     def batch_statistics(

@@ -5,7 +5,7 @@ from keras_norm.typing import Tensor
 # Count, mean and variance of a set of values: NumPy arrays or tensors.
 Moments = tuple[Tensor, Tensor, Tensor]
 
-TINY = 1e-30  # avoids division by zero where both sets are empty
+TINY = 1e-30  # TINY avoids a division by zero if both sets are empty
 
 
 def merge_moments(first: Moments, second: Moments) -> Moments:

@@ -15,7 +15,9 @@ from keras_norm.typing import Tensor
 
 
 class Moments(NamedTuple):
-    """Centered values, mean, variance and count of a tensor; the reduced axes have size 1.
+    """Centered values of a tensor, their mean and variance, and the number of unmasked positions.
+
+    The reduced axes have size 1.
 
     `centered` is x - mean, computed before the mean is rounded to its dtype. To subtract the
     rounded mean instead would lose the digits of a deviation that is small compared with the mean.

@@ -105,8 +105,8 @@ def _fused_batch_norm(
         values = tf.cast(default if weight is None else weight, x.dtype)
         return tf.reshape(values + tf.zeros(last), (channels,))
 
-    # The kernel takes images. The fastest layout for many positions is one image of one pixel for
-    # each position. The fastest layout for many channels is one image with a pixel per position.
+    # The kernel takes images (batch, height, width, channels). If x has many positions, images of
+    # one pixel are fastest. If x has many channels, one image with all positions is fastest.
     images = (positions, 1, 1, channels) if feature_axes == 1 else (1, 1, positions, channels)
     y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, images),

@@ -90,7 +90,7 @@ def assign_all(values: Sequence[tuple[keras.Variable, Array]]) -> None:
 
 @contextlib.contextmanager
 def _delayed_interrupts() -> Iterator[None]:
-    """Delay Ctrl-C until the end of the block, if the block runs in the main thread."""
+    """Delay Ctrl-C until the end of a `with` block, if the block runs in the main thread."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield

@@ -132,7 +132,11 @@ class Recalibrator:
         self._run = self._compile()
 
     def __call__(self, data: Nest | Iterable[Nest], steps: int | None = None) -> int:
-        """Recalibrate the model with its current weights; return the number of batches used."""
+        """Recompute the moving statistics of the model from data, with its current weights.
+
+        Returns:
+            The number of batches used.
+        """
         require_steps(steps, data)
         self._clone.set_weights(self._model.get_weights())
         # The clone has momentum 0, so an update computes new + 0 * old. The sum is NaN if the old
