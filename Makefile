@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
 DEMO := .venv/.demo
 MYPY_TREE := build/mypy/keras_norm
 
@@ -10,13 +11,17 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test lint stubs fuzz bench bench-quick report-picture experiments clean
+.PHONY: demo test test-all lint stubs fuzz bench bench-quick report-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
 
+# test leaves out the tests that are marked slow: whole programs, studies, servers. test-all runs them too.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+test-all: $(STAMP)
+	$(PYTEST)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
