@@ -41,7 +41,7 @@ def can_convert(array: Array, dtype: np.dtype[np.generic]) -> bool:
 
 
 def in_range(array: Array, dtype: np.dtype[np.generic]) -> bool:
-    """Return whether an integer dtype can hold every value of an array; True for other dtypes."""
+    """Return whether an array's values fit an integer dtype; True if the dtype is not integer."""
     if dtype.kind not in "iu" or not array.size:
         return True
     limits = np.iinfo(dtype.name)

@@ -10,14 +10,16 @@ from keras_norm.export.compare.samples import Case, Samples, is_whole
 from keras_norm.typing import Array, Arrays, TensorLike
 
 BATCH_SIZES = (1, 2, 7)
-LARGE_BATCH = 32  # a further batch size, if the data have at least 32 samples
+# Data of at least 32 samples are also tested with a batch of 32 rows.
+LARGE_BATCH = 32
 MASKED_BATCH = 7
-# Maximum number of rows and of timesteps. A larger number is a typing error, and would fill the
-# memory.
+# Largest batch size and largest number of timesteps that a user may give for the test inputs. A
+# larger number is a typing error, and would fill the memory.
 MAX_ROWS, MAX_TIMESTEPS = 2**20, 2**24
-# Number of rows of a batch that are also run with other neighbor rows.
+# Up to three rows of a batch run again with other neighbor rows, and alone in a batch: the outputs
+# of these rows must not change.
 ROWS_WITH_NEIGHBORS = 3
-# Number of timesteps that padding adds, and number of padded rows.
+# `pad_samples` adds 3 masked timesteps to 7 rows, or to as many rows as a static batch size has.
 PADDING, ROWS_PADDED = 3, 7
 
 
@@ -39,7 +41,7 @@ class NeighborCase:
 def make_cases(
     samples: Samples, batch_sizes: Sequence[int] | None, lengths: Sequence[int] | None
 ) -> tuple[Case, ...]:
-    """Make test inputs for every batch size at every length.
+    """Make test inputs for every pair of a batch size and a number of timesteps.
 
     Args:
         samples: the validated data.
@@ -87,7 +89,7 @@ def masked_cases(
 
 
 def edge_cases(samples: Samples) -> tuple[Case, ...]:
-    """Make test inputs of two samples, with the first sample replaced by an edge case.
+    """Make test inputs of two samples; an edge case, such as zeros, replaces the first sample.
 
     Edge cases are rows that sensors and padding produce: see `EDGE_ROWS`. Integers come from the
     data, because the model may not accept any other integer.
@@ -131,7 +133,8 @@ def neighbor_cases(samples: Samples, batch: int) -> tuple[NeighborCase, ...]:
     if batch == 1:
         return tuple(cases)
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
-        # Shifting every other row by one sample changes the neighbor rows, not only their order.
+        # Replace each neighbor of the row by the next sample. The neighbors then have other values,
+        # and not only another order.
         others = samples.case([r if r == row else r + 1 for r in range(batch)])
         cases.append(NeighborCase(row, "among other rows", others))
         if samples.batch is None:
@@ -140,7 +143,9 @@ def neighbor_cases(samples: Samples, batch: int) -> tuple[NeighborCase, ...]:
 
 
 def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Arrays]:
-    """Return the inputs of some samples without padding and with masked timesteps added.
+    """Return the inputs of some samples unpadded, padded on the right, and padded on the left.
+
+    The padding consists of masked timesteps.
 
     Args:
         samples: the validated data.
@@ -160,7 +165,10 @@ def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Array
 
 
 def _mask_widths(rows: int, steps: int) -> Array:
-    """Return the number of masked timesteps in each row, (rows, 1): increasing, below `steps`."""
+    """Return the number of masked timesteps in each row: few in row 0, many in the last row.
+
+    The shape is (rows, 1). Every number is below `steps`, so that no row is fully masked.
+    """
     return ((np.arange(rows) + 1) * steps // (rows + 1))[:, None]
 
 
@@ -174,7 +182,7 @@ MASKS: dict[str, Callable[[int, int], Array]] = {
 
 
 def _zeros(array: Array) -> TensorLike:
-    """Return the value of a row of zeros: 0, or the first sample for integers without a 0."""
+    """Return the value of a row of zeros: 0, or the first sample if integer data contain no 0."""
     return 0 if array.dtype.kind == "f" or (array == 0).any() else array[0]
 
 
@@ -222,7 +230,8 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         raise ValueError(
             f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."
         )
-    # `samples.length` is None if the inputs differ in length: then the data keep their lengths.
+    # If the inputs differ in length, `samples.length` is None. A test input with the length None
+    # keeps the length of every input in the data.
     return tuple(samples.length if length == own else length for length in lengths)
 
 

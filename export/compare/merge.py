@@ -1,4 +1,4 @@
-"""Merge the results of parts of the data, independently of the parts' order."""
+"""Merge the results of a check that were measured on parts of the data, in any order."""
 
 import collections
 import dataclasses
@@ -30,13 +30,13 @@ from keras_norm.export.results.version_comparison import (
 from keras_norm.ops.merge_moments import merge_moments
 from keras_norm.typing import Json
 
-# The value of one field of a result.
+# Value of any field of a measurement: for example, a number, a text or a tuple.
 Value: TypeAlias = Json
-# Pairs of an output's name and its largest absolute value.
+# For each output, its name and its largest absolute value.
 Scales: TypeAlias = tuple[tuple[str, float], ...]
-# Pairs of an output's name and the hashes of one or two rows.
+# For each output, its name and the hashes of one or two rows. Two hashes mean that rows differ.
 RowHashes: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
-# Classes of results that are merged field by field.
+# The classes of results that `merge_results` merges field by field.
 Result = TypeVar(
     "Result",
     bound=DataMeasurements
@@ -52,7 +52,7 @@ Result = TypeVar(
 
 
 def merge(parts: Iterable[DataMeasurements]) -> DataMeasurements:
-    """Merge the results of several parts of the data into the result of all data.
+    """Merge the measurements on several parts of the data into the measurements on all data.
 
     Merging is associative and commutative. Counts add up. The larger of two largest differences
     is kept; if they are equal, the difference at the earlier sample is kept. Sums of floats depend
@@ -68,9 +68,10 @@ def merge(parts: Iterable[DataMeasurements]) -> DataMeasurements:
 
 
 def merge_results(one: Result, other: Result) -> Result:
-    """Merge the results of two parts of the data, field by field, by `RULES`.
+    """Merge the results of a check for two parts of the data into one result.
 
-    Both results have one class. A field without a rule has equal values in both results.
+    Both results have one class. `RULES` has the function that merges each field. A field without a
+    rule has equal values in both results.
 
     Args:
         one: a `DataMeasurements`, a result inside a `DataMeasurements`, or an `OutputChange`.
@@ -93,11 +94,15 @@ def merge_results(one: Result, other: Result) -> Result:
 
 
 def _worst_elements(one: Measurement, other: Measurement) -> dict[str, Element | None]:
-    """Merge the fields `worst` and `widest` of two measurements of one output."""
+    """Return the elements of an output that differ most, selected from two measurements.
+
+    `worst` is the worst element by the tolerance, `widest` by the absolute difference.
+    """
     if (one.output, one.rtol) != (other.output, other.rtol):
         raise ValueError(
-            "All parts of a check must have equal outputs and one rtol. "
-            f"Received: {one.output!r}, {one.rtol} and {other.output!r}, {other.rtol}."
+            "Measurements can be merged only if they have the same output and the same rtol. "
+            f"Received: output {one.output!r} with rtol={one.rtol}, and output {other.output!r} "
+            f"with rtol={other.rtol}."
         )
     rtol = 0.0 if one.exact or other.exact else one.rtol
     return {
@@ -107,16 +112,19 @@ def _worst_elements(one: Measurement, other: Measurement) -> dict[str, Element |
 
 
 def _select_worst(elements: Iterable[Element | None], rtol: float) -> Element | None:
-    """Return the element that needs the largest atol, or the first of several such elements."""
+    """Return the element with the largest |actual - expected| - rtol |expected|.
+
+    Of several such elements, return the one with the first position.
+    """
     known = (element for element in elements if element is not None)
     return min(known, key=lambda x: (-x.excess(rtol), x.where), default=None)
 
 
 def _join(one: tuple[Result, ...], other: tuple[Result, ...]) -> tuple[Result, ...]:
-    """Merge two lists of results by output, artifact or layer."""
+    """Merge two lists of results: results for one output, artifact or layer become one result."""
     found: dict[tuple[object, ...], Result] = {}
     for item in (*one, *other):
-        # Results whose sums have different shapes are not merged.
+        # Sums of different shapes cannot be added, so their results stay separate.
         names = [getattr(item, name, None) for name in ("output", "name", "rows", "index")]
         key = (*names, np.shape(getattr(item, "total", 0)))
         found[key] = merge_results(found[key], item) if key in found else item
@@ -130,21 +138,24 @@ def _largest_scales(one: Scales, other: Scales) -> Scales:
 
 
 def _merge_row_hashes(one: RowHashes, other: RowHashes) -> RowHashes:
-    """Return the two lowest row hashes of each output, so that the order of parts is irrelevant."""
+    """Return one or two row hashes of each output, which show whether its rows differ.
+
+    The two lowest hashes do not depend on the order of the parts.
+    """
     found = dict(one)
     joined = {n: tuple(sorted({*found.get(n, ()), *rows})[:2]) for n, rows in other}
     return tuple((found | joined).items())
 
 
 def _first_text(one: str | None, other: str | None) -> str | None:
-    """Return the alphabetically first error message, so that the order of parts is irrelevant."""
+    """Return the alphabetically first of two error messages, whatever the order of the data."""
     return min(filter(None, (one, other)), default=None)
 
 
 def _class_changes(
     one: tuple[ClassChange, ...], other: tuple[ClassChange, ...]
 ) -> tuple[ClassChange, ...]:
-    """Add the counts of changes for each pair of classes, the most frequent pair first."""
+    """Add up how often each class changed to another class, the most frequent change first."""
     found: collections.Counter[tuple[float, float]] = collections.Counter()
     for change in (*one, *other):
         found[change.before, change.after] += change.count
@@ -156,7 +167,7 @@ def _class_changes(
 def _largest_changes(
     one: tuple[ChangedPrediction, ...], other: tuple[ChangedPrediction, ...]
 ) -> tuple[ChangedPrediction, ...]:
-    """Return the `MAX_LISTED` predictions that changed most in two parts of the data."""
+    """Return the predictions that changed most in two parts of the data, at most `MAX_LISTED`."""
     return tuple(heapq.nsmallest(MAX_LISTED, (*one, *other), lambda c: (-c.size, c.where)))
 
 
@@ -164,7 +175,7 @@ SUMS = ["samples", "count", "total", "squares", "squared", "signed"]
 SUMS += ["nan_expected", "nan_actual", "infinite"]
 SUMS += ["predictions", "changed", "fixed", "broken", "values", "lost"]
 LISTS = ("spreads", "tallies", "artifacts", "outputs", "layers", "inference", "training")
-# Field name -> function that merges the field's two values.
+# For each field name, the function that merges the field's values from two parts of the data.
 RULES: dict[str, Callable[[Value, Value], Value]] = {
     **dict.fromkeys(SUMS, operator.add),
     **dict.fromkeys(LISTS, _join),

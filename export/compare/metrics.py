@@ -1,4 +1,4 @@
-"""Compute the accuracy or the mean squared error of outputs, by the user's labels."""
+"""Compare a model's outputs with labels: accuracy or mean squared error."""
 
 from collections.abc import Mapping
 
@@ -61,7 +61,7 @@ def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
 
 
 def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
-    """Compute the sum and count of the metric, for every output that has labels.
+    """Compute the sum and count for the accuracy or squared error of every output with labels.
 
     Args:
         labels: see `read_labels`.
@@ -76,7 +76,7 @@ def tally(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
 
 
 def classes(output: Array, own: Array, labels: Array | None) -> Array | None:
-    """Return the classes that an output predicts, or None if a threshold decides the class.
+    """Return the predicted classes, or None for a float output that needs a threshold.
 
     Args:
         output: (rows, ...).
@@ -98,7 +98,7 @@ def _tally(name: str, labels: Array, output: Array, own: Array) -> Tally:
     predicted = classes(output, own, labels)
     both = (output > 0.5, output > 0.0) if predicted is None else (predicted, predicted)
     labels = labels.reshape(both[0].shape)
-    counted = labels >= 0  # a label below 0 marks padding
+    counted = labels >= 0  # labels below 0 mark padding, so they do not count
     total, signed = (float(((found == labels) & counted).sum()) for found in both)
     shares = bool(own.min() >= 0.0 and own.max() <= 1.0)
     return Tally(name, "accuracy", float(counted.sum()), total, signed, shares)

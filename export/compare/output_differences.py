@@ -66,7 +66,7 @@ def measure(
             if problem
             else _measure_values(name, e, a, rtol, rows, source)
         )
-    extra = "extra output, which the model does not have"
+    extra = "extra output: the Keras model has no output with this name"
     return (*results, *(Measurement(n, rtol, extra) for n in actual if n not in expected))
 
 
@@ -158,10 +158,11 @@ def _not_finite(found: Measurement) -> str | None:
 
 
 def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceProfile | None:
-    """Compute the histogram and the map of |actual - expected|, for the images of a report.
+    """Compute the histogram of |actual - expected|, and its maximum at each timestep and unit.
 
-    The map has two axes: the first axis after the samples, and the last axis. Each value is the
-    maximum over the other axes. For arrays that cannot be compared, the result is None.
+    A report draws the histogram and the map of the maxima as images. The map has two axes: the
+    first axis after the samples, and the last axis. Each value is the maximum over the other axes.
+    For arrays that cannot be compared, the result is None.
 
     Args:
         expected: array.
@@ -192,9 +193,9 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
 def merge_profiles(
     one: DifferenceProfile | None, other: DifferenceProfile | None
 ) -> DifferenceProfile | None:
-    """Merge two difference profiles; the outputs may differ in length.
+    """Merge the distributions of an output's differences in two parts of the data.
 
-    A profile of None has no elements.
+    The parts may differ in length. None is the distribution of no elements.
     """
     if one is None or other is None:
         return one or other
@@ -210,7 +211,7 @@ def merge_profiles(
 
 
 def _cell_width(size: int) -> int:
-    """Return the number of indices in a cell: a power of two, for at most `CELLS` cells."""
+    """Return the cell width of a map of differences: 1, 2, 4, ..., for at most 128 cells."""
     width = 1
     while width * CELLS < size:
         width *= 2
@@ -218,7 +219,13 @@ def _cell_width(size: int) -> int:
 
 
 def _merge_cells(worst: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """Merge cells of `old` indices into cells of `new` indices along each axis, by the maximum."""
+    """Merge neighboring cells of a map of differences into wider cells with their maximum.
+
+    Args:
+        worst: the map.
+        old: number of indices in a cell, for each axis.
+        new: number of indices in a wider cell, for each axis.
+    """
     for axis, (narrow, wide) in enumerate(zip(old, new, strict=True)):
         starts = np.arange(0, worst.shape[axis], wide // narrow)
         worst = np.maximum.reduceat(worst, starts, axis=axis)

@@ -21,21 +21,22 @@ from keras_norm.typing import Array
 
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
-# Largest allowed error, relative to an output's standard deviation. Classifiers of digits and of
-# questions lost up to 3 points of accuracy below this error, and from 11 to 26 points above it.
+# Largest allowed error of an 8-bit file, relative to an output's standard deviation. Files of digit
+# and question classifiers with a smaller error lost up to 3 points of accuracy. Files with a larger
+# error lost 11 to 26 points.
 USEFUL = 0.25
-# Error that causes a warning, relative to an output's standard deviation: 1% of the variance, or
-# 20 dB below the output. Classifiers lost at most 1 point of accuracy below this error. In sound,
-# noise of this size is audible.
+# Error of an 8-bit file above which there is a warning, relative to an output's standard deviation.
+# This error is 1% of the variance, or 20 dB below the output. Classifiers with a smaller error lost
+# at most 1 point of accuracy. In sound, noise of this size is audible.
 COSTLY = 0.1
 
 
 def useful_tolerance(spreads: Iterable[Spread]) -> Tolerance:
-    """Compute the tolerance for quantized outputs from the variation of the Keras model's outputs.
+    """Compute the tolerance of an 8-bit file: a quarter of each output's standard deviation.
 
     Args:
-        spreads: the variation of each output over all samples; several entries for an output with
-            rows of different shapes.
+        spreads: sums for the variance of each output over all samples; several entries for an
+            output with rows of different shapes.
     """
     found: dict[str, list[Spread]] = {}
     for spread in spreads:
@@ -53,7 +54,8 @@ def _variation(found: Sequence[Spread]) -> float:
         return math.sqrt(squares / sum(s.samples * s.total.size for s in repeated))
     if len(found) == 1:
         return 0.0
-    # No two samples share a shape, so there is a single mean over all values of all samples.
+    # No two samples have the same shape, so a mean over the samples at each position is impossible.
+    # Use the mean over all values of all samples.
     count = sum(s.total.size for s in found)
     squares = _squares_about_mean(
         sum(s.squares for s in found), np.asarray(sum(s.total.sum() for s in found)), count
@@ -67,7 +69,7 @@ def _squares_about_mean(squares: float, total: Array, count: int) -> float:
 
 
 def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
-    """Compute the variation of each float output over its rows.
+    """Compute the sums from which the variance of each float output is computed.
 
     Args:
         outputs: a model's outputs for some samples, (samples, ...), by name.

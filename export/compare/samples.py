@@ -14,7 +14,10 @@ from keras_norm.typing import Array, Arrays, Shape, TensorLike
 
 
 class InputSpec(Protocol):
-    """Shape and dtype of an input; `signature.TensorSpec` is such a spec, but needs TensorFlow."""
+    """Shape and dtype of a model's input.
+
+    `signature.TensorSpec` has these properties too, but importing it needs TensorFlow.
+    """
 
     @property
     def shape(self) -> Shape:
@@ -77,16 +80,16 @@ class Samples:
 
     @property
     def length(self) -> int | None:
-        """Return the common number of timesteps of the inputs in `sequences`.
+        """Return the number of timesteps of the data, or None if the inputs differ in length.
 
-        None if `sequences` is empty, or if its inputs differ in their numbers of timesteps.
+        Only inputs with a dynamic time dimension count. Without such inputs the result is None.
         """
         lengths = {self.arrays[name].shape[1] for name in self.sequences}
         return lengths.pop() if len(lengths) == 1 else None
 
     @property
     def longest(self) -> int:
-        """Return the largest number of timesteps of the inputs in `sequences`; 0 if it is empty."""
+        """Return the length of the longest input, or 0 if no input has a dynamic time dimension."""
         return max((self.arrays[name].shape[1] for name in self.sequences), default=0)
 
     def take(self, rows: Sequence[int], length: int | None = None) -> Arrays:
@@ -103,12 +106,18 @@ class Samples:
         if length is not None:
             for name in self.sequences:
                 own = self.arrays[name].shape[1]
-                steps = range(-(-length * own // self.longest))  # rounded up: at least one
+                # Round the number of timesteps up, so that a short input keeps at least one.
+                steps = range(-(-length * own // self.longest))
                 inputs[name] = np.take(inputs[name], steps, axis=1, mode="wrap")
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
-        """Make test inputs from some samples; the arguments are those of `take`."""
+        """Make test inputs from some samples, cut or repeated in time to `length` timesteps.
+
+        Args:
+            rows: as for `take`.
+            length: as for `take`.
+        """
         rows = [int(row) % self.count for row in rows]
         length = self.length if length is None else length
         name = f"batch {len(rows)}" + ("" if length is None else f", length {length}")
@@ -188,7 +197,8 @@ def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
 
 
 def _as_array(name: str, data: TensorLike) -> Array:
-    with contextlib.suppress(ValueError):  # NumPy rejects lists of different lengths
+    # NumPy raises ValueError for nested lists of different lengths.
+    with contextlib.suppress(ValueError):
         array = np.asarray(data)
         if array.dtype.kind != "O" or isinstance(data, np.ndarray):
             return array

@@ -13,9 +13,10 @@ from keras_norm.export.compare.output_differences import judge, measure
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 from keras_norm.typing import Arrays
 
-# Tolerances by precision, coarsest first. A tolerance is several units in the last place of its
-# dtype, because a recurrence adds up rounding errors. It is used as rtol; multiplied by an output's
-# largest absolute value, it is the atol. "int8" means a TFLite file with weights quantized to int8.
+# Default rtol by precision, coarsest first. The default atol is the rtol times the largest absolute
+# value of an output, or more for deep models and long sequences. Each rtol is several units in the
+# last place of its dtype, because a recurrence adds up rounding errors. "int8" means a TFLite file
+# with weights quantized to int8.
 TOLERANCES = {
     "int8": 5e-2,
     "bfloat16": 5e-2,
@@ -23,11 +24,12 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-# The share of integers that a quantized file without float outputs may change, because a rounded
-# weight can change an argmax. One changed integer is always allowed.
+# In a quantized file without float outputs, up to a quarter of an output's integers may differ from
+# the Keras model, because a rounded weight can change an argmax. One integer may always differ.
 INTEGER_SHARE = 0.25
-# A tolerance of `TOLERANCES` is valid up to layers * sqrt(timesteps) = REACH. At this value, the
-# measured difference of float32 from float64 is an eighth of the tolerance (docs/check.md).
+# Rounding errors grow with layers * sqrt(timesteps). In float32 and float64, the default atol grows
+# with this product above 10. At 10, the measured difference of float32 from float64 is an eighth of
+# the default atol (docs/check.md).
 REACH = 10.0
 
 
@@ -69,13 +71,14 @@ class Tolerance:
         if self.limits is None:
             return result
         limit = self.limits.get(found.output, math.inf)
-        # Round the sum to float32: in float64 it depends on the order in which batches are added.
+        # Round the root mean square to float32. In float64 its last digits depend on the order in
+        # which batches are added.
         error = float(np.float32(math.sqrt(found.squared / found.count)))
         used = error / limit if limit else math.inf if error else 0.0
         return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
 
     def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
-        """Judge several measurements of one output, and return one result for each.
+        """Judge several measurements of one output, and return a result for each measurement.
 
         With `limits` (8 bits), all results share one verdict about all measurements together. A
         single sample may differ by more than the limit, although the file is useful.
@@ -104,7 +107,7 @@ class Tolerance:
     def first_failure(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
     ) -> OutputComparison | None:
-        """Return the first output that fails, or None if every output passes.
+        """Return the comparison of the first output that exceeds its tolerance, or None.
 
         Args:
             expected: arrays by output name.
@@ -131,7 +134,7 @@ def default_tolerance(
 
 
 def default_share(precision: str, layers: int, timesteps: int) -> float:
-    """Compute the default tolerance relative to each value and to an output's largest value.
+    """Compute the default `atol` of an output, as a share of the output's largest |value|.
 
     ::
 
@@ -156,7 +159,9 @@ def default_share(precision: str, layers: int, timesteps: int) -> float:
 
 
 def coarsest(precisions: Iterable[str]) -> str:
-    """Return the coarsest of several precisions, or "float64" if `TOLERANCES` has none of them.
+    """Return the coarsest of several precisions, such as "float16" of "float16" and "float32".
+
+    Return "float64" if `TOLERANCES` has none of the precisions.
 
     Args:
         precisions: dtype names, or "int8" for quantized weights; unknown names are ignored.

@@ -40,7 +40,7 @@ def changes(
 
 
 def threshold(output: Array, labels: Array | None) -> float | None:
-    """Return the threshold above which a single float predicts class 1.
+    """Return the threshold of a binary classifier: outputs above the threshold predict class 1.
 
     Args:
         output: the old version's output.
@@ -125,7 +125,7 @@ def _largest_changes(
     axes: tuple[str, ...],
     rows: Sequence[int],
 ) -> tuple[ChangedPrediction, ...]:
-    """Return the `MAX_LISTED` predictions that changed most, the largest change first."""
+    """Return the predictions that changed most, the largest change first, at most `MAX_LISTED`."""
     positions = np.argwhere(changed)
     order = np.argsort(-size[changed], kind="stable")[:MAX_LISTED]
     found = []

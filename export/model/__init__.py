@@ -1,1 +1,1 @@
-"""Derive masks, depth, a single-step model and reference outputs from a Keras model."""
+"""Analyze and run a Keras model for export: masks, reference outputs, single timesteps."""

@@ -1,4 +1,4 @@
-"""Run a Keras model in memory: every other runner is compared with the Keras model."""
+"""Run a Keras model in memory: its outputs are the expected outputs of all exported files."""
 
 import hashlib
 from collections.abc import Sequence
@@ -44,11 +44,13 @@ class KerasRunner(Runner):
                 outputs = signature.call(self._model, tensors)
             else:
                 outputs = self._function(tensors)
-        # The inputs may be invalid: for example, an id that is too large for an Embedding.
+        # TensorFlow raises an OpError for invalid inputs, such as an id that is too large for an
+        # Embedding.
         except tf.errors.OpError as error:
             raise ValueError(f"the Keras model rejects the data: {one_line(error)}") from error
         for name, tensor in outputs.items():
-            # A convolution whose kernel is longer than the sequence may return the sequence itself.
+            # Compare the output's shape with the expected shape. A convolution whose kernel is
+            # longer than the sequence may return the sequence itself, and raise no error.
             if not tensor.shape.is_compatible_with(self._outputs[name].shape):
                 raise ValueError(
                     f"the Keras model returns the shape {tuple(tensor.shape)} for the output "

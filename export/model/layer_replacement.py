@@ -28,7 +28,8 @@ from keras_norm.substitution import Function, Owner, Substitutes, substituted_fu
 from keras_norm.time_distributed import apply_to_rows
 from keras_norm.typing import Nest, Shape, Tensor, Tensors
 
-# Keras' cell -> the keras_norm layer that computes equal outputs if it has no norm.
+# For each cell of Keras, the keras_norm layer that replaces a layer with this cell in an export.
+# Without a norm, the keras_norm layer computes equal outputs.
 REPLACEMENTS = {
     keras.layers.LSTMCell: NormLSTM,
     keras.layers.GRUCell: NormGRU,
@@ -51,7 +52,7 @@ def portable_layers(
     *,
     one_lookup: bool = False,
 ) -> Iterator[None]:
-    """Replace methods of a model's layers, inside a `with` block, so that formats can run them.
+    """Replace methods of a model's layers in a `with` block, so that exported files can run them.
 
     The substitution covers layers inside wrappers, nested models and user-defined layers. It also
     covers subclasses of Keras' layers that do not override the replaced method.
@@ -81,7 +82,10 @@ def portable_layers(
 def _run_exported_loop(
     layer: NormRNN, sequences: Tensor, states: Tensors, mask: Tensor, training: bool
 ) -> loop.Results:
-    """Run a recurrence in the loop of `rnn/loop.py`, without a check of dynamic sizes."""
+    """Run a recurrence in the uncompiled loop, so that an exported file has no XLA operation.
+
+    A dynamic number of rows is not checked, unlike in `NormRNN.run_recurrence`.
+    """
     batch, time, _ = ops.shape(sequences)
     sizes = [(batch, units) for units in layer.state_size]
     states = [
@@ -95,7 +99,7 @@ def _run_exported_loop(
 
 
 def has_keras_loop(layer: keras.layers.RNN) -> bool:
-    """Return whether a recurrent layer runs its cell in the loop of Keras or of keras_norm.
+    """Return False if a user's recurrent layer overrides `inner_loop`, the loop over timesteps.
 
     A layer that overrides `inner_loop` may compute anything.
     """
@@ -123,7 +127,9 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
     options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
     new = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
-    for name in WEIGHTS:  # bypasses Keras' variable tracking: the weights belong to `layer`
+    # The weights belong to the original layer. `object.__setattr__` bypasses Keras' tracking of
+    # variables, which would add the weights to the new layer too.
+    for name in WEIGHTS:
         object.__setattr__(new.cell, name, getattr(cell, name))
     new.built = new.cell.built = True
     return new
@@ -152,9 +158,10 @@ def _cell_loop(
     xs = [ops.flip(x, axis=1) if layer.go_backwards else x for x in xs]
     xs = [ops.moveaxis(x, 1, 0) for x in xs]
     cell = at_inference(layer.cell)
-    # A masked timestep repeats the previous output, or zeros at the start of the sequence. The
-    # carry holds the previous output only if a timestep reads it: with a loop of zero iterations,
-    # OpenVINO loses a carry that is only written.
+    # A masked timestep repeats the previous output, or zeros at the start of the sequence. Only a
+    # layer with such timesteps carries the previous output from one iteration to the next. In other
+    # layers no iteration would read it, and OpenVINO loses a carried value that no iteration reads
+    # if the loop has zero iterations.
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 
@@ -182,7 +189,7 @@ def at_inference(cell: keras.layers.Layer) -> Cell:
 
 
 def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
-    """Return zeros shaped as a cell's output at one timestep of `xs`, (time, batch, ...)."""
+    """Return zeros in the shape of a cell's output at one timestep, (batch, ...)."""
 
     def spec(x: Tensor, shape: Shape) -> tf.TensorSpec:
         return tf.TensorSpec(shape, x.dtype)
@@ -235,11 +242,11 @@ def _time_distributed(
 
 
 def _lookup(layer: keras.layers.Embedding, inputs: Tensor) -> Tensor:
-    """Return the embeddings of ids, which must not be negative, by one operation."""
+    """Look up embeddings by one gather operation, which does not accept negative ids."""
     rows = tf.gather(layer.embeddings, ops.cast(inputs, "int32"))
     return ops.cast(rows, layer.compute_dtype)
 
 
 def _inherits(layer: keras.layers.Layer, cls: type, method: str) -> bool:
-    """Return whether a layer is an instance of a class and does not override its method."""
+    """Return whether a layer is an instance of `cls` that does not override the given method."""
     return isinstance(layer, cls) and getattr(type(layer), method) is getattr(cls, method)

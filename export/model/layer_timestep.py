@@ -25,15 +25,17 @@ from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import Function
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Class of a cell of Keras -> names of its states; the cells of keras_norm are subclasses.
+# Names of the states of Keras' cells, by class. The cells of keras_norm are subclasses of these
+# classes, so their states get these names too.
 STATE_NAMES = {
     keras.layers.LSTMCell: ("h", "c"),
     keras.layers.GRUCell: ("h",),
     keras.layers.SimpleRNNCell: ("h",),
 }
 
-# Layers that read one timestep at a time. Any other layer may read more timesteps than the usual
-# test inputs have: a convolution with a large dilation, or a slice of the last timesteps.
+# Layers whose output at a timestep depends only on the input at that timestep and on states. Any
+# other layer may read many timesteps at once: a convolution with a large dilation, or a slice of
+# the last timesteps. A model with such a layer is also compared on a long test input.
 ONE_BY_ONE = (
     keras.layers.InputLayer,
     keras.layers.RNN,
@@ -90,7 +92,7 @@ class LayerTimestep:
     def methods(
         self, states: Mapping[str, Tensor], after: dict[str, Tensor], center_kernels: bool
     ) -> dict[str, Function]:
-        """Return replacement methods with which the layer runs its cell for one timestep.
+        """Return replacements for the layer's methods, so that the layer runs only one timestep.
 
         Args:
             states: the states before the timestep, of this layer and of others, by name.
@@ -117,7 +119,8 @@ class LayerTimestep:
                 )
             if sequences.shape[1] != 1:
                 raise StreamingError(
-                    f'layer "{name}" runs over another axis than the timesteps of the inputs'
+                    f'layer "{name}" runs over an axis that is not the time axis of the inputs, so '
+                    "it cannot run timestep by timestep"
                 )
             if self.states.keys() & after.keys():
                 raise StreamingError(
@@ -136,11 +139,15 @@ class LayerTimestep:
         }
 
     def _initial_states(self) -> Nest:
-        """Return the initial states of the layer's cell, with its counter of timesteps."""
+        """Return the states before the first timestep; raise StreamingError if they are not zeros.
+
+        The states of a keras_norm cell include its counter of timesteps.
+        """
         layer = self.layer
         try:
             states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
-        except Exception as error:  # a user's cell may raise any error
+        # The cell's code may be a user's, so it may raise any error.
+        except Exception as error:
             raise StreamingError(
                 f'layer "{self.name}" cannot create its states before the first timestep: '
                 f"{one_line(error)}"
@@ -155,7 +162,7 @@ class LayerTimestep:
     def _run_cell(
         self, sequences: Tensor, before: Nest, center_kernels: bool
     ) -> tuple[Tensor, Nest]:
-        """Return the output and the states after one timestep of sequences (batch, 1, features)."""
+        """Run the layer's cell on the only timestep of `sequences`, (batch, 1, features)."""
         replacement = self._replacement
         if replacement is None or _counts_timesteps(replacement):
             return at_inference(self.layer.cell)(sequences[:, 0], before)
@@ -183,24 +190,25 @@ class LayerTimestep:
         has_output_state = isinstance(cell, NormCell) or type(cell) in STATE_NAMES
         if not (has_output_state or layer.zero_output_for_mask):
             raise StreamingError(
-                f'layer "{layer.name}" repeats its last output at a masked timestep, but '
-                f"{type(cell).__name__} may have states without that output. Build the layer with "
-                "zero_output_for_mask=True"
+                f'layer "{layer.name}" repeats its previous output at a masked timestep, but the '
+                f"states of its {type(cell).__name__} may not contain the previous output. Build "
+                "the layer with zero_output_for_mask=True"
             )
         unmasked = ops.cast(mask[0] if isinstance(mask, list | tuple) else mask, "bool")
-        # A masked timestep repeats the previous output. In Keras' cells that output is the state h.
+        # A masked timestep repeats the previous output. In Keras' cells the output is the state h.
         previous = keras.tree.flatten(states)[0]
         previous = ops.zeros_like(output) if layer.zero_output_for_mask else previous
         new, old = keras.tree.flatten(after), keras.tree.flatten(before)
         result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
+        # A counter of timesteps, the last state of a NormRNN, counts masked timesteps too.
         if isinstance(layer, NormRNN) and _counts_timesteps(layer):
-            result[-1] = new[-1]  # NormRNN counts masked timesteps too
+            result[-1] = new[-1]
         output = where_unmasked(unmasked, output, previous)
         return output, keras.tree.pack_sequence_as(before, result)
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return a `LayerTimestep` for each recurrent layer of a model.
+    """Return a `LayerTimestep`, which runs one timestep, for each recurrent layer of a model.
 
     Args:
         model: a functional or a built sequential model.
@@ -248,7 +256,7 @@ def _counts_timesteps(layer: keras.layers.RNN) -> bool:
 
 
 def reads_single_timesteps(model: keras.Model) -> bool:
-    """Return whether every layer, also in nested models, reads one timestep at a time."""
+    """Return False if any layer, such as a convolution, may read several timesteps at once."""
     return all(
         reads_single_timesteps(operation)
         if isinstance(operation, keras.Model)

@@ -95,7 +95,8 @@ def _sequences(model: keras.Model) -> dict[str, Tensor]:
 
 def _calls(model: keras.Model) -> Iterator[tuple[keras.layers.Layer, Node]]:
     """Yield (layer, node) for every call of every layer in a model."""
-    # `layer.input` raises for a layer that is called twice; there is a node for every call.
+    # Use the nodes of a layer, one for every call. `layer.input` raises an error for a layer that
+    # is called twice.
     for layer in model.layers:
         yield from ((layer, node) for node in nodes_of(layer))
 

@@ -1,4 +1,4 @@
-"""Compute a Keras model's outputs for test inputs, and check other runners against them."""
+"""Compute a Keras model's outputs for test inputs, and compare exported files with them."""
 
 import dataclasses
 import functools
@@ -22,8 +22,8 @@ from keras_norm.typing import Arrays, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
 
-# The largest difference that rounding may excuse, relative to an output's largest absolute value.
-# With a larger difference the check proves nothing, whatever causes the difference.
+# Rounding excuses a difference of at most 5% of an output's largest absolute value. A larger
+# difference fails even if rounding causes it: a check that accepts it proves nothing.
 MOST = 5e-2
 
 WRONG_CONVERSION = "the converter changed the result of a layer"
@@ -42,11 +42,13 @@ class Reference:
         self._widened: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
-        """Return the default tolerance of `check` for the test inputs with index k.
+        """Return the tolerance for the outputs of an exported file on the k-th test inputs.
 
-        The outputs of a file in 8 bits only have to be finite; a later step measures their errors.
-        Integer outputs of a quantized file are not compared: rounding may change every integer, and
-        there are too few integers to limit the share that differs.
+        The tolerance is the default tolerance of `check`, or larger where `first_failure` accepted
+        a difference because of rounding. The outputs of a file in 8 bits only have to be finite; a
+        later step measures their errors. Integer outputs of a quantized file are not compared:
+        rounding may change every integer, and there are too few integers to limit the share that
+        differs.
 
         Args:
             k: index of the test inputs.
@@ -67,18 +69,18 @@ class Reference:
         suspect: str = WRONG_CONVERSION,
         numbers: Iterable[int] | None = None,
     ) -> list[Arrays]:
-        """Run a candidate on the test inputs, and compare its outputs with the Keras model's.
+        """Run a function on the test inputs, and compare its outputs with those of the Keras model.
 
         Args:
-            run: the candidate, a function from inputs by name to outputs by name. Outputs that the
+            run: the function, from inputs by name to outputs by name. Outputs that the
                 model does not have are ignored.
-            who: the candidate's name in a message.
+            who: the function's name in a message.
             quantize: as for `export_tflite`.
             suspect: a likely cause of differences, for a message.
             numbers: indices of the test inputs to run; None for all.
 
         Returns:
-            The candidate's outputs for each of the test inputs.
+            The function's outputs for each of the test inputs.
 
         Raises:
             VerificationError: an output is missing, has another shape, or differs by more than its
@@ -102,7 +104,7 @@ class Reference:
     def first_failure(
         self, k: int, actual: Arrays, quantize: str | None = None
     ) -> OutputComparison | None:
-        """Return the first output that differs from the model's by more than its tolerance.
+        """Return the first output that differs from the Keras model by more than its tolerance.
 
         A recurrence can magnify rounding errors, and then no fixed tolerance is right. The method
         therefore accepts a difference of the size that rounding alone causes, and logs a warning.
@@ -129,7 +131,8 @@ class Reference:
         self._widened[k] = wider
         logger.warning(
             'model "%s" magnifies rounding errors: for %s, output %r of the exported model differs '
-            "by %.2g. This is accepted: it is at most %g times the difference that rounding causes",
+            "by %.2g. The exporter accepts the difference: it is at most %g times the difference "
+            "that rounding alone causes in the Keras model",
             self.model.name,
             self.cases[k][0].name,
             found.output,
@@ -177,7 +180,7 @@ class Reference:
 
     @functools.cached_property
     def _size(self) -> tuple[int, int, dict[str, float]]:
-        """Depth in layers, number of timesteps and output scales: they determine the tolerance."""
+        """Factors of the tolerance: layers, timesteps, and the largest |value| of each output."""
         steps = max(map(timestep_counter(self.model), (case.inputs for case, _ in self.cases)))
         return layer_depth(self.model), steps, self._scales
 

@@ -11,8 +11,8 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.tolerance_factors import model_precision
 from keras_norm.typing import Array, Arrays, Config
 
-# Accepted difference between two implementations that round differently, relative to the measured
-# difference of one implementation from float64.
+# A difference of up to 4 times the measured rounding error is accepted. Only the rounding
+# error of the Keras model is measured, and an exported file rounds differently.
 MAGNIFIED = 4.0
 # Number of random perturbations of the weights. After a single perturbation the outputs can be near
 # the float64 outputs by chance.
@@ -38,7 +38,8 @@ def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dic
     """
     half = half_unit(model_precision(model, expected))
     rng = np.random.default_rng(0)
-    # A layer may raise any error in a copy, or in a precision that it was not written for.
+    # A layer may raise any error in a copy, or in a precision that it was not written for. The
+    # rounding errors are then unknown, so the result is empty.
     try:
         same, exact = rebuild_model(model), rebuild_model(model, _in_float64)
         unchanged = _largest_differences(expected, _outputs_of_copy(same, model, inputs))
@@ -59,7 +60,7 @@ def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dic
 
 
 def half_unit(precision: str) -> float:
-    """Return half a unit in the last place of 1: the largest rounding error of a floating dtype."""
+    """Return the largest relative rounding error of a floating dtype: half of its epsilon."""
     return float(ml_dtypes.finfo(precision).eps) / 2
 
 
@@ -71,7 +72,7 @@ def perturb(weight: Array, most: float, rng: np.random.Generator) -> Array:
 
 
 def _outputs_of_copy(copy: keras.Model, model: keras.Model, inputs: Arrays) -> Arrays:
-    """Return the outputs of a model's copy, by the output names of the model."""
+    """Run a copy of a model, and return the outputs under the output names of the model."""
     # A copy may have other input and output names, in an unchanged order.
     names = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
     outputs = KerasRunner(copy)({new: inputs[name] for new, name in names}).values()
@@ -79,7 +80,7 @@ def _outputs_of_copy(copy: keras.Model, model: keras.Model, inputs: Arrays) -> A
 
 
 def _largest_differences(expected: Arrays, actual: Arrays) -> dict[str, float]:
-    """Return the largest absolute difference of every float output; NaN equals NaN."""
+    """Return the largest |actual - expected| of every float output, with 0 where both are NaN."""
     found = {}
     for name, value in expected.items():
         if kind_of(value) == "float" and value.size:
@@ -89,7 +90,7 @@ def _largest_differences(expected: Arrays, actual: Arrays) -> dict[str, float]:
 
 
 def _in_float64(config: Config) -> Config:
-    """Return a config dict with float64 in place of another float dtype or dtype policy."""
+    """Replace the float dtype, or the dtype policy, in a layer's config by float64."""
     dtype = config.get("dtype")
     name = dtype["config"].get("name", "") if isinstance(dtype, dict) else str(dtype)
     return config | {"dtype": "float64"} if "float" in name else config

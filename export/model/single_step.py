@@ -36,7 +36,8 @@ from keras_norm.typing import Array, Arrays, Tensor
 logger = logging.getLogger("keras_norm.export")
 
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
-# Runs a step at every timestep, from (sequences, other inputs and states, names of the states).
+# Function that runs a single-step model at every timestep of whole sequences. Its arguments are the
+# sequences, the other inputs with the initial states, and the names of the states.
 RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 
 
@@ -140,8 +141,8 @@ class Step:
         sizes = {np.shape(tensor)[0] for tensor in (*inputs.values(), *states.values())} - {None}
         if len(sizes) > 1:
             raise ValueError(
-                "the inputs and states of a step must have one batch size; received "
-                f"{', '.join(map(str, sorted(sizes)))}"
+                "all inputs and states of one timestep must have the same batch size; received "
+                f"batch sizes {', '.join(map(str, sorted(sizes)))}"
             )
         sequences = {
             name: ops.expand_dims(tensor, 1) if name in self.sequences else tensor
@@ -156,12 +157,15 @@ class Step:
         for layer in self._layers:
             if not layer.states.keys() <= after.keys():
                 raise StreamingError(
-                    f'layer "{layer.name}" is not called, or gets an initial_state from the model'
+                    f'the states of layer "{layer.name}" were not updated: the model does not call '
+                    "the layer, or passes it an initial_state"
                 )
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
 
     def joined(self, arguments: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Run one timestep with inputs and states in one dict, as the signature `step` takes them.
+        """Run one timestep: map a dict of inputs and states to a dict of outputs and new states.
+
+        The signature `step` of an exported model takes and returns such dicts.
 
         Args:
             arguments: name -> tensor, for every name in `inputs` and in `states`.
@@ -175,7 +179,7 @@ class Step:
         return outputs | after
 
     def over_time(self, run: RunStep, inputs: Mapping[str, Array]) -> Arrays:
-        """Run whole sequences timestep by timestep, and return outputs shaped as the model's.
+        """Run whole sequences timestep by timestep, and return outputs in the shapes of the model.
 
         Args:
             run: `joined`, or the signature `step` of an exported model.
@@ -213,7 +217,8 @@ class Step:
             )
         specs = self.inputs
         run_all: RunStream = functools.partial(run_over_time, run)
-        if isinstance(run, WorkerRunner):  # one request to the worker runs all timesteps
+        # A file in a child process gets all timesteps in one request: this saves transfers.
+        if isinstance(run, WorkerRunner):
             specs, run_all = run.inputs, run.run_over_time
         rows = len(next(iter(inputs.values())))
         size = next(filter(None, (spec.shape[0] for spec in specs.values())), rows)
@@ -230,7 +235,8 @@ class Step:
             return tensor
         if tensor.shape[1] != 1:
             raise StreamingError(
-                f'output "{name}" has {tensor.shape[1]} timesteps for each timestep of the inputs'
+                f'output "{name}" has {tensor.shape[1]} timesteps for each timestep of the inputs, '
+                "but a single-step model must return exactly one"
             )
         return ops.squeeze(tensor, axis=1)
 
@@ -242,7 +248,7 @@ def find_step(
     *,
     center_kernels: bool = False,
 ) -> Step | None:
-    """Create a model's single-step model, and compare its outputs with the model's outputs.
+    """Create a `Step`, which runs a model one timestep at a time, and verify its outputs.
 
     Args:
         model: a functional or a built sequential model.
@@ -275,11 +281,12 @@ def find_step(
 
 
 def _verify_step(step: Step, reference: Reference | None) -> None:
-    """Raise StreamingError unless the step's outputs are equal to those for whole sequences."""
+    """Raise StreamingError if running timestep by timestep changes the outputs of the model."""
     model = step.model
     try:
         run = trace_step(step)
-        run.get_concrete_function()  # raises the error of a layer that does not support a step
+        # Trace the graph now: a layer that cannot run on one timestep raises its error here.
+        run.get_concrete_function()
         references = [reference or make_reference(model)]
         if not reads_single_timesteps(model):
             references.append(Reference(model, long_case(model)))
@@ -288,7 +295,7 @@ def _verify_step(step: Step, reference: Reference | None) -> None:
             each.verify(run_step, "the step", suspect=MIXES_TIMESTEPS)
     except (StreamingError, VerificationError) as error:
         raise StreamingError(one_line(error)) from error
-    # A layer may raise any error for sequences of one timestep.
+    # A layer may raise any error for sequences of one timestep, so catch every exception.
     except Exception as error:
         raise StreamingError(
             f"the model does not run on one timestep: {one_line(error)}"
@@ -296,5 +303,5 @@ def _verify_step(step: Step, reference: Reference | None) -> None:
 
 
 def trace_step(step: Step) -> signature.GraphFunction:
-    """Compile `step.joined` to one TensorFlow graph, which runs faster than eager calls."""
+    """Compile one timestep of a model to a TensorFlow graph, which runs faster than eager calls."""
     return signature.named_function(step.joined, step.inputs | step.states)

@@ -17,10 +17,11 @@ from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Function, substituted_functions
 from keras_norm.typing import Array, Arrays, Nest, Shape, Tensor
 
-# Recurrent layers, and wrappers that call another layer.
+# Classes of layers whose `call` is replaced to record the number of timesteps: recurrent layers,
+# and wrappers that call another layer.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
-# Number of input shapes for which a model is traced. For a further shape, the result of a traced
-# shape that is at least as large is used.
+# Number of input shapes for which a model is traced. A further shape gets the number of timesteps
+# of a traced shape that is at least as large, because tracing takes long.
 TRACED = 16
 
 
@@ -36,7 +37,8 @@ def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
     """
     layers = [layer for _, layer in named_layers(model)]
     compute_dtypes = [layer.compute_dtype for layer in layers]
-    # A layer that does not cast its inputs (LayerNormalization) computes in their dtypes.
+    # A layer with autocast=False, such as LayerNormalization, does not cast its inputs. It computes
+    # in the dtypes of the inputs, so these dtypes count as its precision.
     inputs = [
         tensor.dtype
         for layer in layers
@@ -45,7 +47,8 @@ def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
         for tensor in node.input_tensors
     ]
     names = [*compute_dtypes, *inputs, *(array.dtype.name for array in outputs.values())]
-    # Skip integer dtypes: "int8" means quantized weights, but ids and classes may be int8 too.
+    # Ignore integer dtypes. Ids and classes may have the dtype int8, but the precision "int8" means
+    # quantized weights.
     return coarsest(name for name in names if "float" in name)
 
 
@@ -70,12 +73,12 @@ def _own_depth(operation: keras.Operation) -> int:
 
 
 def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
-    """Return a function that counts the timesteps of a model's recurrent layers for given inputs.
+    """Return a function from inputs to the largest number of timesteps of any recurrent layer.
 
-    The function maps inputs to the largest number of timesteps that a recurrent layer runs. It
-    returns 1 for a model without recurrent layers. A layer may run fewer timesteps than the inputs
-    have, for example after a convolution or a pooling. The number comes from tracing the shapes.
-    If the shapes do not determine it (after `tf.boolean_mask`), the longest input's number is used.
+    The function returns 1 for a model without recurrent layers. A layer may run fewer timesteps
+    than the inputs have, for example after a convolution or a pooling. The number comes from
+    tracing the shapes. If the shapes do not determine it (after `tf.boolean_mask`), the longest
+    input's number is used.
 
     Args:
         model: a functional or Sequential model; nested layers count too.
@@ -107,7 +110,7 @@ def _trace_timesteps(
     layers: Sequence[keras.layers.Layer],
     shapes: tuple[tuple[int, ...], ...],
 ) -> int:
-    """Trace a model, and return the largest number of timesteps that a layer of `layers` runs.
+    """Trace a model, and return the largest number of timesteps that a recurrent layer runs.
 
     Args:
         model: a functional or Sequential model.
@@ -123,7 +126,8 @@ def _trace_timesteps(
     }
     estimate = max((sizes[name][1] for name in dynamic), default=1)
     lengths: list[int | None] = []
-    # A layer may raise any error for sizes that it does not support.
+    # A layer may raise any error for sizes that it does not support. The number of timesteps of the
+    # longest input is then returned.
     try:
         calls = {layer: {"call": _record_timesteps(layer, lengths)} for layer in layers}
         with substituted_functions(calls):
@@ -135,15 +139,16 @@ def _trace_timesteps(
 
 
 def _record_timesteps(layer: keras.layers.Layer, lengths: list[int | None]) -> Function:
-    """Return a replacement for a layer's `call`, which appends the layer's timesteps to `lengths`.
+    """Return a replacement for a layer's `call` that records the number of timesteps.
 
-    The replacement appends None for an unknown number of timesteps. It returns zeros, because
-    tracing the layer's loop takes long.
+    The replacement appends the number to `lengths`, or None for an unknown number of timesteps. It
+    returns zeros, because tracing the layer's loop takes long.
     """
 
     def call(sequences: Tensor, *args: object, **kwargs: object) -> Nest:
         if isinstance(layer, keras.layers.TimeDistributed):
-            layer.layer.call(sequences[:, 0])  # all timesteps have equal shapes: trace one
+            # All timesteps have the same shape, so it is enough to trace one timestep.
+            layer.layer.call(sequences[:, 0])
         else:
             lengths.append(sequences.shape[1])
         return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)

@@ -1,4 +1,4 @@
-"""Make the test inputs of an exporter from real or random samples, and run the model on them."""
+"""Make test inputs from real or random samples, and run the Keras model on them."""
 
 import contextlib
 import dataclasses
@@ -27,8 +27,8 @@ BATCH = 3
 # Numbers of timesteps of random inputs. The first number that the model accepts is used: a
 # convolution can need more timesteps.
 LENGTHS = (7, 25, 90, 300)
-# Numbers of timesteps to try after LENGTHS, for inputs with one or two features: an encoder of raw
-# audio needs a few hundred timesteps for each timestep of its outputs.
+# Further numbers of timesteps to try, if the inputs have one or two features. They may be raw
+# audio: an encoder of audio needs a few hundred timesteps for each timestep of its outputs.
 SIGNAL_LENGTHS = (3_000, 24_000)
 LONG = 300
 
@@ -42,9 +42,9 @@ DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
     "negative": lambda rng, shape: -np.abs(rng.normal(size=shape)),
     "increasing": lambda rng, shape: np.abs(rng.normal(size=shape)).cumsum(min(1, len(shape) - 1)),
 }
-# Smallest value and exclusive upper bound of integer inputs: WHOLE for draws of the kind "normal",
-# OTHER_WHOLE for any other kind. If the model has embeddings, their smallest `input_dim` replaces
-# the upper bound.
+# Ranges of random integer inputs, as (smallest value, exclusive upper bound). `WHOLE` is the range
+# for the kind "normal" of `DRAWS`, `OTHER_WHOLE` for every other kind. In a model with embeddings
+# the upper bound is the smallest `input_dim` of an embedding.
 WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
 
@@ -111,13 +111,15 @@ def _random_lengths(model: keras.Model, run: KerasRunner) -> Cases:
 
 
 def long_case(model: keras.Model) -> Cases:
-    """Make a random test input of `LONG` timesteps; return [] if the model fails on it."""
+    """Make a long random test input (`LONG` timesteps); return [] if the model fails on it."""
     run = KerasRunner(model)
     try:
         return _random_cases(
             model, run, LONG, lambda samples: [samples.case(range(samples.batch or 1))]
         )
-    except Exception:  # a layer with a maximum number of timesteps may raise any error
+    # A layer with a maximum number of timesteps may raise any error. There is then no long test
+    # input.
+    except Exception:
         return []
 
 
@@ -141,7 +143,7 @@ def _random_cases(
     length: int,
     make_cases: Callable[[Samples], Iterable[Case]],
 ) -> Cases:
-    """Make random test inputs of the kind for which most output values are finite.
+    """Make test inputs from random numbers of the kind that gives the most finite outputs.
 
     Args:
         model: a functional or a built sequential model.
@@ -189,7 +191,10 @@ def _no_finite_output(cases: Cases) -> str | None:
 
 
 def _quality(cases: Cases) -> tuple[float, bool]:
-    """Return the smallest share of finite values of any output, and whether all outputs vary."""
+    """Rate test inputs by the outputs: share of finite values, and whether rows differ.
+
+    The share is the smallest share of any output. Rows have to differ in every output.
+    """
     plain = [outputs for case, outputs in cases if not case.masked]
     finite = min(np.isfinite(y).mean() for outputs in plain for y in outputs.values())
     varies = all(y.ndim == 0 or len(y) < 2 or (y != y[:1]).any() for y in plain[-1].values())
@@ -204,9 +209,10 @@ def _cases(model: keras.Model, samples: Samples) -> list[Case]:
 
 
 def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> list[Case]:
-    """Make test inputs from real samples; the first input has half the length if possible.
+    """Make test inputs of half and of full length from real samples.
 
-    Half the length may be too short for a convolution. The first input then has the full length.
+    Half the length may be too short for a convolution. The first test input then has the full
+    length.
     """
     short, *others = _cases(model, samples)
     try:
@@ -234,7 +240,8 @@ def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
     high = min((embedding.input_dim for embedding in embeddings), default=high)
     ids = range(min(low, high - 1), high)
     drawn = {n: _draw(spec, length, ids, kind, rng) for n, spec in specs.items()}
-    for name in _inputs_of(embeddings, model):  # ids may have any dtype, for example float32
+    # An Embedding needs whole numbers as ids, even if the dtype of its input is float32.
+    for name in _inputs_of(embeddings, model):
         whole = dataclasses.replace(specs[name], dtype="int32")
         drawn[name] = _draw(whole, length, ids, kind, rng).astype(drawn[name].dtype)
     return read_samples(specs, drawn)
@@ -244,16 +251,15 @@ def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> 
     """Return the names of the inputs that feed an embedding directly."""
     ids = []
     for embedding in embeddings:
-        with contextlib.suppress(
-            AttributeError, ValueError
-        ):  # the embedding has no call, or several calls
+        # `embedding.input` raises an error if the model does not call the embedding exactly once.
+        with contextlib.suppress(AttributeError, ValueError):
             ids.append(embedding.input)
     names = zip(input_specs(model), model.inputs, strict=True)
     return [name for name, tensor in names if any(tensor is one for one in ids)]
 
 
 def _draw(spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.Generator) -> Array:
-    """Draw random values for one input.
+    """Draw random values for one input of a model.
 
     Args:
         spec: the input's spec.
@@ -280,5 +286,7 @@ def _draw(spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.G
     else:
         most = min(ids[-1], np.iinfo(dtype.name).max - 1)
         values = rng.integers(ids[0], most + 1, shape)
-        values[..., 0] = most  # a value that is not masked, in every row
+        # Put the largest integer into every row: an Embedding may mask 0, and no row of the test
+        # inputs must be fully masked.
+        values[..., 0] = most
     return values.astype(dtype)

@@ -1,1 +1,1 @@
-"""Dataclasses for the results of a check."""
+"""Dataclasses for the results of checking exported files."""

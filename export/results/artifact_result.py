@@ -1,4 +1,4 @@
-"""The result of a check for one artifact."""
+"""The result of a check for one exported file, or for the Keras model."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from keras_norm.export.results.output_comparison import OutputResult
 
 @dataclasses.dataclass(frozen=True)
 class PropertyResult:
-    """Result of the test of one property of the Keras model or of an artifact.
+    """Result of testing a property of a model or an artifact, such as "row independence".
 
     Attributes:
         name: name of the property, such as "row independence".
@@ -27,7 +27,7 @@ class PropertyResult:
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A metric of one output.
+    """The value of a metric, such as the accuracy, for one output of a model.
 
     Attributes:
         output: name of the output.
@@ -42,7 +42,7 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """Sum and count of the values that a metric averages, on a part of the data.
+    """Sum and count of a metric's values on a part of the data; sum / count is the metric.
 
     The tallies of all parts are added to get the metric of all data.
 
@@ -65,14 +65,17 @@ class Tally:
 
     @property
     def metric(self) -> Metric:
-        """The metric: the mean, rounded to float32 because float64 sums depend on the order."""
+        """The metric: the mean of all values, in float32.
+
+        The last digits of a float64 sum depend on the order in which the parts are added.
+        """
         total = self.total if self.shares else self.signed
         return Metric(self.output, self.name, float(np.float32(total / (self.count or 1.0))))
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Size, latency and operations of one artifact in one runner.
+    """Size, latency and operations of one artifact in one runtime.
 
     Attributes:
         size: bytes of the file, or of all files in the directory. For the Keras model: bytes of its
@@ -115,7 +118,7 @@ class FirstDifference:
 
 @dataclasses.dataclass(frozen=True)
 class ArtifactResult:
-    """The result of a check for one exported file, or for the Keras model, in one runner.
+    """The result of a check for one exported file in one runtime, or for the Keras model.
 
     Attributes:
         name: name in the report.
@@ -163,7 +166,10 @@ class ArtifactResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the artifact ran, equals the Keras model, and failed no test of a property."""
+        """Whether the artifact ran, equals the Keras model, and passed all further tests.
+
+        The further tests are those of the properties, such as "row independence".
+        """
         return (
             self.error is None
             and all(output.passed for output in self.outputs)
@@ -171,7 +177,7 @@ class ArtifactResult:
         )
 
     def property(self, name: str) -> PropertyResult | None:
-        """Return the result for the property of that name, or None if it was not tested."""
+        """Return the result of testing a property, by its name; None if it was not tested."""
         return next((p for p in self.properties if p.name == name), None)
 
 

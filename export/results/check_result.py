@@ -1,4 +1,4 @@
-"""The result of a whole check, with the train/inference gap, the failures and the findings."""
+"""The result of a check of exported files: failures, advice, and the train/inference gap."""
 
 import dataclasses
 import math
@@ -7,12 +7,13 @@ from keras_norm.export.results.artifact_result import ArtifactResult
 from keras_norm.export.results.json_dataclass import JsonDataclass
 from keras_norm.export.results.output_comparison import largest_known
 
-# Moving statistics differ too much from the data above one of these limits: the means differ by one
-# standard deviation on average, or the variances differ by a factor of four.
+# Limits for the moving statistics of a BatchNorm. The moving statistics are too far from the data's
+# statistics if the means differ by more than one standard deviation on average, or if the variances
+# differ by more than a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
-# The report mentions a train/inference gap above this share of the largest output, and moving means
-# that differ from the data's means by more than this many standard deviations.
+# The report mentions a train/inference gap above 0.1 times the largest output. The report also
+# mentions moving means that differ from the data's means by more than 0.1 standard deviations.
 NOTABLE = 0.1
 
 
@@ -34,7 +35,10 @@ class OutputGap:
 
     @property
     def notable(self) -> bool:
-        """Whether the gap is worth a remark: it exceeds `NOTABLE` times the largest output."""
+        """Whether the report mentions this train/inference gap, because it is large.
+
+        The gap is large if it exceeds `NOTABLE` times the largest output.
+        """
         return self.worst > NOTABLE * self.scale
 
 
@@ -88,12 +92,12 @@ class LayerStatistics:
 
     @property
     def factor(self) -> float | None:
-        """The factor between moving variances and the data's variances, as a geometric mean."""
+        """Geometric mean of the factors between moving variances and variances of the data."""
         return None if self.log_ratio is None else math.exp(self.log_ratio)
 
     @property
     def large(self) -> bool:
-        """Whether the moving statistics are too far from the data's statistics for inference."""
+        """Whether the BatchNorm's moving statistics differ too much from the data for inference."""
         return self.distance is not None and (
             self.distance > LARGE_DISTANCE or (self.log_ratio or 0.0) > LARGE_LOG_RATIO
         )
@@ -126,7 +130,10 @@ class TrainInferenceGap:
 
     @property
     def passed(self) -> bool:
-        """False if `max_gap` is given, and the gap exceeds it or was not measured; else True."""
+        """Whether the train/inference gap is at most `max_gap`; True if `max_gap` is None.
+
+        A gap that was not measured does not pass a `max_gap`.
+        """
         return self.max_gap is None or (self.worst is not None and self.worst <= self.max_gap)
 
 
@@ -149,7 +156,7 @@ class Failure:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """An observation of a check, with advice.
+    """A measured fact about an artifact, a layer or an output, with advice for the user.
 
     Attributes:
         subject: the artifact, layer or output that was measured.
@@ -230,7 +237,7 @@ class CheckResult(JsonDataclass):
             found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))
             within = " and".join(f" within {worst:.2g}{bits}" for worst, bits in found if worst)
             return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
-        # The summary names a file once, even if the file fails in two runners.
+        # The verdict names each failed file once, even if the file fails in two runtimes.
         paths = {result.name: result.path for result in self.artifacts}
         names: dict[str, str] = {}
         for failure in self.failures:
@@ -238,7 +245,7 @@ class CheckResult(JsonDataclass):
         return f"FAIL: {', '.join(names.values())}"
 
     def _largest(self, by_rms: bool) -> float | None:
-        """Return the largest difference of all 8-bit files, or of all artifacts in more bits."""
+        """Return the largest difference of any output of 8-bit files, or of all other artifacts."""
         judged = (result for result in self.artifacts if result.by_rms == by_rms)
         return largest_known(output.max_abs for result in judged for output in result.outputs)
 

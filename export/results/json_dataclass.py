@@ -44,7 +44,8 @@ def to_plain(node: object) -> Json:
     if isinstance(node, tuple | list):
         return [to_plain(item) for item in node]
     if isinstance(node, float) and not math.isfinite(node):
-        return json.dumps(float(node))  # "NaN", "Infinity" or "-Infinity"
+        # JSON has no NaN and no infinity: return the text "NaN", "Infinity" or "-Infinity".
+        return json.dumps(float(node))
     return float(node) if isinstance(node, float) else node
 
 
@@ -59,7 +60,8 @@ def from_plain(kind: Any, plain: Json) -> Any:
         KeyError, TypeError, ValueError: `plain` does not describe a value of type `kind`.
     """
     arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is types.UnionType:  # a field of type "... | None"
+    # An optional field has a union as its type, for example `float | None`.
+    if typing.get_origin(kind) is types.UnionType:
         return None if plain is None else from_plain(arguments[0], plain)
     if dataclasses.is_dataclass(kind):
         kinds = typing.get_type_hints(kind)
@@ -70,7 +72,8 @@ def from_plain(kind: Any, plain: Json) -> Any:
         items = _require_type(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
-    if kind is Any:  # numbers, or lists of numbers
+    # A field of type Any holds nested tuples of numbers, whose depth varies.
+    if kind is Any:
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _require_type(kind, plain)
 

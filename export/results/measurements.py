@@ -14,7 +14,7 @@ from keras_norm.export.results.output_comparison import Measurement
 
 @dataclasses.dataclass(frozen=True)
 class ArtifactMeasurements:
-    """Measurements of one artifact in one runner, on a part of the data.
+    """Measurements of one exported file in one runtime, on a part of the data.
 
     Attributes:
         name: name in the report.
@@ -31,7 +31,9 @@ class ArtifactMeasurements:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
-    """Sums for the variance of one output y of the Keras model, over rows of equal shape.
+    """Sums from which the variance of one output y of the Keras model is computed.
+
+    The sums are over samples of equal shape.
 
     Attributes:
         output: name of the output.

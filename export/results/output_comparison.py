@@ -46,20 +46,20 @@ class OutputComparison:
 
     @property
     def allowed(self) -> float:
-        """The largest difference allowed for the value at `where`: atol + rtol |expected|."""
+        """The largest difference that passes at the worst element: atol + rtol |expected|."""
         return self.atol + self.rtol * abs(self.expected or 0.0)
 
     @property
     def description(self) -> str:
-        """The difference in one line, for a comparison that failed."""
+        """Text of one line about the differences of an output, for a comparison that failed."""
         if self.problem:
             return f"output {self.output!r}: {self.problem}"
         where = ", ".join(f"{axis} {index}" for axis, index in self.where)
         element = f"{where}: {self.actual:.6g}, expected {self.expected:.6g}"
         if self.rms is not None:
             return (
-                f"output {self.output!r} differs by {self.rms:.3g} (root mean square, the limit is "
-                f"{self.atol:.2g}), and by up to {self.max_abs:.3g} ({element})"
+                f"output {self.output!r} differs by a root mean square of {self.rms:.3g}, with a "
+                f"limit of {self.atol:.2g}, and by up to {self.max_abs:.3g} ({element})"
             )
         needed = "" if self.atol_needed is None else f", needs atol {self.atol_needed:.2g}"
         return f"output {self.output!r} differs by up to {self.max_abs:.3g}{needed} ({element})"
@@ -91,7 +91,7 @@ class DifferenceProfile:
 
     @property
     def equal(self) -> bool:
-        """Whether all elements are equal to the expected values."""
+        """Whether every element of the output is equal to its expected value."""
         return self.counts[0] == sum(self.counts)
 
 
@@ -118,12 +118,15 @@ class Element:
         return math.inf if math.isnan(found) else found
 
     def excess(self, rtol: float) -> float:
-        """Return the `atol` that this value needs with this `rtol`; below 0 if it needs none."""
+        """Return the smallest `atol` with which this value passes, for a given `rtol`.
+
+        The result is negative if the difference is smaller than rtol |expected|.
+        """
         found = self.difference
         return found - rtol * abs(self.expected) if 0.0 < found < math.inf else found
 
     def used(self, rtol: float, atol: float) -> float:
-        """Return |actual - expected| as a share of the tolerance."""
+        """Return |actual - expected| as a share of the tolerance, atol + rtol |expected|."""
         found, allowed = self.difference, atol + rtol * abs(self.expected)
         if found in (0.0, math.inf):
             return found
@@ -132,7 +135,7 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """Differences between an artifact's output and the Keras model's, before they are judged.
+    """Differences between one output of an artifact and of the Keras model, without a verdict.
 
     `keras_norm.export.compare.merge.merge_results` merges the measurements of several parts of the
     data, in any order.
@@ -210,7 +213,7 @@ class OutputResult:
 
     @property
     def used(self) -> float | None:
-        """The largest used share of the tolerance, over all test inputs."""
+        """The largest ratio of a difference to its tolerance, over all test inputs."""
         return largest_known(c.used for c in self.comparisons)
 
     @property

@@ -5,7 +5,7 @@ import dataclasses
 from keras_norm.export.results.artifact_result import Metric, Tally
 from keras_norm.export.results.json_dataclass import JsonDataclass
 
-# Maximum number of changed predictions in the list, which is sorted by the difference of outputs.
+# A comparison of versions lists at most 20 changed predictions, the largest changes first.
 MAX_LISTED = 20
 
 
@@ -78,12 +78,12 @@ class OutputChange:
 
     @property
     def mean(self) -> float:
-        """The mean of |new - old| over all values."""
+        """The mean of |new output - old output| over all values."""
         return self.total / (self.values or 1)
 
     @property
     def metrics(self) -> tuple[Metric, Metric] | None:
-        """The metric of the old and of the new version; None without labels."""
+        """The output's metric in the old version and in the new version; None without labels."""
         if self.before is None or self.after is None:
             return None
         return self.before.metric, self.after.metric
@@ -107,7 +107,7 @@ class VersionComparison(JsonDataclass):
 
     @property
     def verdict(self) -> str:
-        """The changes of each new version, one line for each version."""
+        """Text about the changed predictions, with one line for each new version of the model."""
         return "\n".join(_verdict(name, outputs) for name, outputs in self.versions)
 
 
@@ -122,7 +122,7 @@ def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
         if output.classes and output.before is not None:
             text += f", {output.fixed} become right and {output.broken} wrong"
         if output.lost:
-            text += f", {output.lost} of {output.values} values are NaN or infinite"
+            text += f", {output.lost} of {output.values} values became NaN or infinite"
         if output.metrics is not None:
             old, new = output.metrics
             text += f", {old.name} {old.value:.4g} -> {new.value:.4g}"

@@ -180,7 +180,7 @@ def test_nan_in_a_new_version_is_reported(old):
     table = OLD.copy()
     table[:4] = np.nan
     report = compare_versions(old, look_up(table), X)
-    assert "12 of 150 values are NaN or infinite" in report.verdict
+    assert "12 of 150 values became NaN or infinite" in report.verdict
     assert get_output_change(report).largest == 0.0
 
 

@@ -106,7 +106,7 @@ def test_the_problems_of_all_parts_are_reported():
 
 def test_parts_with_different_tolerances_raise():
     one, other = (measure({"y": np.ones(2)}, {"y": np.ones(2)}, rtol)[0] for rtol in (0.0, 0.1))
-    with pytest.raises(ValueError, match="must have equal outputs and one rtol"):
+    with pytest.raises(ValueError, match="only if they have the same output and the same rtol"):
         merge_results(one, other)
 
 

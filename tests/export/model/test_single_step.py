@@ -153,7 +153,7 @@ def test_states_are_named_after_their_layer():
     [
         (2, None, "the step takes a dict of arrays by name, rnn_h; received NoneType"),
         (None, 2, "the step takes a dict of arrays by name, x; received NoneType"),
-        (2, 3, "the inputs and states of a step must have one batch size; received 2, 3"),
+        (2, 3, "one timestep must have the same batch size; received batch sizes 2, 3"),
     ],
 )
 def test_wrong_inputs_and_states_of_a_step_raise(inputs, states, message):
