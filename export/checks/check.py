@@ -214,7 +214,7 @@ def _check_keras_model(
 def _replace_optional_errors(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Replace each error of an optional runtime by a note: the file may still be right.
+    """Turn errors of optional runtimes, such as OpenVINO, into notes, which are not failures.
 
     Returns:
         (results to report, notes with the errors). Results without outputs and properties are left
@@ -230,7 +230,7 @@ def _replace_optional_errors(
         if result.outputs or result.properties or result.error is not None:
             results.append(result)
     notes = (
-        f"{', '.join(found)}: an optional runtime does not run this file, which is not a failure: "
+        f"{', '.join(found)}: an optional runtime does not run this file (this is not a failure): "
         f"{reason}"
         for reason, found in names.items()
     )

@@ -1,4 +1,4 @@
-"""Explain the outputs that differ: by rounding, or by the first layer that differs."""
+"""Explain wrong outputs of files: by rounding, or by the first layer with a wrong output."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ Calls = Mapping[str, tuple[Case, Arrays]]
 def excuse_rounding(
     model: keras.Model, results: Sequence[ArtifactResult], plan: Plan
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Accept the differences that rounding explains, in test inputs with an edge case.
+    """Accept the differences that rounding explains in edge cases, such as a row of zeros.
 
     An edge case is a row of zeros, of one value or of extreme values.
 
@@ -77,7 +77,9 @@ def excuse_rounding(
 def explain_differences(
     model: keras.Model, results: Sequence[ArtifactResult], plan: Plan, worst_batches: Calls
 ) -> tuple[ArtifactResult, ...]:
-    """Explain wrong outputs by rounding or by the first layer that differs, once for each file.
+    """Explain each file's wrong outputs: by rounding, or by the first layer with a wrong output.
+
+    If a file fails in two runtimes, both results have one explanation.
 
     Args:
         model: a functional or Sequential model.
@@ -107,7 +109,7 @@ def explain_differences(
 def explain_difference(
     model: keras.Model, result: ArtifactResult, name: str, case: Case, expected: Arrays
 ) -> FirstDifference:
-    """Explain the failed outputs of one artifact by rounding, or by the first layer that differs.
+    """Find out whether rounding or a layer causes the wrong outputs of one artifact.
 
     Args:
         model: a functional or Sequential model.
@@ -143,22 +145,23 @@ def explained_by_rounding(
     errors = rounding_errors(model, case.inputs, expected)
     failed = [c for c in comparisons if not c]
     limits = ((c.max_abs, MAGNIFIED * errors.get(c.output, 0.0)) for c in failed)
-    # A difference of NaN fails this comparison too.
+    # If a difference is NaN, `0 < apart <= limit` is false: rounding does not explain NaN.
     if not all(apart is not None and 0 < apart <= limit for apart, limit in limits):
         return None
     worst = max(failed, key=lambda c: c.max_abs or 0.0)
     reason = (
         f"{case.name}: output {worst.output!r} differs by {worst.max_abs:.2g}, and rounding alone "
-        f"changes this output of the Keras model by {errors[worst.output]:.2g}, compared with "
-        "float64"
+        f"changes this output of the Keras model by {errors[worst.output]:.2g}, compared with the "
+        "model in float64"
     )
     return FirstDifference(None, reason, stale=False, is_rounding=True)
 
 
 def _smallest_failed(result: ArtifactResult, planned: Calls) -> str | None:
-    """Return the name of the smallest test input whose outputs differ, or None.
+    """Return the name of the smallest test input for which an output is wrong, or None.
 
-    The run over all samples is chosen only if no other test input fails.
+    The smallest test input has the fewest values. The run over all samples is chosen only if no
+    other test input fails.
     """
     failed = {
         name

@@ -17,17 +17,19 @@ RUN_ADVICE = "Correct the cause that the message names, or export the model agai
 VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."
 GAP_ADVICE = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
 
-# Largest weight of the initial value in moving statistics for which no advice is given.
+# The report gives advice if the weight of the initial value in the moving statistics is above this
+# limit.
 INITIAL_SHARE = 0.1
-# Smallest number of batches in the average of moving statistics for which no advice is given.
+# The report gives advice if the moving statistics average fewer batches than this limit.
 FEW = 10
 
 # The report gives advice if the data have fewer samples than this: the standard error of the mean
 # is then above 0.1 standard deviations.
 FEW_SAMPLES = 100
 
-# Largest drop of a metric, from training mode to inference mode, for which no advice is given. A
-# drop of a mean squared error is relative to the error in training mode.
+# The report gives advice if a metric is worse in inference mode than in training mode by more than
+# this limit. The limit is a difference of two accuracies, or a difference of two mean squared
+# errors divided by the error in training mode.
 NOTABLE_METRIC = 0.01
 
 
@@ -57,7 +59,7 @@ def findings(
     if not gap.passed and not causes:
         causes.append(_describe_large_gap(gap))
     found += [("", cause) for cause in causes]
-    # If a file fails in two runners for one reason, the report shows one finding.
+    # If a file fails in two runtimes for the same reason, the report shows one finding.
     unique: dict[tuple[str, str, str], Finding] = {}
     for file, finding in found:
         unique.setdefault((file, finding.observation, finding.advice), finding)
@@ -70,7 +72,8 @@ def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Ite
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
         yield _describe_wrong_outputs(result, keras_result)
-    elif wrong and not has_nan(keras_result):  # the property "no NaN" reports the NaN
+    # If the Keras model returns NaN, the property "no NaN" reports the NaN instead.
+    elif wrong and not has_nan(keras_result):
         yield Finding(result.name, wrong[0].description, VALUES_ADVICE)
     for tested in result.properties:
         known = property_named(tested.name)
@@ -87,9 +90,9 @@ def _describe_wrong_outputs(result: ArtifactResult, keras_result: ArtifactResult
     if first.is_rounding:
         advice = f"Check at the lengths that you serve (lengths=), or give an atol{accept}."
         return Finding(result.name, first.reason, advice)
-    layer = "the first layer that differs is not known"
+    layer = "the first layer whose output differs is not known"
     if first.layer is not None:
-        layer = f"the first layer that differs is {first.layer!r}"
+        layer = f"the first layer whose output differs is {first.layer!r}"
     observation = f"outputs differ, and {layer}: {first.reason}"
     if result.precision in ("int8", "float16") and result.precision != keras_result.precision:
         judge = "judge the file by its metric"
@@ -98,15 +101,20 @@ def _describe_wrong_outputs(result: ArtifactResult, keras_result: ArtifactResult
     elif first.stale:
         advice = "Export the model again: the file was made from other weights or another model."
     elif first.stale is False and first.layer is not None:
-        advice = f"Correct the layer {first.layer!r}: its exported graph has other outputs."
+        advice = (
+            f"Correct the layer {first.layer!r}: its exported graph and the Keras layer compute "
+            "different outputs."
+        )
     else:
         advice = (
-            f"Export this model again and check the new file; or accept the difference{accept}."
+            "Export this model again and check the new file; or accept the difference between the "
+            f"outputs{accept}."
         )
     failed = _failed_cases(result)
     if failed and all(map(is_edge, failed)):
         observation = (
-            f"the outputs are right for all samples, but not for {failed[0]}: {observation}"
+            f"the outputs are right for all samples of the data, but not for {failed[0]}: "
+            f"{observation}"
         )
         advice += (
             " A norm of equal values magnifies rounding errors: use keras_norm.LayerNormalization, "
@@ -128,7 +136,7 @@ def _failed_cases(result: ArtifactResult) -> list[str]:
 def _find_in_statistics(
     gap: TrainInferenceGap, samples: int, length: int | None
 ) -> Iterator[Finding]:
-    """Yield a finding for each problem of moving statistics that a layer has.
+    """Yield a finding for each problem of the moving statistics, such as too few updates.
 
     The finding names the first layer with the problem, and the number of further layers.
     """
@@ -163,27 +171,29 @@ def _find_in_statistics(
             f"after {_fewest(s)} updates at this momentum, the initial values still have a weight "
             f"of {s.initial_share:.0%} in the statistics"
         ),
-        "Lower the momentum, build with debias=True, or call recalibrate(model, data).",
+        "Lower the momentum, build the layer with debias=True, or call recalibrate(model, data).",
     )
     yield from found(
         lambda s: s.initial_share == 0.0 and _fewest(s) < FEW and _is_off(s),
         lambda s: f"some statistics are averages of only {_fewest(s)} batches",
-        "Train longer on sequences of this length, or call recalibrate(model, data).",
+        "Train longer on sequences as long as the data, or call recalibrate(model, data).",
     )
     yield from found(
         lambda s: len(s.by_row) > 1 and s.trained_rows < s.data_rows,
         lambda s: (
-            f"the data reach {s.data_rows} timesteps, but training reached only {s.trained_rows}"
+            f"the data reach {s.data_rows} timesteps, but training reached only {s.trained_rows} "
+            "timesteps"
         ),
         "Train on sequences as long as the sequences that you serve.",
     )
     yield from found(
         lambda s: length is not None and 1 < len(s.by_row) < length,
         lambda s: (
-            f"the data have {length} timesteps, but the statistics have rows for only "
-            f"{len(s.by_row)}"
+            f"the data have {length} timesteps, but the layer has moving statistics for only "
+            f"{len(s.by_row)} timesteps"
         ),
-        f"Build with max_timesteps={length}, unless later timesteps have equal statistics.",
+        f"Build the layer with max_timesteps={length}, unless later timesteps have equal "
+        "statistics.",
     )
     yield from found(
         lambda s: s.distance is not None and samples < FEW_SAMPLES,
@@ -198,8 +208,8 @@ def _find_in_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
         if trained and gap.verdict == "ok" and output.notable:
             yield Finding(
                 f"output {output.output!r}",
-                f"training and inference mode differ by {output.worst:.2g}, although the moving "
-                "statistics are the statistics of the data",
+                f"the outputs in training and inference mode differ by {output.worst:.2g}, "
+                "although the moving statistics agree with the statistics of the data",
                 "Train with larger batches, because statistics of small batches are uncertain; or "
                 "use LayerNorm.",
             )
@@ -234,5 +244,5 @@ def _is_off(statistics: LayerStatistics) -> bool:
 
 
 def _fewest(statistics: LayerStatistics) -> int:
-    """Return the fewest updates of a row of moving statistics; ignore rows without updates."""
+    """Return the smallest nonzero number of updates of any row of the moving statistics."""
     return min((n for n in statistics.updates or () if n), default=0)

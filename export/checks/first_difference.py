@@ -25,7 +25,7 @@ from keras_norm.typing import Array, Arrays, Tensor, Tensors
 def find_first_difference(
     model: keras.Model, path: str, inputs: Arrays, share: float
 ) -> FirstDifference:
-    """Find the first layer whose output differs from the tensors of a file.
+    """Find the first layer of a model whose output equals no tensor of an exported file.
 
     The search compares every layer's output with every tensor of the file and of a new export of
     the model. A layer is right if its output is in the file at every index that it has in the new
@@ -40,14 +40,20 @@ def find_first_difference(
         share: the tolerance, as a share of each value and of a layer's largest value.
     """
     if not path:
-        return FirstDifference(None, "the tensors inside a function are not visible")
+        return FirstDifference(
+            None, "the artifact is a function, and tensors inside a function are not visible"
+        )
     try:
         known = _require_format(pathlib.Path(path))
         if known.is_single_step(pathlib.Path(path)):
-            reason = "a single-step model has no tensors of whole sequences"
+            reason = (
+                "a single-step model computes one timestep in a call, so its tensors cannot be "
+                "compared for whole sequences"
+            )
             return FirstDifference(None, reason)
         return _search_file(model, known, pathlib.Path(path), inputs, share)
-    # A damaged file or a layer may raise any error; the report shows its message.
+    # Catch every error, because a damaged file or a layer's code may raise any error. The report
+    # shows the message of the error.
     except Exception as error:
         return FirstDifference(
             None, f"the tensors of the file cannot be computed: {one_line(error)}"
@@ -66,7 +72,7 @@ def _search_file(
     if layer is None:
         return FirstDifference(
             None,
-            "the output of every layer is right when the runtime computes every tensor",
+            "no layer had a wrong output when the file ran again and returned every tensor",
         )
     if known.stored_weights is not None:
         others = _layers_with_other_weights(model, known.stored_weights(path))
@@ -90,7 +96,7 @@ class _Tensors:
             self.by_size.setdefault(array.size, {})[index] = flat
 
     def find(self, output: Tensor) -> set[int]:
-        """Return the indices of the tensors that equal a layer's output, in any shape."""
+        """Return the indices of the tensors that equal a layer's output; shapes may differ."""
         wanted = to_float64(output).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
@@ -103,12 +109,13 @@ class _Tensors:
 def _find_first(
     model: keras.Model, inputs: Tensors, file: _Tensors, fresh: _Tensors | None
 ) -> str | None:
-    """Return the path of the first layer whose output is not in the file, or None.
+    """Return the path of the first layer whose output equals no tensor of the file, or None.
 
     The search includes the layers of nested models.
     """
     nodes = nodes_in_order(model)
-    # A model call keeps the masks of its tensors: a nested model needs them.
+    # Call a model that returns the outputs of all nodes: Keras attaches masks to these outputs,
+    # and a nested model needs the masks of its inputs.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
     verdicts = [_has_outputs(values, file, fresh) for values in outputs]
@@ -131,7 +138,7 @@ def _find_first(
 
 
 def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> bool | None:
-    """Check whether the file has a layer's outputs; return None if this is not known."""
+    """Return whether tensors of the file equal all outputs of a layer, or None if unknown."""
     verdicts = []
     for value in values:
         here = file.find(value)
@@ -144,7 +151,7 @@ def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> boo
 
 
 def _is_distinctive(value: Tensor) -> bool:
-    """Check that values are floats and not all equal, so that a match is not by chance."""
+    """Return whether an array has different floats: zeros, for example, match by chance."""
     if "float" not in keras.backend.standardize_dtype(value.dtype):
         return False
     return bool(np.ptp(to_float64(value)))
@@ -153,7 +160,7 @@ def _is_distinctive(value: Tensor) -> bool:
 def _require_format(path: pathlib.Path) -> Format:
     known = format_of(path)
     if known is None or not known.trace_script:
-        raise ValueError("the format has no script that computes every tensor")
+        raise ValueError("the check cannot compute every tensor of this file format")
     return known
 
 
@@ -174,7 +181,7 @@ def _new_export(
     outputs: Tensors,
     share: float,
 ) -> tuple[_Tensors | None, bool | None, str]:
-    """Export the model again, to the format of `path`, and compare the outputs.
+    """Export the model again, and compare the outputs of the new file with the Keras model.
 
     Returns:
         (tensors of the new file, or None if the export failed or the outputs are wrong; whether the
@@ -193,7 +200,7 @@ def _new_export(
 
 
 def _layers_with_other_weights(model: keras.Model, arrays: list[Array]) -> list[str]:
-    """Return the paths of the layers with a weight that is not among the stored arrays.
+    """Return the paths of the Keras layers with a weight that the exported file does not store.
 
     Each path names the innermost layer that has the weight.
 

@@ -47,11 +47,11 @@ class Judge:
         return max(self.plan.timesteps, self.measured.timesteps)
 
     def share(self, precision: str) -> float:
-        """Return the default tolerance of a precision, as a share of an output's largest value."""
+        """Return the default tolerance of a precision, relative to an output's largest value."""
         return default_share(precision, self.plan.layers, self.timesteps)
 
     def tolerance(self, precision: str) -> Tolerance:
-        """Return the tolerance for outputs that are computed in a precision.
+        """Return the tolerance for outputs of a precision, such as "float32" or "int8".
 
         The user's `rtol` and `atol` replace the defaults. The default `rtol` depends on the
         precision. The default `atol` is a share of an output's largest value over all data and test
@@ -80,7 +80,7 @@ class Judge:
         return {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
 
     def tolerances(self, subject: Subject) -> Tolerances:
-        """Return the tolerances for the Keras model, or for an artifact."""
+        """Return the tolerances for comparing the outputs of the Keras model or of an artifact."""
         source_precision = subject.source.precision
         precision = coarsest([source_precision, self.plan.precision])
         tolerance = self.tolerance(precision)
@@ -89,8 +89,9 @@ class Judge:
         if source_precision == "float16":
             share = 1.0 if self.measured.spreads else INTEGER_SHARE
             tolerance = dataclasses.replace(tolerance, integer_share=share)
-        # The outputs of an 8-bit file are compared with the Keras model by the root mean square,
-        # as in the exporter. Two calls of the file are compared by rtol and atol.
+        # The root mean square of the differences decides whether the outputs of an 8-bit file are
+        # near the outputs of the Keras model. The exporter uses this rule too. If the check calls
+        # the 8-bit file twice, it compares the two outputs by rtol and atol.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         values = useful_tolerance(self.measured.spreads) if by_rms else tolerance
         return Tolerances(tolerance, values, self.share(precision), self.atol)
@@ -98,7 +99,7 @@ class Judge:
     def keras_model(
         self, subject: Subject, properties: tuple[PropertyResult, ...]
     ) -> ArtifactResult:
-        """Return the result of the Keras model, whose outputs are the expected outputs.
+        """Return the result of the Keras model. Its outputs are not tested: they are the reference.
 
         Args:
             subject: the Keras model.
@@ -144,9 +145,9 @@ class Judge:
 
     def make_notes(self) -> tuple[str, ...]:
         """Return notes on the outputs whose comparison may miss an error of a file."""
-        return *self._constant_outputs(), *self._hidden_units()
+        return *self._find_constant_outputs(), *self._find_small_units()
 
-    def _constant_outputs(self) -> Iterator[str]:
+    def _find_constant_outputs(self) -> Iterator[str]:
         """Yield a note for each output that is equal for all samples."""
         for name, rows in self.measured.rows_by_output:
             if len(rows) == 1 < self.measured.samples:
@@ -155,10 +156,11 @@ class Judge:
                     "comparison may miss an error: give data for which this output varies"
                 )
 
-    def _hidden_units(self) -> Iterator[str]:
-        """Yield a note for each output with a unit that varies by less than its tolerance.
+    def _find_small_units(self) -> Iterator[str]:
+        """Yield a note for each output with a unit (last axis) that varies less than the tolerance.
 
-        A much larger unit in the output sets the tolerance: for example, a price beside a rate.
+        An error of such a unit passes. A much larger unit in the output sets the tolerance: for
+        example, a price beside a rate.
         This method uses the tolerance of float32, or of the Keras model's precision if that is
         coarser. It does not use the coarser tolerance of a quantized file.
         """
@@ -186,8 +188,8 @@ class Judge:
         """Compare every output with the Keras model, for every test input and for all data."""
         rtol = tolerances.calls.rtol
         found: dict[str, list[tuple[str, Measurement]]] = {}
-        # For 8-bit files, test inputs of equal length are judged together: masked test inputs in
-        # one group, unmasked test inputs in another.
+        # For an 8-bit file, all test inputs with one number of timesteps are judged together. Test
+        # inputs with masked timesteps and test inputs without masked timesteps are separate groups.
         groups = {case.name: (case.length, case.masked) for case in self.plan.cases}
         for case, expected, actual in zip(
             self.plan.cases, self.plan.expected, subject.cases, strict=False
@@ -215,7 +217,7 @@ class Judge:
         )
 
     def _edge_tolerance(self, tolerances: Tolerances, expected: Arrays) -> Tolerance:
-        """Return the tolerance for a row of zeros, of one value or of extreme values.
+        """Return the tolerance for an edge case: test inputs with a row of zeros or extreme values.
 
         The default `atol` follows the largest output of this test input, if that is larger than in
         the data. Integer outputs may differ: an argmax of equal scores may be any index. Outputs of
@@ -240,7 +242,9 @@ def _judge_groups(
     groups: Mapping[str, Hashable],
     edge_tolerances: Mapping[str, Tolerance],
 ) -> Iterator[OutputComparison]:
-    """Judge the measurements of one output; for 8-bit files, each group gets one verdict.
+    """Compare the measured differences of one output with the tolerances.
+
+    For an 8-bit file, the test inputs of a group are judged together.
 
     Args:
         tolerance: the tolerance.

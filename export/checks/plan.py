@@ -27,7 +27,7 @@ from keras_norm.typing import Arrays
 
 # Number of sequences that run through the step signature, and their maximum number of timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
-# Approximate number of timesteps, over all sequences, that a single-step file runs in a check.
+# A check runs a single-step file for about this number of timesteps, summed over all sequences.
 TIMESTEPS = 10_000
 
 
@@ -137,7 +137,7 @@ def make_plan(
     expected: list[Arrays] = []
     notes = [
         f"input {name!r} has no masked timesteps in any test input, because layer {layer!r} masks "
-        "the outputs of other layers"
+        "this input only after other layers have changed it"
         for name, layer in masked_later(model, fills).items()
     ]
     for case in (*unmasked, *masked):
@@ -197,17 +197,19 @@ def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | 
 def _run_edge_cases(
     run: Run, samples: Samples
 ) -> tuple[tuple[Case, ...], tuple[Arrays, ...], tuple[str, ...]]:
-    """Make test inputs with extreme rows; return them, the model's outputs, and a note.
+    """Run the Keras model on edge cases: test inputs with a row of zeros or of extreme values.
 
-    A row of zeros, of one value or of extreme values replaces a sample. The note lists the test
-    inputs for which the model gives NaN or infinity. A logarithm of zero, for example, is infinite:
-    a comparison would say nothing about a file.
+    A row of zeros, of one value or of extreme values replaces a sample. This function returns the
+    edge cases, the outputs of the model, and a note. The note lists the edge cases for which the
+    model gives NaN or infinity. A logarithm of zero, for example, is infinite: a comparison would
+    say nothing about a file.
     """
     cases, expected, left_out = [], [], []
     for case in edge_cases(samples):
         try:
             outputs = run(case.inputs)
-        except Exception:  # a layer may raise an error for a row of zeros
+        # A layer may raise an error for a row of zeros: leave out this test input.
+        except Exception:
             outputs = {}
         if outputs and all(np.isfinite(array).all() for array in outputs.values()):
             cases.append(case)

@@ -24,11 +24,11 @@ from keras_norm.named_layers import batch_norms
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Array, Arrays
 
-FROZEN = "frozen: training mode uses the moving statistics too"
+FROZEN = "the layer is frozen, so training mode uses its moving statistics too"
 
 
 class GapMeter:
-    """Run batches in training and inference mode on a clone, with dropout off.
+    """Run batches in training and inference mode on a clone of the model, with dropout off.
 
     Args:
         clone: the clone of the Keras model.
@@ -39,7 +39,8 @@ class GapMeter:
         self.error: str | None = None
         try:
             self.statistics = [StatisticsAccumulator(norm) for _, norm in batch_norms(clone.model)]
-        # A layer's code may raise any error in a clone; the files can still be compared.
+        # Catch every error, because a layer's code may raise any error when the model is cloned.
+        # The check then goes on with the exported files.
         except Exception as error:
             self.error = one_line(error)
 
@@ -122,7 +123,10 @@ def judge_gap(
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
-    """Return a layer's moving mean and variance, (rows, features), and which rows have updates.
+    """Return a layer's moving mean, moving variance, and a boolean mask of the rows with updates.
+
+    The shapes are (rows, features), (rows, features) and (rows,). Per-timestep statistics have one
+    row for each timestep.
 
     A layer that does not count its updates counts as updated if its statistics differ from the
     initial values, mean 0 and variance 1.
@@ -165,20 +169,21 @@ def _layer_statistics(
 
 
 def _batch_statistics(index: int, found: StatisticsAccumulator) -> BatchStatistics:
-    """Return the statistics of one batch in a batch normalization of the clone."""
+    """Return the mean and the variance of one batch in a batch normalization layer."""
     mean, variance = (np.atleast_2d(to_float64(s)) for s in (found.mean, found.variance))
     return BatchStatistics(index, to_float64(found.count).reshape(-1, 1), mean, variance)
 
 
 def _round_to_float32(value: float) -> float:
-    """Round to float32, so that the result does not depend on the order of addition."""
+    """Round a sum or mean to float32, so that it does not depend on the order of addition."""
     return float(np.float32(value))
 
 
 def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
-    """Return the updates of each row of moving statistics, and the initial value's weight.
+    """Return how often moving statistics were updated, and the weight of their initial value.
 
-    The weight is the largest weight of the initial value in any row.
+    Each row of the statistics (each timestep) has its own number of updates. The weight is the
+    largest weight of the initial value in any row.
     """
     count = getattr(layer, "update_count", None)
     if count is None:
@@ -235,11 +240,14 @@ def _verdict(
         return "ok", "the model has no batch normalization, and both modes give equal outputs"
     unmeasured = [layer for layer in layers if layer.distance is None and layer.note != FROZEN]
     if unmeasured:
-        note = unmeasured[0].note or "training and the data have no common timestep"
+        note = unmeasured[0].note or "the data have no timestep whose statistics training updated"
         return "not measured", f"{unmeasured[0].path}: {note}"
     far = max(layers, key=lambda layer: layer.distance or 0.0)
     if far.distance is None:
-        return "ok", f"all batch normalizations, such as {far.path}: {FROZEN}"
+        return "ok", (
+            f"all batch normalizations, such as {far.path}, are frozen, so training mode uses "
+            "their moving statistics too"
+        )
     reason = (
         f"the moving means are at most {far.distance:.2g} standard deviations away from the means "
         f"of the data (in {far.path})"

@@ -1,4 +1,4 @@
-"""The property "ops": a runtime without extensions can run a file, and runs it safely."""
+"""The property "ops": a file has built-in operations only, and no unsafe operation."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,10 @@ class BuiltInOps(Property[Ops]):
 
     name = "ops"
     meaning = "the file has operations that its runtime may lack, or that are unsafe"
-    advice = "Export with keras_norm.export, and replace the layers that its error names."
+    advice = (
+        "Export with keras_norm.export. If the export fails, replace the layers that the error "
+        "names."
+    )
     needs_runner = False
 
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102

@@ -1,4 +1,4 @@
-"""The property "compiled recurrence": training by XLA and inference compute equal outputs."""
+"""The property "compiled recurrence": XLA compiles recurrent layers without changing outputs."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import substituted_functions
 from keras_norm.typing import Arrays, Nest, Tensor
 
-# The last output, the output sequence and the final states of a recurrence.
+# The outputs of a recurrent layer: the last output, the output sequence and the final states.
 Outputs = tuple[Tensor, Tensor, list[Tensor]]
 
 
@@ -40,7 +40,7 @@ class LayerCall:
 
 @dataclasses.dataclass(frozen=True)
 class LayerCalls:
-    """The calls of all recurrent layers that training compiles.
+    """The outputs of all recurrent layers that XLA compiles in training, for one test input.
 
     Attributes:
         case: the test inputs of the model.
@@ -52,7 +52,7 @@ class LayerCalls:
 
 
 class CompiledRecurrence(Property[LayerCalls]):
-    """Each recurrence that XLA compiles in training gives the outputs of inference.
+    """A recurrent layer computes equal outputs in inference and after XLA compiles it.
 
     A clone of the model runs one test input. Each recurrent layer runs the compiled training
     recurrence and the exported recurrence on its inputs, without dropout. Layers with batch
@@ -67,16 +67,23 @@ class CompiledRecurrence(Property[LayerCalls]):
         return subject.is_keras_model
 
     def measure(self, subject: Subject) -> LayerCalls | NotApplicable:
-        """Run a small test input, if possible with masked timesteps and with several rows."""
+        """Run the compiled and the exported recurrence of each layer on a small test input.
+
+        If possible, the test input has masked timesteps and several rows.
+        """
         assert subject.clone is not None
         case = min(subject.plan.cases, key=_rank_case)
         try:
             layers = _run_layers(subject.clone, case)
-        # A layer's code may raise any error in a clone; the files can still be compared.
+        # Catch every error, because a layer's code may raise any error in a clone of the model. The
+        # check then goes on with the exported files.
         except Exception as error:
             return NotApplicable(one_line(error))
         if not layers:
-            return NotApplicable("training compiles no recurrent layer without batch statistics")
+            return NotApplicable(
+                "no recurrent layer was tested: training compiles none, or only layers with batch "
+                "statistics"
+            )
         return LayerCalls(case, layers)
 
     def judge(self, measured: LayerCalls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
@@ -100,13 +107,16 @@ class CompiledRecurrence(Property[LayerCalls]):
 
 
 def _rank_case(case: Case) -> tuple[bool, bool, bool, int]:
-    """Return a sort key: masked inputs first, then several rows, then several timesteps."""
+    """Return a sort key for test inputs: test inputs with masked timesteps come first.
+
+    Next come test inputs with several rows, with several timesteps, and with fewer values.
+    """
     size = sum(array.size for array in case.inputs.values())
     return not case.masked, len(case.rows) == 1, case.length == 1, size
 
 
 def _run_layers(clone: ModelClone, case: Case) -> dict[str, list[LayerCall]]:
-    """Run a clone, and return the calls of each recurrent layer that training compiles."""
+    """Run a clone of the model; return the outputs of each recurrent layer that XLA compiles."""
     found: dict[str, list[LayerCall]] = {}
     loops: dict[keras.layers.Layer, dict[str, Callable[..., Outputs]]] = {}
     for path, layer in named_layers(clone.model):
@@ -128,10 +138,10 @@ def _run_both(
     mask: Tensor | None,
     training: bool = False,
 ) -> Outputs:
-    """Run the exported recurrence of a layer and return its outputs.
+    """Run the exported and the compiled recurrence of a layer; return the exported outputs.
 
-    If training compiles the recurrence, this function also runs the compiled recurrence. It then
-    appends the outputs of both recurrences to `calls`.
+    The outputs of both recurrences are appended to `calls`. If training does not compile the
+    recurrence, only the exported recurrence runs, and `calls` does not change.
     """
     loop = functools.partial(type(layer).inner_loop, layer, sequences, initial_state, mask)
     with portable_layers(layer):

@@ -17,7 +17,7 @@ from keras_norm.export.compare.samples import Case
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
-# Number of threads, number of different inputs, and duration of the test in seconds.
+# The concurrency test: number of threads, number of different test inputs, duration in seconds.
 THREADS, INPUTS, SECONDS = 8, 4, 0.5
 
 
@@ -28,7 +28,12 @@ class ConcurrentRunner(Protocol):
     def run_at_once(
         self, cases: Sequence[Arrays], threads: int, seconds: float
     ) -> tuple[int, Sequence[Arrays], Sequence[Arrays]]:
-        """Return the number of calls, and the elementwise minimum and maximum of the outputs."""
+        """Call the model from several threads at once, and return the range of the outputs.
+
+        Returns:
+            (number of calls, elementwise minimum of the outputs for each of `cases`, elementwise
+            maximum of the outputs for each of `cases`).
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +69,10 @@ class Concurrency(Property[ConcurrentCalls]):
         """Call the model from several threads, with some of the test inputs."""
         run, cases = subject.run, subject.plan.cases
         if not isinstance(run, ConcurrentRunner):
-            return NotApplicable("this runner runs one call at a time")
+            return NotApplicable(
+                "concurrent calls were not tested, because the check runs one call at a time in "
+                "this runtime"
+            )
         indices = sorted({*np.linspace(0, len(cases) - 1, INPUTS).astype(int).tolist()})
         inputs = [cases[k].inputs for k in indices]
         count, lowest, highest = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)

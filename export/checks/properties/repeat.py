@@ -34,7 +34,7 @@ class Repeat(Property[RepeatedCall]):
     advice = "Build the layer that keeps state between calls with stateful=False."
 
     def measure(self, subject: Subject) -> RepeatedCall:
-        """Run the first test input, and then repeat the call with the last test input."""
+        """Run the last test input again, after another test input, and return both outputs."""
         other, case = subject.plan.cases[0], subject.plan.cases[-1]
         subject.run(other.inputs)
         return RepeatedCall(case, other, subject.cases[-1], subject.run(case.inputs))
@@ -44,4 +44,6 @@ class Repeat(Property[RepeatedCall]):
         worst = find_difference(tolerances.calls, measured.before, measured.after, case.rows)
         if worst is not None:
             return self.failed(f"{case.name}: after a call with {other.name}, {worst.description}")
-        return self.passed(f"{case.name}: equal outputs after a call with {other.name}")
+        return self.passed(
+            f"{case.name}: a repeated call, after a call with {other.name}, gives equal outputs"
+        )

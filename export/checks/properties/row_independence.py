@@ -11,7 +11,8 @@ from keras_norm.export.compare.input_cases import NeighborCase
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
-# Pairs of the test inputs and the outputs of a call. The first call runs the original batch.
+# (test inputs, outputs) of each call of the model. The first call runs the original batch. Each
+# further call runs a row of this batch, alone or among other rows.
 Calls = Sequence[tuple[NeighborCase, Arrays]]
 
 
@@ -36,7 +37,8 @@ class RowIndependence(Property[Calls]):
         for output, value in expected.items():
             if np.ndim(value) == 0 or len(value) != batch:
                 return self.failed(
-                    f"output {output!r} has the shape {np.shape(value)} for a batch of {batch} rows"
+                    f"output {output!r} has the shape {np.shape(value)}, but needs one row for "
+                    f"each of the {batch} rows of the batch"
                 )
         for call, actual in others:
             index = call.row if len(call.case.rows) > 1 else 0
@@ -44,11 +46,14 @@ class RowIndependence(Property[Calls]):
                 tolerances.calls, _select_row(expected, call.row), _select_row(actual, index)
             )
             if worst is not None:
-                # The comparison has a single row, so its sample number is always 0: remove it.
+                # Remove the sample number from the description of the difference. The number is
+                # always 0, because the compared outputs have only one row.
                 worst = dataclasses.replace(worst, where=worst.where[1:])
                 return self.failed(f"row {call.row} {call.how}: {worst.description}")
         if not others:
-            return self.not_applicable("the check ran batches of one row only")
+            return self.not_applicable(
+                "every batch has only one row, so no row can depend on another row"
+            )
         rows = len({call.row for call, _ in others})
         return self.passed(f"{rows} of {batch} rows have equal outputs alone and among other rows")
 

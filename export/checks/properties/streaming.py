@@ -1,4 +1,4 @@
-"""The property "streaming": the step signature gives the outputs for whole sequences."""
+"""The property "streaming": calling a step signature for each timestep gives the right outputs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class StepOutputs:
 
 
 class Streaming(Property[StepOutputs]):
-    """The step signature, called once for each timestep, gives the outputs for whole sequences."""
+    """Calling the step signature for every timestep gives the model's outputs for the sequence."""
 
     name = "streaming"
     meaning = "the step signature gives other outputs than the model for whole sequences"
@@ -54,7 +54,7 @@ class Streaming(Property[StepOutputs]):
         return source.is_single_step or STEP in subject.run.signatures()
 
     def measure(self, subject: Subject) -> StepOutputs | NotApplicable:
-        """Run whole sequences through the step signature."""
+        """Call the step signature once for each timestep of the test sequences."""
         if isinstance(subject.run, SingleStepRunner):
             return _run_step(subject, subject.run.step_runner)
         worker = getattr(subject.run, "worker", None)
@@ -72,19 +72,27 @@ class Streaming(Property[StepOutputs]):
         if worst is not None:
             return self.failed(worst.description)
         return self.passed(
-            f"{measured.length:,} timesteps have equal outputs, with one call for each timestep"
+            f"one call for each of {measured.length:,} timesteps gives the outputs of the Keras "
+            "model"
         )
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice; None if outputs for whole sequences fail: that finding has advice."""
+        """Return advice on wrong streaming; None if outputs for the test inputs are wrong too.
+
+        Wrong outputs for the test inputs are a finding with advice of its own.
+        """
         if not all(output.passed for output in subject.outputs):
             return None
         return super().advise(result, subject)
 
     def make_notes(self, model: keras.Model, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
-        """Return notes on files without a compared step signature, if the model supports one."""
+        """Return notes that name the files whose step signature was not compared.
+
+        A file without a step signature is named only if the Keras model supports a step signature.
+        """
         ran = [result for result in results if result.path and result.outputs]
-        # Some runners of a file cannot run its step signature: one comparison for a file suffices.
+        # Several runtimes may run one file, and some of the runtimes cannot run a step signature.
+        # If one runtime compared the file's step signature, the file needs no note.
         streamed = {result.path for result in ran if result.property(self.name) is not None}
         without: dict[str, str] = {}
         notes: dict[str, str] = {}

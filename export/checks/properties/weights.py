@@ -16,7 +16,7 @@ SEED_VARIABLE = "seed_generator_state"
 
 @dataclasses.dataclass(frozen=True)
 class Effects:
-    """The variables that the calls of a check changed, and outputs before and after the calls.
+    """The variables that inference changed, and the outputs of a call and of its repetition.
 
     Attributes:
         variables: number of visible variables.
@@ -46,7 +46,7 @@ class Weights(Property[Effects]):
     advice = "Export in inference mode (training=False): a layer assigns to a variable."
 
     def measure(self, subject: Subject) -> Effects:
-        """Compare the variables before and after the calls, and repeat the first call."""
+        """Find variables that changed since the first call of the check, and repeat this call."""
         case = subject.plan.cases[0]
         before, after = {}, {}
         if not subject.is_keras_model:
@@ -67,10 +67,10 @@ class Weights(Property[Effects]):
             )
         if measured.variables:
             return self.passed(f"inference changed none of {measured.variables} variables")
-        return self.passed("the first call gives equal outputs at the end of the check")
+        return self.passed("the first call, repeated at the end of the check, gives equal outputs")
 
 
 def find_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of variables whose digest changed, except the seeds of random numbers."""
+    """Return the names of the variables whose value changed, except random seeds."""
     changed = (n for n, d in before.items() if now.get(n) != d and SEED_VARIABLE not in n)
     return tuple(name.split(": ")[1] for name in changed)

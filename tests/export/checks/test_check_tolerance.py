@@ -26,7 +26,9 @@ def test_an_artifact_that_is_wrong_for_a_row_of_zeros_fails(model):
     (failure,) = report.failures
     assert failure.detail.startswith("batch 2, length 6, row 0 zeros: output 'y' differs by up to")
     observation = report.findings[0].observation
-    assert observation.startswith("the outputs are right for all samples, but not for batch 2, ")
+    assert observation.startswith(
+        "the outputs are right for all samples of the data, but not for batch 2, "
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,12 @@ def test_a_passed_check_has_no_findings():
         ),
         (
             {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},
-            "reach 5 timesteps, but training reached only 3",
+            "reach 5 timesteps, but training reached only 3 timesteps",
             "Train on sequences as long",
         ),
         (
             {"by_row": (0.1,) * 8, "length": 12},
-            "12 timesteps, but the statistics have rows for only 8",
+            "12 timesteps, but the layer has moving statistics for only 8 timesteps",
             "max_timesteps=12",
         ),
         ({"samples": 20}, "only 20 samples", "100 samples or more"),
