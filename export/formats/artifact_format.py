@@ -17,7 +17,7 @@ Ops = Mapping[str, list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """An artifact, and a runtime that can run the artifact but has not loaded it yet.
+    """An artifact and a runtime that can run it; `open` loads the artifact into the runtime.
 
     Attributes:
         name: the artifact's name in a report.
@@ -90,7 +90,7 @@ class Format:
 def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """Return a tuple with the `Source` of an artifact in the runtime of a runner.
+    """Return a tuple of one `Source`, which is an artifact and a runtime that can run it.
 
     The tuple is empty if the packages of an optional runtime are not installed.
 

@@ -132,7 +132,7 @@ def open_runner(
     model: keras.Model | None = None,
     signature_name: str = SERVING_DEFAULT,
 ) -> Runner:
-    """Open an exported file or folder in the runner of its format.
+    """Open an exported file or folder as a function from inputs by name to outputs by name.
 
     Args:
         artifact: a SavedModel's folder, a folder of numbered versions (the highest version is

@@ -14,7 +14,9 @@ from keras_norm.named_layers import named_layers
 
 logger = logging.getLogger("keras_norm.export")
 
-# Match the names that TensorFlow accepts as a scope in a graph, and as the first scope of a path.
+# Match the names that TensorFlow accepts in a path of scopes, such as "model/lstm/kernel".
+# FIRST_SCOPE matches a whole path, which must not begin with "_", for example. SCOPE matches a name
+# after the first name.
 SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
@@ -60,7 +62,7 @@ def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, keras.Layer]])
     if not FIRST_SCOPE.fullmatch(model.name):
         _refuse_name("model", model.name)
     for path, layer in layers:
-        # `signature.unique` changes the names of inputs, so they need no check.
+        # `signature.unique` makes the names of inputs valid, so input layers need no check.
         if not isinstance(layer, keras.layers.InputLayer) and not SCOPE.fullmatch(layer.name):
             _refuse_name("layer", path)
         for weight in layer.weights:
@@ -101,7 +103,7 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
     """
     for path, layer in named_layers(model):
         if isinstance(layer, keras.layers.InputLayer):
-            continue  # an input layer computes nothing
+            continue  # an input layer computes nothing, so its dtype does not matter
         if layer.compute_dtype in ("float16", "bfloat16"):
             raise UnsupportedOpError(
                 f'layer "{path}" ({type(layer).__name__}) computes in {layer.compute_dtype}, which '

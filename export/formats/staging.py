@@ -57,7 +57,8 @@ def staged(
             yield work / target.name
             _require_writable(target, overwrite, is_folder)
             with contextlib.ExitStack() as undo:
-                if other is not None and other.exists():  # the old golden cases
+                if other is not None and other.exists():
+                    # Move the old golden cases away, and move them back if the export fails.
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
@@ -95,12 +96,13 @@ def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def remove_empty(folders: Iterable[pathlib.Path]) -> None:
-    """Remove the empty folders of a list that is ordered from the deepest folder to the highest.
+    """Remove every empty folder of a list, in which subfolders come before their parents.
 
     A folder with content stays, and so do its parents.
     """
     for folder in folders:
-        with contextlib.suppress(OSError):  # the folder has content, or a process uses it
+        # `rmdir` fails for a folder that has content or is in use. This folder stays.
+        with contextlib.suppress(OSError):
             folder.rmdir()
 
 
@@ -117,10 +119,12 @@ def replace_text(path: pathlib.Path, text: str) -> None:
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        # `text` can contain file names, which are not always valid UTF-8.
+        # `text` can contain file names that are not valid UTF-8. Their bytes are written as
+        # backslash escapes.
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
         unfinished.replace(path)
-    except OSError as error:  # the message of `error` names the temporary file
+    except OSError as error:
+        # The message of `error` names the temporary file. The new message names `path` instead.
         raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
@@ -150,10 +154,12 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         new.rename(target)
         return
     try:
-        target.hardlink_to(new)  # a rename would replace an existing target
+        # Link instead of rename: a rename would replace an existing target, but a link fails.
+        target.hardlink_to(new)
     except FileExistsError:
         raise
-    except OSError:  # the file system has no hard links
+    except OSError:
+        # The file system has no hard links, so the file is renamed instead.
         new.rename(target)
 
 

@@ -1,4 +1,4 @@
-"""Verify an exported file on test inputs, and store the test inputs as golden cases."""
+"""Verify an exported file on test inputs, and store these inputs and their outputs with it."""
 
 import dataclasses
 import functools
@@ -29,7 +29,8 @@ from keras_norm.typing import Arrays, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
 
-# `Step.over_time`: a function from a single-step model and whole sequences to outputs.
+# Function that runs a single-step model on whole sequences, timestep by timestep, and returns the
+# outputs (`Step.over_time`).
 OverTime = Callable[[Run, Arrays], Arrays]
 
 
@@ -148,7 +149,7 @@ def make_golden_cases(
     quantize: str | None = None,
     outputs: Mapping[str, Sequence[Arrays]] | None = None,
 ) -> GoldenCases:
-    """Make the golden cases of an artifact from the test inputs on which it was verified.
+    """Make the golden cases of an artifact: the test inputs, and the outputs expected for them.
 
     The expected outputs are the Keras model's, with two exceptions:
 
@@ -206,7 +207,7 @@ def make_golden_cases(
 
 
 def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
-    """Write golden cases to the file that `read_golden_cases` reads.
+    """Store golden cases, which are inputs and expected outputs, with an exported file or folder.
 
     Args:
         path: the SavedModel's folder, or the exported file.

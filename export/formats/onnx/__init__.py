@@ -1,1 +1,1 @@
-"""The format ONNX: exporter, file, runner and worker scripts."""
+"""Write, read and run ONNX files."""

@@ -39,7 +39,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def repair_means(graph: onnx.GraphProto) -> None:
-    """Reduce the rounding error of each mean that a graph subtracts from the averaged tensor.
+    """Reduce the rounding error of mean(x) where a graph computes x - mean(x), as a norm does.
 
     ONNX Runtime's mean of 257 equal values has an error of several units in the last place. A norm
     divides this error by sqrt(epsilon): its output for digital silence is noise instead of 0.

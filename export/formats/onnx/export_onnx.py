@@ -37,7 +37,7 @@ from keras_norm.typing import ScanStep, TensorLike, Tensors
 def scan_for_onnx(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, independent_rows: bool = False
 ) -> tuple[Tensors, Tensors]:
-    """Scan with one timestep in each iteration: tf2onnx converts no other loop of this package."""
+    """Scan one timestep per iteration: tf2onnx cannot convert iterations of several timesteps."""
     return tensorflow_scan.scan_by_step(step, xs, carry, like)
 
 
@@ -101,11 +101,11 @@ def export_onnx(
     refuse_text(model, "ONNX Runtime")
     refuse_unsupported_model(model)
     warn_of_static_batch(model)
-    # The ONNX file of a bfloat16 model would mix float types. The ONNX file of a float16 model
-    # would round at other operations than Keras.
+    # Refuse bfloat16, because the ONNX file would mix float types. Refuse float16, because the ONNX
+    # file would round after other operations than Keras.
     refuse_half_precision(model, "the ONNX converter")
-    # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
-    # characters.
+    # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel
+    # is written to a temporary path, which has no such characters.
     with (
         staged(target, overwrite, beside=target.name + SUFFIX) as file,
         tempfile.TemporaryDirectory() as folder,

@@ -31,7 +31,9 @@ class ONNXRunner(WorkerRunner):
         self._report = self._load_file({"path": str(self.path)})
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the file's operations, also those in loop bodies: operation -> names of its nodes.
+        """Return the names of all nodes by operation, such as {"MatMul": ["dense/MatMul"]}.
+
+        The nodes in loop bodies are included.
 
         An operation of a domain other than ONNX's is named "domain.Op".
         """
@@ -39,7 +41,7 @@ class ONNXRunner(WorkerRunner):
 
 
 def onnx_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return the runtimes that can run an ONNX file, each as a `Source`.
+    """Return the runtimes that can run an ONNX file, each with a function that opens the file.
 
     Args:
         path: the .onnx file.

@@ -20,7 +20,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = FATAL  # ONNX Runtime raises its errors, so no log is needed
+    # ONNX Runtime raises its errors as exceptions, so it need not log them too.
+    settings.log_severity_level = FATAL
 
     def opened(file: str | bytes) -> onnxruntime.InferenceSession:
         return onnxruntime.InferenceSession(file, settings, providers=["CPUExecutionProvider"])
@@ -30,7 +31,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     model = onnx_graph.read(pathlib.Path(options["path"]))
     if options.get("every_tensor"):
         computed = [name for node in model.graph.node for name in node.output if name]
-        # ONNX Runtime infers the types and shapes of the new outputs.
+        # Make every computed tensor an output of the graph. A name is enough: ONNX Runtime infers
+        # the type and shape.
         new = (onnx.ValueInfoProto(name=name) for name in computed if name not in outputs)
         model.graph.output.extend(new)
         session, outputs = opened(model.SerializeToString()), computed

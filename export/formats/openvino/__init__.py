@@ -1,1 +1,1 @@
-"""Run SavedModels and TFLite files in OpenVINO, an independent implementation."""
+"""Run SavedModels and TFLite files in OpenVINO, which shares no code with TensorFlow."""

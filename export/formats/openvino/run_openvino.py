@@ -65,7 +65,7 @@ def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str])
 
 
 def keep_reductions_apart(model: openvino.Model) -> None:
-    """Prevent OpenVINO's fusion of operations into the reduction of a three-dimensional tensor.
+    """Prevent OpenVINO from fusing 3D reductions with later operations, which gives wrong results.
 
     OpenVINO (2026.4.1) fuses later operations into a reduction, such as a product with a constant.
     In a tensor of three dimensions the fusion treats the first dimension as channels. Row k of the
@@ -100,7 +100,7 @@ def with_float32_interface(model: openvino.Model) -> openvino.Model:
 def reason(text: str) -> str:
     """Extract the cause from OpenVINO's error text, in one line."""
     if "Incorrect subgraph idx" in text:
-        return "it has a loop inside a loop"  # not supported by OpenVINO's TFLite reader
+        return "it has a loop inside a loop"  # OpenVINO cannot read nested loops of TFLite files
     lines = [line.strip(" -") for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "No conversion rule" in line), lines[-1])
 

@@ -1,1 +1,1 @@
-"""The format SavedModel: exporter, file, runner and worker scripts."""
+"""Write, read and run SavedModels."""

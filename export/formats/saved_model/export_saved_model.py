@@ -132,7 +132,7 @@ def export_saved_model(
         if warmup and not reference:
             raise ValueError(
                 "warmup=True needs test inputs, and the model does not run on random inputs; give "
-                "samples of numbers"
+                "samples={input name: array} with numbers, not text"
             )
         with portable_layers(model):
             stepper = find_step(model, step, reference)
@@ -194,7 +194,7 @@ def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
 
 
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
-    """Raise FileExistsError unless `target` is a SavedModel without a version number.
+    """Raise FileExistsError if `target` must not be replaced: no SavedModel, or a numbered version.
 
     Args:
         target: the existing file or folder to replace.

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import ml_dtypes  # noqa: F401  # gives NumPy the dtype bfloat16
+import ml_dtypes  # noqa: F401  # this import adds the dtype bfloat16 to NumPy
 import numpy as np
 import worker_protocol as protocol
 
@@ -20,7 +20,7 @@ CType: TypeAlias = type[Any]
 
 
 class Output(ctypes.Structure):
-    """TF_Output: one output of one operation of the graph."""
+    """The C struct TF_Output: an operation of the graph, and the index of one of its outputs."""
 
     _fields_ = (("operation", ctypes.c_void_p), ("index", ctypes.c_int))
 
@@ -110,7 +110,7 @@ class Session:
         self._outputs = {name: self._output(tensor) for name, (tensor, *_) in outputs.items()}
 
     def run(self, arrays: protocol.Arrays) -> protocol.Arrays:
-        """Run the model once on every input by name, and return every output by name."""
+        """Run the model once with the given inputs by name, and return all outputs by name."""
         results = (ctypes.c_void_p * len(self._outputs))()
         feeds = (ctypes.c_void_p * len(arrays))()
         try:
@@ -138,7 +138,8 @@ class Session:
 
     def _checked(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function of TensorFlow's C API; raise RuntimeError if its status is an error."""
-        status = self._lib.TF_NewStatus()  # one status for each call, because threads call at once
+        # Each call has its own status object, because several threads call the library at once.
+        status = self._lib.TF_NewStatus()
         try:
             result = function(*arguments, status)
             if self._lib.TF_GetCode(status):

@@ -1,17 +1,20 @@
 """Worker script: run a SavedModel in a TensorFlow that has neither Keras nor this package."""
 
+# ruff: noqa: E402
+
 import hashlib
 import sys
 
+# Make every import of these packages fail: a SavedModel must run without them.
 for name in ("keras", "keras_norm", "tf_keras"):
-    sys.modules[name] = None  # type: ignore[assignment]  # an import of this name now fails
+    sys.modules[name] = None  # type: ignore[assignment]
 
-import pathlib  # noqa: E402
-import tempfile  # noqa: E402
+import pathlib
+import tempfile
 
-import tensorflow as tf  # noqa: E402
-import worker_protocol as protocol  # noqa: E402
-from tensorflow.core.protobuf import saved_model_pb2  # noqa: E402
+import tensorflow as tf
+import worker_protocol as protocol
+from tensorflow.core.protobuf import saved_model_pb2
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
@@ -50,7 +53,8 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
         copy_without_assignments(path, pathlib.Path(folder))
         model = tf.saved_model.load(folder, tags=["serve"])
     signature = model.signatures[name]
-    # The frozen graph inlines the functions that the signature calls, but not its loops.
+    # In the frozen graph the functions that the signature calls are inlined, so their tensors can
+    # be outputs. The bodies of loops are not inlined.
     frozen = convert_variables_to_constants_v2(signature, lower_control_flow=False)
     computed = [
         tensor
@@ -71,7 +75,7 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
 
 
 def copy_without_assignments(path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copy a SavedModel without assignments: an assigned variable cannot become a constant."""
+    """Copy a SavedModel without its assignments, so that every variable can become a constant."""
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:

@@ -115,7 +115,7 @@ class SavedModelFile:
         Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
         run the model.
         """
-        # An XLA op is unservable even if this build of TensorFlow has a CPU kernel for the op.
+        # A server may lack XLA, so an XLA op is unservable even if the op has a CPU kernel here.
         found = {
             op: nodes
             for op, nodes in self.ops.items()
@@ -151,7 +151,7 @@ class SavedModelFile:
 
     @property
     def multiplies_integers(self) -> bool:
-        """Whether a matrix product computes in integers, as after `keras.Model.quantize`."""
+        """Whether the graph has a matrix product of integers, as after `keras.Model.quantize`."""
         integers = {tf.int8.as_datatype_enum, tf.int32.as_datatype_enum}
         products = (node for node in self._nodes() if "MatMul" in node.op)
         return any(a.type in integers for node in products for a in node.attr.values())
@@ -159,10 +159,10 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Write a copy of the SavedModel with one signature, whose inputs and outputs are numbered.
+        """Copy the SavedModel, but with one signature whose inputs and outputs share no name.
 
-        Some readers read `serving_default` only, and confuse an input with an output of equal name.
-        States have such names. The new SavedModel links to the weights and does not copy them.
+        The new names are "input_0" and "output_0". Some readers read `serving_default` only, and
+        confuse an input with an output of equal name, such as a state. The weights are linked.
 
         Args:
             name: name of the signature, which becomes `serving_default`.
@@ -196,7 +196,7 @@ class SavedModelFile:
     def _nodes_with_functions(
         self,
     ) -> Iterator[tuple[function_pb2.FunctionDef, node_def_pb2.NodeDef]]:
-        """Yield (function, node) for every node; the function of a graph's own node is empty."""
+        """Yield (function, node) for every node; a node outside functions has an empty function."""
         outside = function_pb2.FunctionDef()
         yield from ((outside, node) for node in self._graph.graph_def.node)
         for function in self._graph.graph_def.library.function:
@@ -224,7 +224,7 @@ class SavedModelFile:
 
     @functools.cached_property
     def _requirements(self) -> dict[str, set[str]]:
-        """Function or graph node -> the functions and graph nodes that it needs."""
+        """Map each function or graph node to the functions and graph nodes that it needs."""
         functions = {f.signature.name for f in self._graph.graph_def.library.function}
         found: dict[str, set[str]] = {}
         for function, node in self._nodes_with_functions():

@@ -37,7 +37,10 @@ class SavedModelRunner(WorkerRunner):
         self.worker.load(options | {"inputs": _tensors(inputs), "outputs": _tensors(outputs)})
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the operations, also those in functions: operation -> names of its nodes."""
+        """Return the names of all nodes by operation, such as {"MatMul": ["dense/MatMul"]}.
+
+        The nodes in functions are included.
+        """
         return SavedModelFile(self.path).ops
 
     def signatures(self) -> list[str]:
@@ -77,7 +80,7 @@ class CApiRunner(SavedModelRunner):
 
 
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, int]]:
-    """Return each tensor's name in the graph, its type, and the type's number in TF_DataType."""
+    """For each input or output, return its tensor's name, its type, and the type's number in C."""
     return {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in specs.items()}
 
 
@@ -98,7 +101,7 @@ def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunne
 
 
 def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return the runtimes that can run a SavedModel, each as a `Source`.
+    """Return the runtimes that can run a SavedModel, each with a function that opens the model.
 
     Args:
         path: a SavedModel's folder, or a folder of numbered versions.
@@ -110,10 +113,12 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if folder != path:
         name = f"{name}/{folder.name}"
     in_tensorflow = sources_in_runtime(SavedModelRunner, folder, name, "float64")
-    if file.unsafe_ops:  # every runner refuses an unsafe file: report it once
+    if file.unsafe_ops:
+        # Every runtime refuses a SavedModel with unsafe operations. One runtime reports this.
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
-    if file.multiplies_integers:  # OpenVINO had an error of 0.35 on an int8 model
+    if file.multiplies_integers:
+        # OpenVINO does not run models in int8: its outputs of such a model had an error of 0.35.
         return (*in_tensorflow, *in_c_api)
     in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
     return (*in_tensorflow, *in_c_api, *in_openvino)

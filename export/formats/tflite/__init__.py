@@ -1,1 +1,1 @@
-"""The format TFLite: exporter, quantization, file, runners and worker scripts."""
+"""Write, quantize, read and run TFLite files."""

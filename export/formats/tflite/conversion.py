@@ -57,9 +57,9 @@ def convert(model: keras.Model, converter: WorkerProcess, options: Mapping[str, 
         if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
             raise ConversionError(
                 "TensorFlow's quantizer treats integers as real numbers in "
-                f"{name_layers(model, unmeasured)}, at {unmeasured[0]}, because an argmax or a "
-                'comparison of booleans reads them. Choose quantize="int8", or replace the '
-                "operation"
+                f"{name_layers(model, unmeasured)}, and has no scale for the tensor "
+                f"{unmeasured[0]}. The cause is an argmax or a comparison of booleans. Choose "
+                'quantize="int8", or replace the argmax or the comparison'
             ) from error
         if not unsupported:
             _refuse_quantized(model)
@@ -68,7 +68,7 @@ def convert(model: keras.Model, converter: WorkerProcess, options: Mapping[str, 
             f"{_source_ops(op, nodes, saved_model.ops)} in {name_layers(model, nodes)}"
             for op, nodes in unsupported.items()
         )
-        advice = "Replace the layer, or the operation of keras.ops, that computes it"
+        advice = "Replace the layer, or the function of keras.ops, that needs this operation"
         if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
             advice = (
                 "The model computes in float64: build it under the float32 policy and copy the "
@@ -97,7 +97,7 @@ def _refuse_quantized(model: keras.Model) -> None:
 
 
 def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
-    """Name an unsupported operation, and the model's operations that it was converted from."""
+    """Name an operation that TFLite lacks, and its origin in the model: "A (converted from B)"."""
     sources = [source for source, own in ops.items() if {*own} & {*nodes}]
     if op in ops or not sources:
         return op
@@ -112,9 +112,9 @@ def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str
         # of the new operations.
         named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
         nodes = ops.get(op, named)
-        # The error text names each unsupported node as "name@function", because other nodes of the
-        # operation may be supported. At the first operation of a loop the converter stops its
-        # search, so all nodes of a loop operation count as unsupported.
+        # An operation may be supported in some nodes only. The error text names each unsupported
+        # node as "name@function". But the converter stops its search at the first operation of a
+        # loop, so all nodes of a loop operation count as unsupported.
         reported = [node for node in nodes if f'"{node}@' in text]
         found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
     return found

@@ -7,9 +7,10 @@ import float_ops
 import tensorflow as tf
 import worker_protocol as protocol
 
-# Sets of operations that compute in integers, with scales from calibration. With 16 bits the second
-# set lets operations without a 16-bit kernel compute in float32. With 8 bits operations without an
-# 8-bit kernel compute in float32 without a second set.
+# Value of `quantize` -> sets of operations that the converter may use. The first set computes in
+# integers, with scales from calibration. In 16 bits an operation without a 16-bit kernel computes
+# in float32 if the second set allows this. In 8 bits such an operation computes in float32 without
+# a second set.
 INTEGERS = {
     "int8": [tf.lite.OpsSet.TFLITE_BUILTINS_INT8],
     "int16x8": [

@@ -141,7 +141,7 @@ def export_tflite(
     refuse_unsupported_model(model)
     warn_of_static_batch(model)
     # TFLite's kernels compute in float32: most do not support float16, and none supports bfloat16.
-    advice = '; quantize="float16" stores the weights in half the size'
+    advice = '. To store the weights in half the size, choose quantize="float16"'
     refuse_half_precision(model, "TFLite", advice)
     _refuse_combination(signature, quantize, step)
     representative = read_representative(model, quantize, samples)
@@ -150,8 +150,8 @@ def export_tflite(
     step_only = signature == STEP
     if step is None and quantize in INTEGERS:
         step = False
-    # TensorFlow reads some characters of a path as a pattern. A temporary path has no such
-    # characters.
+    # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel
+    # is written to a temporary path, which has no such characters.
     with (
         staged(target, overwrite, beside=target.name + SUFFIX) as file,
         tempfile.TemporaryDirectory() as folder,
@@ -163,7 +163,8 @@ def export_tflite(
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.tflite")
             with portable_layers(model, TFLITE_FUNCTIONS, one_lookup=step_only):
-                # A TFLite file stores the centered kernels once, for both of its signatures.
+                # `center_kernels` subtracts the row means from the kernels of LayerNorm. The file
+                # stores the results once for both signatures.
                 stepper = find_step(model, step_only or step, reference, center_kernels=True)
                 write_saved_model(model, saved_model, stepper, step_only=step_only)
             if quantize in INTEGERS:
@@ -220,14 +221,15 @@ def _refuse_combination(signature: str | None, quantize: str | None, step: bool 
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
-    """Raise ValueError for a model with a layer that has statistics of every timestep.
+    """Refuse a model with batch statistics for each timestep, for which 8 bits are too imprecise.
 
     In 8 bits all rows of the table of statistics share one scale, and few models stay usable.
     """
     for path, layer in named_layers(model):
         if isinstance(layer, TimestepBatchNormalization):
             raise ValueError(
-                f'layer "{path}" has statistics of every timestep, and quantize="dynamic" often '
-                "makes such a model unusable. Give samples={input name: array}, on which the "
-                'exporter measures the error, or choose quantize="float16"'
+                f'layer "{path}" has batch statistics of every timestep, and the 8 bits of '
+                'quantize="dynamic" are too imprecise for most such models. Give samples={input '
+                "name: array}, on which the exporter measures the error, or choose "
+                'quantize="float16"'
             )

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-# Matrix products and lookups, whose weights make a file large, and operations that run subgraphs.
-# Other operations cost little in float32.
+# Operations that are never rewritten to float32: matrix products and lookups, because weights in
+# float32 would make the file large, and operations that run subgraphs. All other operations cost
+# little in float32.
 IN_INTEGERS = frozenset(
     getattr(schema.BuiltinOperator, name)
     for name in (
@@ -40,17 +41,19 @@ IN_INTEGERS = frozenset(
         "WHILE",
     )
 )
-# In 16 bits TensorFlow's quantizer gives the inputs of SELECT another scale than its output.
+# Operations that must compute in float32 in a file of 16 bits, because TensorFlow's quantizer gives
+# their inputs another scale than their output.
 SELECTIONS = frozenset([schema.BuiltinOperator.SELECT, schema.BuiltinOperator.SELECT_V2])
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
 QUANTIZE, DEQUANTIZE = schema.BuiltinOperator.QUANTIZE, schema.BuiltinOperator.DEQUANTIZE
-# Scale of a tensor of zeros. It is tiny, because a sum uses the larger scale of its two operands.
+# Scale for a tensor of zeros. Zeros are exact in any positive scale. A tiny scale has no effect on
+# a sum of this tensor and another tensor, because a sum uses the larger scale of its two operands.
 TINY_SCALE = 1e-9
 CONVERSIONS = (QUANTIZE, DEQUANTIZE, schema.BuiltinOperator.CAST)
 
 
 def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
-    """Rewrite a quantized TFLite file so that some operations compute in float32.
+    """Rewrite a quantized TFLite file to compute in float32 where integers are imprecise or wrong.
 
     Args:
         content: a TFLite file with inputs and outputs in float32.
@@ -91,11 +94,11 @@ class _Graph:
         self._model = model
         self._graph = graph
         self._tensors = graph.tensors
-        # Index of a tensor in integers -> index of its tensor in float32.
+        # Index of an integer tensor -> index of the float32 tensor with the dequantized values.
         self._float: dict[int, int] = {}
 
     def give_scales(self) -> None:
-        """Set a positive scale for tensors of zeros: the 16-bit quantizer writes the scale 0."""
+        """Replace the scale 0, which the 16-bit quantizer writes for zeros, by a positive scale."""
         constants = set(range(len(self._tensors)))
         constants -= {tensor for op in self._graph.operators or [] for tensor in op.outputs}
         for tensor in filter(self._is_integer, constants):
@@ -128,7 +131,8 @@ class _Graph:
                 self._float[op.outputs[0]] = op.inputs[0]
             elif kind == DEQUANTIZE and op.inputs[0] in rewritten:
                 self._float.setdefault(op.inputs[0], op.outputs[0])
-        # Rewritten operations write these tensors in float32: no DEQUANTIZE is needed for them.
+        # Float32 tensors that a rewritten operation now writes. The DEQUANTIZE operations that
+        # wrote these tensors before are dropped.
         unneeded = {self._float[tensor] for tensor in rewritten & self._float.keys()}
         remaining = [op for op in operators if not unneeded & set(op.outputs)]
         read = {tensor for op in remaining if id(op) not in chosen for tensor in op.inputs}
@@ -149,10 +153,11 @@ class _Graph:
         return all_but_products or mixed or kind in SELECTIONS
 
     def _write(self, op: schema.OperatorT, read: set[int]) -> None:
-        """Append an operation in float32, and quantize outputs that other operations read."""
+        """Append an operation in float32, and quantize the outputs that integer operations read."""
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
-        if self._kind(op) == QUANTIZE:  # a QUANTIZE of integers only changes their scale
+        if self._kind(op) == QUANTIZE:
+            # A QUANTIZE of integers only changes their scale. In float32 it changes nothing.
             self._float[op.outputs[0]] = inputs[0]
         else:
             for tensor in integers:
@@ -166,7 +171,7 @@ class _Graph:
                 self._append(QUANTIZE, self._float[tensor], tensor)
 
     def _in_float(self, tensor: int) -> int:
-        """Return the index of the dequantized copy, in float32, of an integer tensor."""
+        """Return the index of a float32 tensor with the dequantized values of an integer tensor."""
         if tensor not in self._float:
             data = self._model.buffers[self._tensors[tensor].buffer].data
             if data is not None and len(data):
@@ -181,7 +186,8 @@ class _Graph:
         shape = [] if old.shape is None else old.shape
         values = np.frombuffer(data, INTEGERS[old.type]).reshape(shape)
         scale, zero = (np.asarray(x) for x in (old.quantization.scale, old.quantization.zeroPoint))
-        if len(scale) > 1:  # the tensor has one scale for each index of an axis
+        if len(scale) > 1:
+            # Each index of one axis has its own scale. Reshape the scales to broadcast to `values`.
             sizes = [1] * values.ndim
             sizes[old.quantization.quantizedDimension] = -1
             scale, zero = scale.reshape(sizes), zero.reshape(sizes)
@@ -198,7 +204,10 @@ class _Graph:
         return len(self._tensors) - 1
 
     def _append(self, kind: int, source: int, target: int) -> None:
-        """Append a QUANTIZE or DEQUANTIZE operation, whose opcode every file in integers has."""
+        """Append a QUANTIZE or DEQUANTIZE operation that reads `source` and writes `target`.
+
+        Every file in integers already has the opcodes of both operations.
+        """
         op = schema.OperatorT()
         op.opcodeIndex = next(
             i for i, code in enumerate(self._model.operatorCodes) if code.builtinCode == kind
@@ -229,8 +238,8 @@ class _Graph:
 def _kind(model: schema.ModelT, op: schema.OperatorT) -> int:
     """Return the number of an operation's kind in LiteRT's enum `BuiltinOperator`."""
     code = model.operatorCodes[op.opcodeIndex]
-    # Old TFLite files store this number in a byte, new files in an int. The larger of the two
-    # numbers is valid.
+    # Old TFLite files store an operation's code in a byte, new files in an int. The larger of the
+    # two numbers is the code.
     number: int = max(code.builtinCode, code.deprecatedBuiltinCode)
     return number
 

@@ -31,9 +31,10 @@ REAL: dict[str, TensorFunction] = {
     "Square": lambda x: x * x,
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
-# Comparison of integers -> equivalent function that compares with 0 only. TensorFlow's quantizer
-# treats compared integers as real numbers, and then has no range for them.
-# a - min(a, b) is 0 if a <= b, and nonzero otherwise, even if the subtraction overflows.
+# Comparison of two integers -> equivalent function that compares one integer with 0. TensorFlow's
+# quantizer treats two compared integers as real numbers, but does not know their range. So a > b
+# becomes a - min(a, b) != 0. The difference is 0 if a <= b, and nonzero otherwise, even if the
+# subtraction overflows.
 COMPARED: dict[str, TensorFunction] = {
     "Equal": lambda a, b: tf.logical_not(_nonzero(a - b)),
     "NotEqual": lambda a, b: _nonzero(a - b),
@@ -42,9 +43,9 @@ COMPARED: dict[str, TensorFunction] = {
     "Less": lambda a, b: _nonzero(b - tf.minimum(a, b)),
     "LessEqual": lambda a, b: tf.logical_not(_nonzero(a - tf.minimum(a, b))),
 }
-# The operands and the result of MAXIMUM and MINIMUM share one scale. In this scale a small bound is
-# rounded to 0, and a large bound overflows. The functions below add no number that is far larger
-# than their result.
+# The operands and the result of LiteRT's MAXIMUM and MINIMUM share one scale. In this scale a small
+# constant is rounded to 0, and a large constant overflows. The equivalent functions below avoid
+# this error: they add no number that is far larger than the result.
 SMALL_BOUND: dict[str, TensorFunction] = {
     "Maximum": lambda x, bound: bound + tf.nn.relu(x - bound),
     "Minimum": lambda x, bound: bound - tf.nn.relu(bound - x),
@@ -82,7 +83,7 @@ def _nonzero(x: Tensor) -> Tensor:
 
 
 def _replacement(node: NodeDef, function: FunctionDef, bits: int) -> TensorFunction | None:
-    """Return the function that replaces a node, or None if the node is supported."""
+    """Return the function that replaces a node; None if LiteRT computes the node correctly."""
     # An access to a missing key would add the key to the protobuf map.
     dtype = node.attr["T"].type if "T" in node.attr else None
     if dtype == FLOAT32 and node.op in SMALL_BOUND:
@@ -95,7 +96,7 @@ def _replacement(node: NodeDef, function: FunctionDef, bits: int) -> TensorFunct
 
 
 def _replace_bound(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
-    """Return the function that replaces a Maximum or Minimum with a tiny or a huge constant."""
+    """Return a replacement for max(x, c) or min(x, c) if the constant c is tiny or huge."""
     constants = {
         other.name: tf.make_ndarray(other.attr["value"].tensor)
         for other in function.node_def
@@ -114,20 +115,24 @@ def _swapped(compute: TensorFunction) -> TensorFunction:
 
 
 def _replace_sum(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
-    """Return a function that computes a Sum as n times the mean, or None if n is unknown.
+    """Return a function that sums n elements as n * mean(x); return None if n is not static.
 
     In 16 bits LiteRT clips a Sum to the range of its summands. It does not clip n times the mean.
     """
     before, after = _shape(node.input[0], function), _shape(f"{node.name}:output:0", function)
     if before is None or after is None or before.count(-1) != after.count(-1):
-        return None  # the shape is unknown, or the sum is over a dynamic dimension
+        return None  # the number of summands is not static, so the Sum cannot be replaced
     before, after = ([size for size in shape if size != -1] for shape in (before, after))
     count, keep = math.prod(before) / max(math.prod(after), 1), node.attr["keep_dims"].b
     return lambda x, axis: count * tf.reduce_mean(x, axis, keepdims=keep)
 
 
 def _shape(reference: str, function: FunctionDef) -> list[int] | None:
-    """Return the shape of an argument "x" or a node's output "node:output:0"; -1 is dynamic."""
+    """Return the shape of a tensor in a graph function; a dynamic dimension is -1.
+
+    The name of the tensor is "x" for an argument of the function, and "node:output:0" for the
+    output of a node. The result is None if the rank is unknown.
+    """
     name, _, output = reference.partition(":")
     if output:
         (owner,) = (node for node in function.node_def if node.name == name)
@@ -141,9 +146,10 @@ def _shape(reference: str, function: FunctionDef) -> list[int] | None:
 
 
 def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
-    """Trace a replacement into a graph function, with the replaced node's name as name scope."""
+    """Trace the function that replaces a node as a graph function, in the node's name scope."""
     dtypes = [node.attr["T"].type] * 2
-    if node.op == "Sum":  # input 1 of Sum is the axis; a node does not store the default type
+    if node.op == "Sum":
+        # Input 1 of Sum is the axis. If the node does not store the type of the axis, it is int32.
         dtypes[1] = node.attr["Tidx"].type or tf.int32.as_datatype_enum
     inputs = [name for name in node.input if not name.startswith("^")]
 
@@ -170,7 +176,7 @@ def _call(node: NodeDef, function: FunctionDef) -> None:
 
 
 def _rename_outputs(function: FunctionDef, calls: Collection[str]) -> None:
-    """Rename references to a replaced node's output, because a call's output is "node:output:0"."""
+    """Rename outputs of nodes that became function calls, such as "neg:y:0" to "neg:output:0"."""
 
     def rename(reference: str) -> str:
         name, _, output = reference.partition(":")

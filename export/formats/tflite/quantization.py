@@ -31,7 +31,7 @@ from keras_norm.typing import Arrays, Tensor, TensorLike
 logger = logging.getLogger("keras_norm.export")
 
 QUANTIZE = (None, "float16", *EIGHT_BITS)
-# `quantize` option that computes in integers, with scales from samples -> bits of an activation.
+# Value of `quantize` for a file that computes in integers -> bits of the file's activations.
 INTEGERS = {"int8": 8, "int16x8": 16}
 BATCH = 32
 
@@ -39,7 +39,7 @@ BATCH = 32
 def read_representative(
     model: keras.Model, quantize: str | None, data: TensorLike
 ) -> Samples | None:
-    """Read the samples that calibrate and test a file in 8 bits; return None for other files.
+    """Read the user's samples for 8-bit quantization; return None if `quantize` needs no samples.
 
     Args:
         model: a functional or a built sequential model.
@@ -69,7 +69,7 @@ def read_representative(
 def calibration_data(
     samples: Samples, step: Step | None = None, quantize: str | None = None
 ) -> tuple[Arrays, int]:
-    """Return the arrays for calibration by input name, and the batch size of one call.
+    """Return the calibration arrays by input name, and the number of samples in one model call.
 
     Args:
         samples: samples from `read_representative`.
@@ -90,14 +90,18 @@ def calibration_data(
 
     try:
         step.every_timestep(record_and_run, whole_batches(samples, batch))
-    except tf.errors.OpError as error:  # for example, an id is too large for an Embedding
+    except tf.errors.OpError as error:
+        # The model may fail on the samples, for example if an id is too large for an Embedding.
         raise ValueError(f"the model does not run on the samples: {one_line(error)}") from error
     joined = {name: np.concatenate([inputs[name] for inputs in recorded]) for name in recorded[0]}
     return (_without_zeros(joined, batch) if quantize == "int8" else joined), batch
 
 
 def _without_zeros(arrays: Arrays, batch: int) -> Arrays:
-    """Remove the rows in which an array is all zeros; keep all rows if no full batch is left.
+    """Remove rows of zeros from the calibration arrays: such rows make the 8-bit scales too coarse.
+
+    A row is removed if it is all zeros in at least one array. If no full batch is left, all rows
+    stay.
 
     A per-sample norm divides zeros by sqrt(epsilon), so it multiplies them by 316. The products are
     zeros, so no scale has to include this factor. If an 8-bit scale includes it, all other values
@@ -176,30 +180,34 @@ def verify_useful(
         if _error(better) < _error(worst):
             products.replace(file)
             logger.warning(
-                "with all operations in integers, %s. In the written file only matrix products, "
-                "convolutions and lookups compute in integers, and all other operations in float32",
-                _describe(worst),
+                "with all operations in integers the file has a large error: %s. In the written "
+                "file only matrix products, convolutions and lookups compute in integers, and all "
+                "other operations in float32",
+                _describe_error(worst),
             )
             worst = better
     finer = f'quantize="{"int16x8" if quantize == "int8" else "float16"}"'
     if not worst:
         raise VerificationError(
-            f"{_describe(worst)}. The error is more than the limit of a quarter of the deviation. "
-            "Scale all inputs to similar ranges, give samples like the model's later inputs, or "
-            f"choose {finer}"
+            f"{_describe_error(worst)}. The error is more than the limit of a quarter of the "
+            "standard deviation. Scale all inputs to similar ranges, give samples like the model's "
+            f"later inputs, or choose {finer}"
         )
     if _error(worst) > COSTLY:
         logger.warning(
-            "%s: the error is %.0f%% of the deviation. Measure the accuracy on labels, or choose "
-            "%s",
-            _describe(worst),
+            "%s: the error is %.0f%% of the standard deviation. Measure the accuracy on labels, or "
+            "choose %s",
+            _describe_error(worst),
             100 * _error(worst),
             finer,
         )
 
 
 def _run_all(run: Runner, samples: Samples, step: Step | None = None) -> Arrays:
-    """Run all samples, and return the outputs by name; with a `step`, stream the samples."""
+    """Run a model or a file on all samples, and return the outputs by name.
+
+    With a `step` the samples run timestep by timestep.
+    """
     parts = []
     for _, case in samples.batches(BATCH):
         inputs = case.inputs
@@ -210,16 +218,18 @@ def _run_all(run: Runner, samples: Samples, step: Step | None = None) -> Arrays:
 
 
 def _error(result: OutputComparison) -> float:
-    """Return the error of an output, relative to its variation over the samples."""
+    """Divide the error of a file's output by the standard deviation of the Keras model's output."""
     if result.rms is None:
         return 0.0 if result else math.inf
     return USEFUL * (result.used or 0.0)
 
 
-def _describe(result: OutputComparison) -> str:
+def _describe_error(result: OutputComparison) -> str:
     """Describe the measured error of an output, for a message."""
     if result.rms is None:
-        problem = result.problem or "more than a quarter of the output's integers differ"
+        problem = result.problem or (
+            "more than a quarter of the output's integers differ from the Keras model's integers"
+        )
         return f'output "{result.output}" of the quantized file: {problem}'
     return (
         f'output "{result.output}" of the quantized file has the error {result.rms:.3g} (root mean '

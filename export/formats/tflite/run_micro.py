@@ -50,7 +50,7 @@ def reason(log: str) -> str:
     if unsupported := re.search(r".*not supported.*", log):
         return unsupported[0].strip()
     last = log.strip().splitlines()[-1:] or ["the runtime gave no reason"]
-    return f"the file does not fit in the arena: {last[0]}"
+    return f"the memory arena is too small for the file: {last[0]}"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 EVERY_TENSOR = {
     "experimental_preserve_all_tensors": True,
-    # A delegate fuses operations, and does not store the tensors between the fused operations.
+    # Use no delegate: it fuses operations, and does not store the tensors between these operations.
     "experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
 }
 
@@ -29,7 +29,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
         )
     key = options["signature"]
     if key not in signatures:
-        # For serving_default run the only signature: another exporter may choose any name.
+        # Another exporter may give a signature any name. So `serving_default` also runs the only
+        # signature of a file, whatever its name is.
         if key != "serving_default" or len(signatures) > 1:
             raise ValueError(
                 f"the file has no signature {key}; its signatures are: {', '.join(signatures)}"
@@ -55,13 +56,13 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def computed_tensors(interpreter: Interpreter, model: schema.ModelT, graph: int) -> protocol.Arrays:
-    """Return every tensor of floats that a graph has computed, by index and name."""
+    """Return the float tensors that a graph has computed, such as {"7: dense/add": array}."""
     tensors = {}
     for index in [i for op in model.subgraphs[graph].operators for i in op.outputs]:
         try:
             tensor = interpreter.get_tensor(index, subgraph_index=graph)
-        except ValueError:  # the tensor has no data, for example a state inside an operation
-            continue
+        except ValueError:
+            continue  # skip a tensor without data, such as a state inside an operation
         if tensor.dtype.kind == "f":
             name = model.subgraphs[graph].tensors[index].name.decode()
             tensors[f"{index}: {name}"] = np.array(tensor)

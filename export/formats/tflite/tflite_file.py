@@ -37,7 +37,7 @@ class TFLiteFile:
 
     @property
     def is_single_step(self) -> bool:
-        """Whether the file has the signature `step` and no further signature."""
+        """Whether the file's only signature is `step`, which runs one timestep in each call."""
         return self.signatures == [STEP]
 
     @property
@@ -121,7 +121,7 @@ def read_signature(
 
 
 def _parse(path: str | os.PathLike[str]) -> tuple[ModuleType, Json]:
-    """Parse a TFLite file: return LiteRT's schema module, and the file as the class `ModelT`."""
+    """Parse a TFLite file, and return LiteRT's schema module and the parsed file (`ModelT`)."""
     # Load LiteRT's schema module by its path: importing LiteRT would load native libraries.
     package = importlib.util.find_spec("ai_edge_litert")
     if package is None or not package.submodule_search_locations:

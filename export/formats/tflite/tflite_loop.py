@@ -23,7 +23,7 @@ def scan_for_tflite(
     like: Tensors,
     independent_rows: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """Scan over timesteps with TFLite's builtin operations: read by gather, and write slices.
+    """Scan over timesteps with TFLite's builtin operations, and write the outputs in blocks.
 
     TFLite copies the whole output of a loop in every iteration. So an inner loop writes the ys of
     `BLOCK` timesteps to a small tensor, and the outer loop copies that tensor to the output. Batch
@@ -51,8 +51,8 @@ def scan_for_tflite(
         carry, block = run(start, end, carry, block)
         return end, end + size, carry, block, _update_rows(ys, block, start)
 
-    # Only the first block may be shorter than `size`. The first write includes the unused rows of
-    # that block, and the second block overwrites these rows.
+    # Only the first block may be shorter than `size`: 70 timesteps are blocks of 6, 32 and 32. The
+    # first write then includes 26 unused rows, and the write of the second block replaces them.
     first = time - (time - 1) // size * size
     block, ys = [zero_rows(size, y) for y in like], [zero_rows(time, y) for y in like]
     *_, carry, _, ys = tf.while_loop(
@@ -66,14 +66,16 @@ def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
     updated = []
     for array, new in zip(arrays, rows, strict=True):
         at = tf.stack([start, *[0] * (len(array.shape) - 1)])
-        # TFLite's converter replaces this XLA operation by a TFLite builtin.
+        # TFLite's converter replaces XLA's dynamic update of a slice by a builtin operation.
         updated.append(dynamic_update_slice(array, new, at))
         updated[-1].set_shape(array.shape)
     return updated
 
 
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
-    """Multiply inputs with a kernel, as `keras_norm.ops.projection.multiply` does.
+    """Multiply inputs with a kernel by einsum: matmul makes TFLite plan its memory in every call.
+
+    The result is that of `keras_norm.ops.projection.multiply`.
 
     TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and makes
     the shape of the product dynamic: TFLite then plans its memory again in every call.
@@ -84,7 +86,10 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
 
 
 def use_no_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
-    """Return False: TFLite lacks a fused batch norm, whose conversion rounds large means."""
+    """Return False, because TensorFlow's fused batch norm loses precision when TFLite converts it.
+
+    TFLite lacks a fused batch norm. The operations that replace it round large means.
+    """
     return False
 
 

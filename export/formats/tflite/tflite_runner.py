@@ -20,11 +20,11 @@ QUANTIZE_OPTIONS = {"float16": "float16", "int8": "dynamic"}
 # large as the arena before.
 SMALLEST, LARGEST = 2**12, 2**24
 # Error texts of a too small memory arena. A larger arena does not help against any other error.
-TOO_SMALL = ("the file does not fit in the arena", "was killed by")
+TOO_SMALL = ("the memory arena is too small for the file", "was killed by")
 
 
 class TFLiteRunner(WorkerRunner):
-    """Run a TFLite file in LiteRT's interpreter, resized to the input shapes of each call.
+    """Run a TFLite file in LiteRT, and resize its input tensors to the inputs of each call.
 
     Raises:
         ImportError: LiteRT is not installed.
@@ -38,7 +38,10 @@ class TFLiteRunner(WorkerRunner):
         self._report = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the file's operations, also those in loop bodies: operation -> output tensors."""
+        """Return output tensors by operation, such as {"FULLY_CONNECTED": ["dense/add"]}.
+
+        The operations in loop bodies are included.
+        """
         return dict(self._report["ops"])
 
     def signatures(self) -> list[str]:
@@ -90,7 +93,7 @@ class MicroRunner(WorkerRunner):
 
 
 def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return the runtimes that can run a TFLite file, each as a `Source`.
+    """Return the runtimes that can run a TFLite file, each with a function that opens the file.
 
     Args:
         path: the TFLite file.
@@ -100,7 +103,8 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     file = read_tflite(path)
     precision = coarsest(file.numbers)
     sources = list(sources_in_runtime(TFLiteRunner, path, name, precision))
-    if not file.computes_in_integers:  # OpenVINO had an error of 0.23 on an int8 file
+    if not file.computes_in_integers:
+        # OpenVINO runs no files in integers: its outputs of an int8 file had an error of 0.23.
         sources += sources_in_runtime(OpenVINORunner, path, name, precision, "openvino")
     if file.is_single_step:
         sources += sources_in_runtime(MicroRunner, path, name, precision, "micro")
@@ -110,7 +114,9 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the Flex and custom operations: only builtin operations have names in capitals.
+    """Return the Flex and custom operations, which TFLite runs only with an extension.
+
+    Only builtin operations have names in capitals.
 
     Args:
         path: the TFLite file.
@@ -120,7 +126,7 @@ def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
 
 
 def tflite_options(path: pathlib.Path) -> dict[str, Json]:
-    """Return the options with which `export_tflite` writes a similar file.
+    """Return the options of `export_tflite` that write a file with the same quantization.
 
     Args:
         path: the TFLite file.
@@ -131,6 +137,7 @@ def tflite_options(path: pathlib.Path) -> dict[str, Json]:
     file = read_tflite(path)
     if file.computes_in_integers:
         raise ValueError(
-            "the file computes in 8 bits, and the samples for its scales are not known"
+            "the exporter cannot write this file again: the file computes in integers, and the "
+            "samples that determined its scales are not known"
         )
     return {"step": False, "quantize": QUANTIZE_OPTIONS.get(coarsest(file.numbers))}
