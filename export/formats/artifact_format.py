@@ -1,4 +1,4 @@
-"""The description of a file format, which all commands and functions use."""
+"""The class that describes a file format: how to recognize, write, open and check its files."""
 
 import contextlib
 import dataclasses

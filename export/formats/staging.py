@@ -101,7 +101,7 @@ def remove_empty(folders: Iterable[pathlib.Path]) -> None:
     A folder with content stays, and so do its parents.
     """
     for folder in folders:
-        # `rmdir` fails for a folder that has content or is in use. This folder stays.
+        # `rmdir` fails for a folder that has content or is in use. Such a folder stays.
         with contextlib.suppress(OSError):
             folder.rmdir()
 
@@ -154,7 +154,7 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         new.rename(target)
         return
     try:
-        # Link instead of rename: a rename would replace an existing target, but a link fails.
+        # Link instead of rename: a rename would replace an existing target, a link raises an error.
         target.hardlink_to(new)
     except FileExistsError:
         raise

@@ -23,7 +23,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # tf2onnx takes the names of inputs and outputs from the keys of these dicts.
+        # tf2onnx takes the names of inputs and outputs from the keys of this function's dicts.
         outputs = frozen(*(inputs[name] for name in sorted(specs)))
         return dict(zip(sorted(function.structured_outputs), outputs, strict=True))
 
@@ -32,7 +32,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
     onnx.save(converted, options["path"])
-    # tf2onnx writes an operation unchanged to the ONNX file if it cannot convert the operation.
+    # tf2onnx writes an operation that it cannot convert unchanged to the ONNX file. So an operation
+    # that ONNX does not define is unsupported.
     ops = onnx_graph.operations(converted)
     unsupported = {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}
     return protocol.Loaded({"unsupported": unsupported})

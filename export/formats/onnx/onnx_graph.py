@@ -31,7 +31,7 @@ def read(path: pathlib.Path) -> onnx.ModelProto:
 
 
 def operations(model: onnx.ModelProto) -> dict[str, list[str]]:
-    """List the operations of an ONNX file: operation -> names of its nodes.
+    """Return the names of all nodes by operation, such as {"MatMul": ["dense/MatMul"]}.
 
     An operation of a domain other than ONNX's is named "domain.Op".
     """

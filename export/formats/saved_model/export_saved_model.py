@@ -194,7 +194,7 @@ def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
 
 
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
-    """Raise FileExistsError if `target` must not be replaced: no SavedModel, or a numbered version.
+    """Raise FileExistsError if `target` is not a SavedModel, or is a version that a server may use.
 
     Args:
         target: the existing file or folder to replace.

@@ -36,8 +36,8 @@ def open_library() -> ctypes.CDLL:
     lib = _open(folder, "libtensorflow_cc*", ctypes.RTLD_LOCAL)
 
     pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    # Types of three arguments of TF_SessionRun: outputs in the graph, their tensors, and the number
-    # of tensors.
+    # Types of three arguments that TF_SessionRun takes for the inputs and again for the outputs: an
+    # array of TF_Output, an array of tensors, and the length of both arrays.
     feeds: list[CType] = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
     dims = ctypes.POINTER(ctypes.c_int64)
     tags = ctypes.POINTER(ctypes.c_char_p)

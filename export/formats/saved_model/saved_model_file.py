@@ -115,7 +115,7 @@ class SavedModelFile:
         Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
         run the model.
         """
-        # A server may lack XLA, so an XLA op is unservable even if the op has a CPU kernel here.
+        # A server may lack XLA, so an XLA op is unservable even if TensorFlow has a CPU kernel.
         found = {
             op: nodes
             for op, nodes in self.ops.items()

@@ -80,7 +80,7 @@ class CApiRunner(SavedModelRunner):
 
 
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, int]]:
-    """For each input or output, return its tensor's name, its type, and the type's number in C."""
+    """For each input or output return its tensor's name, type, and type number in the C API."""
     return {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in specs.items()}
 
 
@@ -114,11 +114,12 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         name = f"{name}/{folder.name}"
     in_tensorflow = sources_in_runtime(SavedModelRunner, folder, name, "float64")
     if file.unsafe_ops:
-        # Every runtime refuses a SavedModel with unsafe operations. One runtime reports this.
+        # Every runtime refuses a SavedModel with unsafe operations, so one runtime is enough to
+        # report the error.
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
     if file.multiplies_integers:
-        # OpenVINO does not run models in int8: its outputs of such a model had an error of 0.35.
+        # Do not run an int8 model in OpenVINO: its outputs of such a model had an error of 0.35.
         return (*in_tensorflow, *in_c_api)
     in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
     return (*in_tensorflow, *in_c_api, *in_openvino)

@@ -68,7 +68,9 @@ def convert(model: keras.Model, converter: WorkerProcess, options: Mapping[str, 
             f"{_source_ops(op, nodes, saved_model.ops)} in {name_layers(model, nodes)}"
             for op, nodes in unsupported.items()
         )
-        advice = "Replace the layer, or the function of keras.ops, that needs this operation"
+        advice = (
+            "Replace the layer or the function of keras.ops that needs the unsupported operation"
+        )
         if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
             advice = (
                 "The model computes in float64: build it under the float32 policy and copy the "

@@ -157,7 +157,7 @@ class _Graph:
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
         if self._kind(op) == QUANTIZE:
-            # A QUANTIZE of integers only changes their scale. In float32 it changes nothing.
+            # A QUANTIZE of integers only changes their scale. In float32 it has no effect: drop it.
             self._float[op.outputs[0]] = inputs[0]
         else:
             for tensor in integers:
@@ -187,7 +187,7 @@ class _Graph:
         values = np.frombuffer(data, INTEGERS[old.type]).reshape(shape)
         scale, zero = (np.asarray(x) for x in (old.quantization.scale, old.quantization.zeroPoint))
         if len(scale) > 1:
-            # Each index of one axis has its own scale. Reshape the scales to broadcast to `values`.
+            # Each index of one axis has a scale. Reshape the scales to broadcast to the tensor.
             sizes = [1] * values.ndim
             sizes[old.quantization.quantizedDimension] = -1
             scale, zero = scale.reshape(sizes), zero.reshape(sizes)

@@ -115,7 +115,7 @@ def _swapped(compute: TensorFunction) -> TensorFunction:
 
 
 def _replace_sum(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
-    """Return a function that sums n elements as n * mean(x); return None if n is not static.
+    """Return a function that computes sum(x) as n * mean(x); return None if the size n is dynamic.
 
     In 16 bits LiteRT clips a Sum to the range of its summands. It does not clip n times the mean.
     """
@@ -146,7 +146,7 @@ def _shape(reference: str, function: FunctionDef) -> list[int] | None:
 
 
 def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
-    """Trace the function that replaces a node as a graph function, in the node's name scope."""
+    """Trace the function that replaces a node to a graph function, under the node's name."""
     dtypes = [node.attr["T"].type] * 2
     if node.op == "Sum":
         # Input 1 of Sum is the axis. If the node does not store the type of the axis, it is int32.

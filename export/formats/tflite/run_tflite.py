@@ -70,7 +70,7 @@ def computed_tensors(interpreter: Interpreter, model: schema.ModelT, graph: int)
 
 
 def operations(model: schema.ModelT) -> dict[str, list[str]]:
-    """List the operations of all subgraphs, also loop bodies: operation -> its output tensors."""
+    """Return the output tensors of all subgraphs by operation, such as {"ADD": ["dense/add"]}."""
     names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
     found: dict[str, list[str]] = {}
     for subgraph in model.subgraphs:

@@ -104,7 +104,8 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     precision = coarsest(file.numbers)
     sources = list(sources_in_runtime(TFLiteRunner, path, name, precision))
     if not file.computes_in_integers:
-        # OpenVINO runs no files in integers: its outputs of an int8 file had an error of 0.23.
+        # OpenVINO runs only files that compute in floats: its outputs of an int8 file had an error
+        # of 0.23.
         sources += sources_in_runtime(OpenVINORunner, path, name, precision, "openvino")
     if file.is_single_step:
         sources += sources_in_runtime(MicroRunner, path, name, precision, "micro")
@@ -126,7 +127,7 @@ def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
 
 
 def tflite_options(path: pathlib.Path) -> dict[str, Json]:
-    """Return the options of `export_tflite` that write a file with the same quantization.
+    """Return the options with which `export_tflite` quantizes a new file like the given file.
 
     Args:
         path: the TFLite file.
