@@ -22,7 +22,7 @@ FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def warn_of_static_batch(model: keras.Model) -> None:
-    """Log a warning if a Sequential model has a static batch size, usually from its first call."""
+    """Log a warning if a Sequential model has a static batch size, which its first call may set."""
     (batch, *_), *_ = (spec.shape for spec in signature.input_specs(model).values())
     if isinstance(model, keras.Sequential) and batch is not None:
         logger.warning(
@@ -46,7 +46,7 @@ def refuse_unsupported_model(model: keras.Model) -> None:
                 "dimension, keras.Input((None, ...)), and copy the weights (set_weights): the "
                 "signature step then takes the states as inputs and returns them"
             )
-    # All outputs of a model with a NaN weight are NaN.
+    # Refuse a model with a NaN weight, because all its outputs are NaN.
     for path, layer in layers:
         for weight in layer.weights:
             if "float" in weight.dtype and np.isnan(np.asarray(weight, "float32")).any():

@@ -91,7 +91,7 @@ def verify_saved_model(
     saved_model = open_artifact(folder)
 
     def run(signature: str, inputs: Arrays) -> Arrays:
-        # TensorFlow may raise any exception for a file that does not run.
+        # Catch any exception, because TensorFlow raises many types for a file that does not run.
         try:
             return dict(saved_model(signature, inputs))
         except Exception as error:

@@ -168,7 +168,7 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
 
 
 def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
-    """Write one warmup request for each golden case into a SavedModel.
+    """Write a warmup request for each golden case (a stored test input) into a SavedModel.
 
     TensorFlow Serving runs the requests when it loads the model, before the first client. The
     request for a stream has the first timestep only. A request names its signature but no model:

@@ -99,7 +99,7 @@ def _trace_signature(
             tensors = {n: tf.TensorSpec(s.shape, s.dtype, name=n) for n, s in specs.items()}
             graph_function = tf.function(function, input_signature=[tensors], autograph=False)
         graph = graph_function.get_concrete_function()
-    # The user's function may raise any exception.
+    # Catch any exception, because the user's function can raise any.
     except Exception as error:
         raise ValueError(
             f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. The '

@@ -107,7 +107,7 @@ def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
 
 
 def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Find the unsupported operations in the converter's error text: operation -> nodes."""
+    """Find the unsupported operations and their nodes in the converter's error text."""
     found: dict[str, list[str]] = {}
     for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", text, re.MULTILINE):
         # The converter replaces some operations of the model. Only the error text names the nodes

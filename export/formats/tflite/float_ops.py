@@ -70,7 +70,7 @@ def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
 
 
 def operations_in_float32(content: bytes) -> list[tuple[str, str]]:
-    """List the operations that compute in float32: (kind, name of the first output).
+    """List the operations that compute in float32, such as ("EXP", "name of its output").
 
     Args:
         content: a TFLite file.
@@ -117,7 +117,7 @@ class _Graph:
             quantization.scale = np.full(len(quantization.scale), scale, "float32")
 
     def convert(self, all_but_products: bool) -> None:
-        """Rewrite the chosen operations to float32, and convert their inputs and outputs."""
+        """Rewrite operations to float32; dequantize their inputs, and quantize their outputs."""
         operators = self._graph.operators or []
         chosen = {id(op) for op in operators if self._is_chosen(op, all_but_products)}
         if not chosen:
@@ -245,5 +245,5 @@ def _kind(model: schema.ModelT, op: schema.OperatorT) -> int:
 
 
 def _any_float(graph: schema.SubGraphT, tensors: Iterable[int]) -> bool:
-    """Return whether at least one tensor is in float32."""
+    """Return whether at least one of the given tensors is in float32."""
     return any(t >= 0 and graph.tensors[t].type == schema.TensorType.FLOAT32 for t in tensors)

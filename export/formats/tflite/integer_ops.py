@@ -1,4 +1,4 @@
-"""Rewrite a SavedModel to operations that LiteRT computes correctly in 8 and 16 bits."""
+"""Replace the operations of a SavedModel that LiteRT computes wrongly in 8 or 16 bits."""
 
 import math
 import pathlib
@@ -57,7 +57,7 @@ LARGE_BOUND: dict[str, TensorFunction] = {
 
 
 def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
-    """Replace operations of a SavedModel for which LiteRT has no correct integer version.
+    """Replace the operations of a SavedModel that LiteRT computes wrongly in integers.
 
     Args:
         folder: the folder of the SavedModel, which is rewritten.
@@ -146,7 +146,7 @@ def _shape(reference: str, function: FunctionDef) -> list[int] | None:
 
 
 def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
-    """Trace the function that replaces a node to a graph function, under the node's name."""
+    """Trace a function as the graph function that replaces a node, under the node's name."""
     dtypes = [node.attr["T"].type] * 2
     if node.op == "Sum":
         # Input 1 of Sum is the axis. If the node does not store the type of the axis, it is int32.

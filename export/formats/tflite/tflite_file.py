@@ -1,4 +1,4 @@
-"""Read the signatures, operations and number types of a TFLite file, without loading it.
+"""Read the signatures, operations and tensor types of a TFLite file, without loading it.
 
 Every function that reads the file's content raises FileNotFoundError for a missing file and
 ValueError for a damaged file.
@@ -23,7 +23,7 @@ Tensors: TypeAlias = dict[str, tuple[int, str]]
 
 @dataclasses.dataclass(frozen=True)
 class TFLiteFile:
-    """The signatures, operations and number types of a TFLite file.
+    """The signatures, operations and tensor types of a TFLite file.
 
     Attributes:
         signatures: names of the signatures, sorted.
@@ -60,7 +60,7 @@ def is_tflite(path: str | os.PathLike[str]) -> bool:
 
 
 def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
-    """Read the signatures, operations and number types of a TFLite file.
+    """Read the signatures, operations and tensor types of a TFLite file.
 
     Args:
         path: a .tflite file.

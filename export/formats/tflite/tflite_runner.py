@@ -19,7 +19,8 @@ QUANTIZE_OPTIONS = {"float16": "float16", "int8": "dynamic"}
 # Bytes of the smallest and largest memory arena that `MicroRunner` tries; each arena is twice as
 # large as the arena before.
 SMALLEST, LARGEST = 2**12, 2**24
-# Error texts of a too small memory arena. A larger arena does not help against any other error.
+# Error texts that mean that the memory arena is too small. After any other error a larger arena
+# does not help.
 TOO_SMALL = ("the memory arena is too small for the file", "was killed by")
 
 
