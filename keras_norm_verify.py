@@ -98,19 +98,19 @@ def printable_error(error: Exception) -> str:
 
 
 def escape_unknown_letters() -> None:
-    """Make prints to stdout escape the characters that the encoding of stdout lacks."""
+    """Let `print` escape the characters that stdout cannot encode, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-# The golden cases of an artifact, and the bytes of their file. ------------------------------------
+# The golden cases of an artifact: inputs and expected outputs, stored as an .npz file. ------------
 
 VERSION = 1
 # Maximum size of golden cases, packed and unpacked. Usually they take a few kilobytes. The limit
 # protects against a small file that unpacks to gigabytes.
 MAX_BYTES = 256 * 2**20
 
-# Function from a signature's name and its inputs to its outputs.
+# Type of a function that runs an artifact: (signature's name, inputs by name) -> outputs by name.
 RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
 
 
@@ -120,7 +120,7 @@ class GoldenCasesError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class GoldenCase:
-    """The inputs of a call, or of a stream of calls, and the expected outputs.
+    """One test of an artifact: the inputs of a call or of a stream, and the expected outputs.
 
     Attributes:
         name: text such as "batch 3, length 7, padded left".
@@ -145,7 +145,7 @@ class GoldenCase:
     sequence_outputs: tuple[str, ...] = ()
 
     def compute_outputs(self, run: RunSignature) -> Arrays:
-        """Compute the outputs of an artifact for the inputs of the case.
+        """Run an artifact on the inputs of this golden case, and return its outputs.
 
         Args:
             run: function from a signature's name and its inputs to its outputs.
@@ -163,7 +163,7 @@ class GoldenCase:
 
 @dataclasses.dataclass(frozen=True)
 class GoldenCases:
-    """The golden cases of an artifact.
+    """The tests stored with an artifact: inputs, expected outputs, hashes of the artifact's files.
 
     Attributes:
         model: name of the Keras model.
@@ -182,7 +182,7 @@ class GoldenCases:
     cases: tuple[GoldenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of an .npz file with the arrays and a JSON text named `golden_cases`.
+        """Pack the golden cases as an .npz file: arrays, and a JSON text named `golden_cases`.
 
         Raises:
             GoldenCasesError: the file is larger than `parse_golden_cases` reads.
@@ -215,7 +215,7 @@ def require_size(size: int) -> None:
 
 
 def require_comparisons(cases: Sequence[GoldenCase]) -> None:
-    """Raise GoldenCasesError for golden cases that every artifact would pass.
+    """Raise GoldenCasesError if the golden cases compare nothing: every artifact would pass.
 
     The tolerance of an output must be smaller than its largest expected value in all cases, or than
     1 if all expected values are 0. An output that is tiny in one case is compared in another case.
@@ -310,7 +310,7 @@ def damaged(problem: str) -> GoldenCasesError:
 
 
 def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Unpack an entry of an archive, but not more bytes than its header declares.
+    """Unpack an entry of a zip archive, but not more bytes than the entry's header declares.
 
     Args:
         archive: the archive.
@@ -320,9 +320,11 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
         GoldenCasesError: the entry is too large, or of a compression that NumPy does not write.
     """
     require_size(entry.file_size)
-    # With any other compression `read` unpacks whole blocks, and a block may be huge.
+    # Refuse compressions other than ZIP_STORED and ZIP_DEFLATED: `read` would unpack whole blocks,
+    # and a block may be huge.
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    _require(entry.compress_type in methods, "NumPy does not write the compression of the archive")
+    problem = "the archive is compressed with a method that NumPy does not write"
+    _require(entry.compress_type in methods, problem)
     with archive.open(entry) as file:
         return file.read(entry.file_size + 1)
 
@@ -394,7 +396,7 @@ def _require(fits: bool, problem: str) -> None:
 
 def _require_version(version: Json) -> None:
     whole = type(version) is int and version > 0
-    _require(whole, "the format's version is not an integer of at least 1")
+    _require(whole, "the format version of the golden cases is not an integer of at least 1")
     if version > VERSION:
         raise GoldenCasesError(
             f"the golden cases have format version {version}, and this keras-norm reads version "
@@ -403,7 +405,10 @@ def _require_version(version: Json) -> None:
 
 
 def _without_repeats(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make a dict of a JSON object; refuse a repeated key, whose value depends on the parser."""
+    """Make a dict of a JSON object; raise GoldenCasesError if a key occurs twice.
+
+    JSON parsers differ in the value of a repeated key.
+    """
     fields: dict[str, Json] = {}
     for key, value in pairs:
         _require(key not in fields, f"the JSON text has the key '{printable(key)}' twice")
@@ -424,8 +429,8 @@ def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
 
 # Find an artifact and its golden cases, hash its files, and load it in its runtime. ---------------
 
-# Golden cases are stored in a SavedModel's folder, beside a file under its name and SUFFIX, or in
-# an archive at the end of a TFLite file.
+# Golden cases are stored in a SavedModel's folder; beside a TFLite or ONNX file, in a file with its
+# name and SUFFIX; or in an archive at the end of a TFLite file.
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"
@@ -529,7 +534,7 @@ def require_file(path: pathlib.Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:  # this function raised the error
+        if error.strerror is None:  # the error was raised above, with a complete message
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -554,14 +559,15 @@ def require_arrays(path: pathlib.Path) -> None:
 
 
 def _archive_offset(path: pathlib.Path) -> int | None:
-    """Return the byte offset of the golden cases in a file; None if the file contains none."""
+    """Return the byte offset of the golden cases in a TFLite file; None if it contains none."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as archive:
             archive.getinfo(FILE_NAME)
             return min(entry.header_offset for entry in archive.infolist())
-    # The zip parser may raise any exception if the last bytes are a part of the model.
+    # The last bytes of a model may look like a zip archive. The zip parser may then raise any
+    # exception.
     except Exception:
         return None
 
@@ -668,7 +674,7 @@ def verify(
     golden_cases: GoldenCases | str | pathlib.Path | None = None,
     run: RunSignature | None = None,
 ) -> list[str]:
-    """Run an artifact on its golden cases, and compare the outputs.
+    """Run an artifact on its golden cases, and compare the outputs with the expected outputs.
 
     Args:
         path: a SavedModel's folder, or a TFLite or ONNX file.
@@ -707,11 +713,13 @@ def verify(
     changed = [name for name in sorted(hashes | stored) if hashes.get(name) != stored.get(name)]
     if changed:
         names = ", ".join(printable(name or path.name) for name in changed)
-        still = "no longer computes" if failures else "still computes"
+        outcome = "It still computes the expected outputs"
+        if failures:
+            outcome = "It no longer computes the expected outputs"
         failures.insert(
             0,
-            f"the artifact was changed after its golden cases were written, and {still} the "
-            f"expected outputs. Changed files: {names}",
+            f"the artifact was changed after its golden cases were written. {outcome}. "
+            f"Changed files: {names}",
         )
     return failures
 
@@ -759,8 +767,8 @@ def _difference(expected: Array, actual: Array, atol: float) -> str:
     index = np.unravel_index(int(off.argmax()), e.shape)
     where = ", ".join(map(str, index))
     return (
-        f"is {a[index]:.6g}, expected {e[index]:.6g}, at ({where}): the difference is larger than "
-        f"the tolerance {atol:.2g}"
+        f"has the value {a[index]:.6g} at index ({where}), expected {e[index]:.6g}: the difference "
+        f"is larger than the tolerance {atol:.2g}"
     )
 
 
@@ -788,7 +796,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        sys.stdout = None  # Python would try to write the rest at exit
+        sys.stdout = None  # Python would write its buffered output at exit, and fail again
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED
 

@@ -2,7 +2,7 @@
 
 from keras_norm_cli import quiet_native_logs
 
-with quiet_native_logs():  # TensorFlow prints C++ messages when it starts without a GPU
+with quiet_native_logs():  # hides the messages of TensorFlow about a missing GPU
     import tensorflow as tf
 
     import keras_norm.export  # noqa: F401

@@ -25,13 +25,13 @@ def load():
     try:
         parts = tfds.load("tiny_shakespeare", split=["train", "test"], data_dir=data_dir)
         train, test = (next(iter(tfds.as_numpy(part)))["text"].decode() for part in parts)
-    except Exception as error:  # TFDS raises many classes of exceptions
+    except Exception as error:  # TFDS raises many classes of exceptions, so all are caught
         raise SystemExit(f"TFDS could not load tiny_shakespeare: {error}") from error
     return train, test, "".join(sorted(set(train + test)))
 
 
 def cut(text, alphabet):
-    """Cut a text into sequences of character ids, with the next id as label, both (n, LENGTH)."""
+    """Cut a text into inputs (n, LENGTH) of character ids, and labels: the ids one step later."""
     index = {character: i for i, character in enumerate(alphabet)}
     ids = np.array([index[character] for character in text], "int32")
     end = (len(ids) - 1) // LENGTH * LENGTH
@@ -66,7 +66,9 @@ def main(argv=None):
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/characters"))
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument(
-        "--samples", type=int, help="training sequences and test sequences to use (default: all)"
+        "--samples",
+        type=int,
+        help="use at most this many training and test sequences (default: all)",
     )
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)

@@ -1,4 +1,4 @@
-"""Classify questions with an LN-GRU over padded sentences, and check its exported files.
+"""Classify questions with a LayerNorm GRU over padded sentences, and check its exported files.
 
 `python -m examples.sentences` trains for one minute on the 5,452 questions of TREC. TFDS downloads
 the data, or reads them from $KERAS_NORM_DATA/tfds.
@@ -27,7 +27,7 @@ def load(samples=None):
         parts = tfds.as_numpy(
             tfds.load("trec", split=["train", "test"], batch_size=-1, data_dir=data_dir)
         )
-    except Exception as error:  # TFDS raises many classes of exceptions
+    except Exception as error:  # TFDS raises many classes of exceptions, so all are caught
         raise SystemExit(f"TFDS could not load trec: {error}") from error
     return [
         (
@@ -54,7 +54,9 @@ def main(argv=None):
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/sentences"))
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument(
-        "--samples", type=int, help="training questions and test questions to use (default: all)"
+        "--samples",
+        type=int,
+        help="use at most this many training and test questions (default: all)",
     )
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)

@@ -19,7 +19,7 @@ import keras_norm
 from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
-TIMEOUT = 60.0  # seconds until a request to the server fails
+TIMEOUT = 60.0  # seconds to wait for the server's reply
 # By default gRPC limits messages to 4 MB, too little for long sequences. The server has no limit.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:

@@ -27,7 +27,7 @@ def load(samples=None):
     try:
         data = tfds.load("smartwatch_gestures", split="train", data_dir=data_dir)
         rows = list(tfds.as_numpy(data.take(samples or -1)))
-    except Exception as error:  # TFDS raises many classes of exceptions
+    except Exception as error:  # TFDS raises many classes of exceptions, so all are caught
         raise SystemExit(f"TFDS could not load smartwatch_gestures: {error}") from error
     series = [np.stack([row["features"][axis] for axis in AXES], axis=1) for row in rows]
     x = keras.utils.pad_sequences(series, padding="post", dtype="float32", value=np.nan)
@@ -49,7 +49,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/timeseries"))
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--samples", type=int, help="gestures to use (default: all)")
+    parser.add_argument("--samples", type=int, help="number of gestures to use (default: all)")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     x, classes, participants = load(args.samples)

@@ -1,4 +1,4 @@
-"""Translate Chinese characters into English words with LN-LSTMs and attention.
+"""Translate Chinese characters into English words with LayerNorm LSTMs and attention.
 
 `python -m examples.translation --pairs cmn.txt` trains for three minutes. The file has lines
 "English<tab>Chinese", such as cmn.txt of manythings.org/anki.
@@ -45,7 +45,7 @@ def encode(sentences, ids, first=(), last=()):
 
 
 def build(characters, words):
-    """Build a model that predicts the next English word from the Chinese and English sentence."""
+    """Build a model that predicts an English word from the Chinese sentence and earlier words."""
     chinese, english = (keras.Input((None,), dtype="int32", name=n) for n in ("chinese", "english"))
     read = keras_norm.LayerNormLSTM(UNITS, return_sequences=True, return_state=True)
     encoded, *states = read(keras.layers.Embedding(characters, UNITS, mask_zero=True)(chinese))
@@ -72,13 +72,16 @@ def main(argv=None):
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
     parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="sentence pairs, more than 200 (default: all)")
+    parser.add_argument(
+        "--samples", type=int, help="number of pairs to use, over 200 (default: all)"
+    )
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     try:
         train, test = load(args.pairs, args.samples)
         zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
-    except Exception as error:  # a damaged file raises many classes of exceptions
+    # A damaged file raises many classes of exceptions, so all are caught.
+    except Exception as error:
         parser.error(f"{args.pairs} has no sentence pairs ({error}). See manythings.org/anki")
     x, x_test = (encode([zh for zh, _ in pairs], zh_ids) for pairs in (train, test))
     y, y_test = (encode([en for _, en in pairs], en_ids, [START], [END]) for pairs in (train, test))

@@ -65,8 +65,8 @@ def export(args: argparse.Namespace) -> None:
     for option in given:
         if option in ("version", "golden_cases"):
             continue
-        if not any(_takes(each, option) for each in formats):
-            supported = [name for name, each in FORMATS.items() if _takes(each, option)]
+        if not any(_has_option(each, option) for each in formats):
+            supported = [name for name, each in FORMATS.items() if _has_option(each, option)]
             raise UsageError(f"--{option} needs --format {' or '.join(supported)}.")
     targets = {each.name: _target(each, folder, args.version) for each in formats}
     for each in formats:
@@ -88,8 +88,8 @@ def export(args: argparse.Namespace) -> None:
     written: list[tuple[Format, pathlib.Path]] = []
     try:
         for each in formats:
-            own = {name: value for name, value in options.items() if _takes(each, name)}
-            if own.get("signature"):  # `step` has no effect on a file with one signature
+            own = {name: value for name, value in options.items() if _has_option(each, name)}
+            if own.get("signature"):  # a file with one signature takes no option `step`
                 own["step"] = None
             path = folder / each.file_name if "version" in own else targets[each.name]
             written.append((each, each.export(model, path, **own)))
@@ -97,7 +97,8 @@ def export(args: argparse.Namespace) -> None:
         if isinstance(error, UnsupportedOpError | ConversionError) and len(formats) > 1:
             error.add_note("Nothing was written.")
         for each, path in written:
-            # If the export replaced an old file, keep the new file: the old file is gone.
+            # Keep a new artifact that replaced an old artifact: without it, no artifact would be
+            # left.
             if each.name not in replaced:
                 golden_cases_path(path).unlink(missing_ok=True)
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -109,17 +110,17 @@ def export(args: argparse.Namespace) -> None:
         print(f"{name}  {readable_size(file_size(path))}  {signatures}")
 
 
-def _takes(file_format: Format, option: str) -> bool:
-    """Return whether the exporter of a format has an option."""
+def _has_option(file_format: Format, option: str) -> bool:
+    """Return whether the export function of a format has an argument of this name."""
     return option in signature_of(file_format.export).parameters
 
 
 def _target(file_format: Format, folder: pathlib.Path, version: int | None) -> pathlib.Path:
-    """Return the path of the artifact; with version 2, "saved_model/2" or "model-2.tflite"."""
+    """Return the path to export to; for version 2, "saved_model/2" or "model-2.tflite"."""
     path = folder / file_format.file_name
     if version is None:
         return path
-    if _takes(file_format, "version"):
+    if _has_option(file_format, "version"):
         return path / str(version)
     return path.with_name(f"{path.stem}-{version}{path.suffix}")
 
@@ -222,8 +223,8 @@ def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
     inside = any(report.is_relative_to(path) for report in reports for path in inputs)
     if inside or len(set(reports)) < len(reports):
         raise UsageError(
-            "A report would overwrite the model, the data, the labels, a file of an artifact or "
-            "the other report."
+            "A report would overwrite the other report or an input: the model, the data, the "
+            "labels or a file of an artifact. Choose another file for --json or --html."
         )
 
 
@@ -249,14 +250,15 @@ def _load_model(path: pathlib.Path) -> keras.Model:
             name = printable(unknown[1])
             text = (
                 f"{name} is not registered. Name the module that registers it: keras-norm --import "
-                "MODULE COMMAND. If it was not registered when the model was saved, that module "
-                f"sets keras.saving.get_custom_objects()['{name}']."
+                f"MODULE COMMAND. If {name} was not registered when the model was saved, the "
+                f"module must set keras.saving.get_custom_objects()['{name}']."
             )
         elif LAMBDA.search(text):
             text = (
-                "it contains a lambda, and safe mode does not run code of a file. Build the model "
-                "with a registered layer or function (keras.saving.register_keras_serializable), "
-                "and name its module: keras-norm --import MODULE COMMAND. Or export the model in "
-                "Python, where it was built: keras_norm.export.export_saved_model(model, path)."
+                "the model contains a lambda, and safe mode does not run code of a file. Build the "
+                "model with a registered layer or function "
+                "(keras.saving.register_keras_serializable), and name its module: keras-norm "
+                "--import MODULE COMMAND. Or export the model in Python, where it was built: "
+                "keras_norm.export.export_saved_model(model, path)."
             )
         raise UsageError(f"{path} cannot be loaded: {text}") from error

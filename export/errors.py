@@ -66,7 +66,7 @@ class TextError(ValueError):
 
 
 class UsageError(ValueError):
-    """Raised if the command line's arguments are wrong or cannot be carried out."""
+    """Raised if the arguments of the command line are wrong, or name an unusable file."""
 
 
 def one_line(error: Exception) -> str:
@@ -78,6 +78,6 @@ def one_line(error: Exception) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first nonempty line of a text without TensorFlow's node names, or ""."""
+    """Remove TensorFlow's node names from a text, and return its first nonempty line, or ""."""
     lines = (line.strip() for line in NODES.sub("", text).splitlines())
     return next(filter(None, lines), "")

@@ -1,4 +1,4 @@
-"""Make tables of a model's inputs, outputs and normalization layers, also those in cells."""
+"""Make tables of a model's inputs, outputs and normalization layers, also inside RNN cells."""
 
 from collections.abc import Iterator
 
@@ -52,12 +52,12 @@ def summary_tables(model: keras.Model) -> Iterator[RenderableType]:
         titled = Text.assemble(breakable(path), "\n", (type(layer).__name__, "dim"))
         epsilon = getattr(layer, "epsilon", None)
         known = "-" if epsilon is None else f"{epsilon:g}"
-        add_row(table, titled, _over(layer), known, _statistics(layer))
+        add_row(table, titled, _describe_axes(layer), known, _statistics(layer))
     yield table
 
 
-def _over(layer: keras.Layer) -> str:
-    """Describe the dimensions of a layer's statistics: "batch", "axis -1" or "-"."""
+def _describe_axes(layer: keras.Layer) -> str:
+    """Name the axes that a layer normalizes over: "batch", "axis -1", or "-" if unknown."""
     if is_batch_norm(layer):
         return "batch"
     axis = getattr(layer, "axis", None)
@@ -68,7 +68,7 @@ def _over(layer: keras.Layer) -> str:
 
 
 def _statistics(layer: keras.Layer) -> str:
-    """Describe a layer's moving statistics: number of features, updates and trained timesteps."""
+    """Describe the moving statistics, such as "64 features, updates: 12"; "-" if there are none."""
     if not is_batch_norm(layer):
         return "-"
     mean, _, trained = moving_statistics(layer)

@@ -36,7 +36,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether all modules of an extra are installed.
+    """Return whether all modules of a pip extra, such as `onnx`, are installed.
 
     Args:
         extra: key of `EXTRAS`.
@@ -45,7 +45,7 @@ def is_installed(extra: str) -> bool:
 
 
 def require(extra: str, *more: str) -> None:
-    """Raise ImportError, with the install command, if a module of an extra is missing.
+    """Raise ImportError, with the install command, if a module of a pip extra is missing.
 
     Args:
         extra: name of the extra in pyproject.toml.

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_norm.typing import Nest, Shape, Tensor, TensorLike, Tensors
 
-# Names of an exported model's signatures: the model for whole sequences, and its single step.
+# Names of an exported model's signatures: for whole sequences, and for a single timestep.
 SERVING_DEFAULT = "serving_default"
 STEP = "step"
 
@@ -32,7 +32,7 @@ class TensorSpec:
 
 
 class GraphFunction(Protocol):
-    """A `tf.function` from tensors by input name to tensors by output name."""
+    """Protocol for a `tf.function` from tensors by input name to tensors by output name."""
 
     def __call__(self, inputs: Mapping[str, TensorLike], /) -> dict[str, Tensor]:
         """Run the graph on tensors by input name, and return tensors by output name."""
@@ -61,7 +61,8 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
     ```
     """
     tensors = _tensors(model, "inputs")
-    # Keras' automatic names contain numbers that change with each run and with saving.
+    # Keras' automatic names contain numbers that change with each run and with saving. So "input"
+    # replaces them.
     automatic = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
     names = unique(automatic.sub("input", tensor.name) for tensor in tensors)
     return {

@@ -58,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> tuple[int, str]:
-    """Run a command; return its exit status, and an error message or ""."""
+    """Run a command; return its exit status and error message, "" without an error."""
     with interruptible():
         escape_unknown_letters()
-        if args.command == "verify":  # `verify` must not import Keras
+        if args.command == "verify":  # `verify` runs without Keras, imported below
             try:
                 return print_result(args.file, args.golden_cases), ""
             except GoldenCasesError as error:
@@ -92,7 +92,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         return WRONG_USE, (
             "There is not enough memory. Give less data, or smaller --batch-sizes and --lengths."
         )
-    # A custom layer may raise any exception. Exit status 1 would mean that a check failed.
+    # A custom layer may raise any exception. The exit status is 2: 1 means that a check failed.
     except Exception as error:
         return WRONG_USE, _with_line(error)
 
@@ -124,7 +124,7 @@ def _require_inputs(args: argparse.Namespace) -> None:
 
 
 def _require_formats(names: Sequence[str], modules: Sequence[str]) -> None:
-    """Raise ValueError for an unknown format, unless a user's module may have registered it."""
+    """Raise ValueError for an unknown format, unless a module of --import may register it."""
     if modules or "keras_norm.export.formats.format_registry" in sys.modules:
         return
     for name in names:
@@ -138,7 +138,7 @@ def _print_error(message: str, status: int) -> int:
 
 
 def _with_notes(error: Exception) -> str:
-    """Join the message and the notes of an error, and replace Python arguments by options."""
+    """Join an error's message and notes; replace Python arguments by command line options."""
     notes = getattr(error, "__notes__", [])
     return with_options(". ".join([str(error).rstrip("."), *notes]) if notes else str(error))
 

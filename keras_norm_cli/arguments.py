@@ -15,14 +15,14 @@ class ArgumentsError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises an exception for wrong arguments, so that they are reported in one line."""
+    """Argument parser that raises ArgumentsError, so that an error is printed as one line."""
 
     def error(self, message: str) -> NoReturn:
         raise ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
 class _ShowVersion(argparse.Action):
-    """Reads the version when --version is given, because an uninstalled package has no version."""
+    """Prints the version for --version; only this action needs an installed package."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"keras-norm {importlib.metadata.version('keras-norm')}")
@@ -58,9 +58,15 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
 
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
-        text = "input arrays by name, or .npy for one input; several files are read one at a time"
+        text = (
+            ".npz files of arrays by input name, or .npy files for a model with one input; the "
+            "files are read one at a time"
+        )
         npz(sub, "--data", text, required=True, nargs="+")
-        text = "labels by output name, or .npy for one output; one file for each file of --data"
+        text = (
+            ".npz files of labels by output name, or .npy files for a model with one output; give "
+            "one file for each file of --data"
+        )
         npz(sub, "--labels", text, nargs="+")
         text = "also write the report as "
         sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"{text}JSON")
@@ -72,17 +78,20 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--step",
         action=argparse.BooleanOptionalAction,
-        help="require the step signature, or omit it; the default writes it if the model can run "
-        "one timestep at a time",
+        help="--step: fail if the model cannot run one timestep at a time; --no-step: write no "
+        "step signature; default: write a step signature if the model can run one timestep at a "
+        "time",
     )
-    text = "input arrays by name, or .npy for one input: test inputs of the exported files, and "
-    text += "calibration data of int8"
+    text = (
+        ".npz file of arrays by input name, or .npy file for a model with one input: samples to "
+        "test the exported files and to calibrate int8"
+    )
     npz(export, "--samples", text)
     export.add_argument(
         "--no-golden-cases",
         dest="golden_cases",
         action="store_false",
-        help="write no golden cases, the test inputs and outputs of the command verify",
+        help="do not write golden cases: inputs and expected outputs for the command verify",
     )
     export.add_argument(
         "--warmup",
@@ -106,7 +115,7 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--signature",
         choices=("step",),
-        help="write a TFLite file with the step signature only, for streams",
+        help="write a TFLite file that runs only one timestep in each call, for streams",
     )
     export.add_argument("--force", action="store_true", help="replace existing files")
 
@@ -115,9 +124,12 @@ def make_parser() -> argparse.ArgumentParser:
         "artifacts", nargs="+", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx"
     )
     data_and_reports(check)
-    text = "relative tolerance of the outputs; the default depends on the precision"
+    text = "relative tolerance of the outputs; the default depends on the file's precision"
     check.add_argument("--rtol", type=float, help=text)
-    text = "absolute tolerance of the outputs; the default depends on depth and timesteps"
+    text = (
+        "absolute tolerance of the outputs; the default depends on the precision, and on the "
+        "numbers of layers and timesteps"
+    )
     check.add_argument("--atol", type=float, help=text)
     check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to check")
     check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to check")
@@ -141,7 +153,8 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
 
     recalibrate = command("recalibrate", "recompute the moving statistics of batch norms from data")
-    npz(recalibrate, "--data", "input arrays by name, or .npy for one input", required=True)
+    text = ".npz file of arrays by input name, or .npy file for a model with one input"
+    npz(recalibrate, "--data", text, required=True)
     recalibrate.add_argument(
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )

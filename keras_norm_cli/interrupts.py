@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator
 
 RAISE_AGAIN = 0.1  # seconds until a swallowed interrupt is raised again
-CLEANUP = 5.0  # seconds until an interrupt is raised inside an exception handler too
+CLEANUP = 5.0  # seconds that cleanup in an exception handler may take before it is interrupted
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """End the block with KeyboardInterrupt at SIGINT or SIGTERM, after the block's cleanup.
+    """End a `with` block by KeyboardInterrupt at SIGINT or SIGTERM, after its cleanup code.
 
     Keras swallows every exception when it computes a shape or tries to build a layer. So the
     KeyboardInterrupt is raised again every RAISE_AGAIN seconds until the block ends. An exception
@@ -21,7 +21,8 @@ def interruptible() -> Iterator[None]:
     turns an interrupt during tracing into another exception. So an Exception that leaves the block
     after an interrupt becomes a KeyboardInterrupt.
     """
-    interrupted, ended = 0.0, False  # time of the last KeyboardInterrupt; whether the block ended
+    # Time of the last KeyboardInterrupt, and whether the `with` block has ended.
+    interrupted, ended = 0.0, False
 
     def interrupt(*_: object) -> None:
         nonlocal interrupted
@@ -37,7 +38,8 @@ def interruptible() -> Iterator[None]:
         if has_timer:
             signal.setitimer(signal.ITIMER_REAL, seconds)
 
-    has_timer = hasattr(signal, "setitimer")  # Windows has no setitimer
+    # Windows has no setitimer, so an interrupt is not raised again.
+    has_timer = hasattr(signal, "setitimer")
     handled = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) != signal.SIG_IGN]
     handled += [signal.SIGALRM] if has_timer else []
     before = {number: signal.signal(number, interrupt) for number in handled}

@@ -23,7 +23,7 @@ OPTIONS = {
 
 
 def with_options(text: str) -> str:
-    """Replace Python arguments in a message by options of the command line.
+    """Replace Python arguments in a message by command line options: `step=True` by `--step`.
 
     Args:
         text: a message of the package.
@@ -35,7 +35,7 @@ def with_options(text: str) -> str:
 
 @contextlib.contextmanager
 def quiet_native_logs() -> Iterator[None]:
-    """Hide the C++ logs of TensorFlow and LiteRT inside the block.
+    """Hide the C++ logs of TensorFlow and LiteRT inside a `with` block.
 
     Both libraries write to file descriptor 2 at any log level. If an exception other than an
     interrupt leaves the block, the hidden logs are printed above its traceback. Warnings of

@@ -19,8 +19,8 @@ from keras_norm.export.golden_cases.golden_cases_parser import (
 from keras_norm.export.golden_cases.printable import printable_error
 from keras_norm.typing import Arrays
 
-# Golden cases are stored in a SavedModel's folder, beside a file under its name and SUFFIX, or in
-# an archive at the end of a TFLite file.
+# Golden cases are stored in a SavedModel's folder; beside a TFLite or ONNX file, in a file with its
+# name and SUFFIX; or in an archive at the end of a TFLite file.
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"
@@ -124,7 +124,7 @@ def require_file(path: pathlib.Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:  # this function raised the error
+        if error.strerror is None:  # the error was raised above, with a complete message
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 
@@ -149,14 +149,15 @@ def require_arrays(path: pathlib.Path) -> None:
 
 
 def _archive_offset(path: pathlib.Path) -> int | None:
-    """Return the byte offset of the golden cases in a file; None if the file contains none."""
+    """Return the byte offset of the golden cases in a TFLite file; None if it contains none."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:
         with zipfile.ZipFile(path) as archive:
             archive.getinfo(FILE_NAME)
             return min(entry.header_offset for entry in archive.infolist())
-    # The zip parser may raise any exception if the last bytes are a part of the model.
+    # The last bytes of a model may look like a zip archive. The zip parser may then raise any
+    # exception.
     except Exception:
         return None
 

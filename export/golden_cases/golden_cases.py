@@ -1,4 +1,4 @@
-"""The golden cases of an artifact, and the bytes of their file."""
+"""The golden cases of an artifact: inputs and expected outputs, stored as an .npz file."""
 
 import dataclasses
 import io
@@ -18,7 +18,7 @@ VERSION = 1
 # protects against a small file that unpacks to gigabytes.
 MAX_BYTES = 256 * 2**20
 
-# Function from a signature's name and its inputs to its outputs.
+# Type of a function that runs an artifact: (signature's name, inputs by name) -> outputs by name.
 RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
 
 
@@ -28,7 +28,7 @@ class GoldenCasesError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class GoldenCase:
-    """The inputs of a call, or of a stream of calls, and the expected outputs.
+    """One test of an artifact: the inputs of a call or of a stream, and the expected outputs.
 
     Attributes:
         name: text such as "batch 3, length 7, padded left".
@@ -53,7 +53,7 @@ class GoldenCase:
     sequence_outputs: tuple[str, ...] = ()
 
     def compute_outputs(self, run: RunSignature) -> Arrays:
-        """Compute the outputs of an artifact for the inputs of the case.
+        """Run an artifact on the inputs of this golden case, and return its outputs.
 
         Args:
             run: function from a signature's name and its inputs to its outputs.
@@ -71,7 +71,7 @@ class GoldenCase:
 
 @dataclasses.dataclass(frozen=True)
 class GoldenCases:
-    """The golden cases of an artifact.
+    """The tests stored with an artifact: inputs, expected outputs, hashes of the artifact's files.
 
     Attributes:
         model: name of the Keras model.
@@ -90,7 +90,7 @@ class GoldenCases:
     cases: tuple[GoldenCase, ...]
 
     def to_bytes(self) -> bytes:
-        """Return the bytes of an .npz file with the arrays and a JSON text named `golden_cases`.
+        """Pack the golden cases as an .npz file: arrays, and a JSON text named `golden_cases`.
 
         Raises:
             GoldenCasesError: the file is larger than `parse_golden_cases` reads.
@@ -123,7 +123,7 @@ def require_size(size: int) -> None:
 
 
 def require_comparisons(cases: Sequence[GoldenCase]) -> None:
-    """Raise GoldenCasesError for golden cases that every artifact would pass.
+    """Raise GoldenCasesError if the golden cases compare nothing: every artifact would pass.
 
     The tolerance of an output must be smaller than its largest expected value in all cases, or than
     1 if all expected values are 0. An output that is tiny in one case is compared in another case.

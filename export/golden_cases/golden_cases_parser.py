@@ -70,7 +70,7 @@ def damaged(problem: str) -> GoldenCasesError:
 
 
 def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Unpack an entry of an archive, but not more bytes than its header declares.
+    """Unpack an entry of a zip archive, but not more bytes than the entry's header declares.
 
     Args:
         archive: the archive.
@@ -80,9 +80,11 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
         GoldenCasesError: the entry is too large, or of a compression that NumPy does not write.
     """
     require_size(entry.file_size)
-    # With any other compression `read` unpacks whole blocks, and a block may be huge.
+    # Refuse compressions other than ZIP_STORED and ZIP_DEFLATED: `read` would unpack whole blocks,
+    # and a block may be huge.
     methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    _require(entry.compress_type in methods, "NumPy does not write the compression of the archive")
+    problem = "the archive is compressed with a method that NumPy does not write"
+    _require(entry.compress_type in methods, problem)
     with archive.open(entry) as file:
         return file.read(entry.file_size + 1)
 
@@ -154,7 +156,7 @@ def _require(fits: bool, problem: str) -> None:
 
 def _require_version(version: Json) -> None:
     whole = type(version) is int and version > 0
-    _require(whole, "the format's version is not an integer of at least 1")
+    _require(whole, "the format version of the golden cases is not an integer of at least 1")
     if version > VERSION:
         raise GoldenCasesError(
             f"the golden cases have format version {version}, and this keras-norm reads version "
@@ -163,7 +165,10 @@ def _require_version(version: Json) -> None:
 
 
 def _without_repeats(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """Make a dict of a JSON object; refuse a repeated key, whose value depends on the parser."""
+    """Make a dict of a JSON object; raise GoldenCasesError if a key occurs twice.
+
+    JSON parsers differ in the value of a repeated key.
+    """
     fields: dict[str, Json] = {}
     for key, value in pairs:
         _require(key not in fields, f"the JSON text has the key '{printable(key)}' twice")

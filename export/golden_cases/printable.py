@@ -32,6 +32,6 @@ def printable_error(error: Exception) -> str:
 
 
 def escape_unknown_letters() -> None:
-    """Make prints to stdout escape the characters that the encoding of stdout lacks."""
+    """Let `print` escape the characters that stdout cannot encode, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")

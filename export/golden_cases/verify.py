@@ -34,7 +34,7 @@ def verify(
     golden_cases: GoldenCases | str | pathlib.Path | None = None,
     run: RunSignature | None = None,
 ) -> list[str]:
-    """Run an artifact on its golden cases, and compare the outputs.
+    """Run an artifact on its golden cases, and compare the outputs with the expected outputs.
 
     Args:
         path: a SavedModel's folder, or a TFLite or ONNX file.
@@ -73,11 +73,13 @@ def verify(
     changed = [name for name in sorted(hashes | stored) if hashes.get(name) != stored.get(name)]
     if changed:
         names = ", ".join(printable(name or path.name) for name in changed)
-        still = "no longer computes" if failures else "still computes"
+        outcome = "It still computes the expected outputs"
+        if failures:
+            outcome = "It no longer computes the expected outputs"
         failures.insert(
             0,
-            f"the artifact was changed after its golden cases were written, and {still} the "
-            f"expected outputs. Changed files: {names}",
+            f"the artifact was changed after its golden cases were written. {outcome}. "
+            f"Changed files: {names}",
         )
     return failures
 
@@ -125,8 +127,8 @@ def _difference(expected: Array, actual: Array, atol: float) -> str:
     index = np.unravel_index(int(off.argmax()), e.shape)
     where = ", ".join(map(str, index))
     return (
-        f"is {a[index]:.6g}, expected {e[index]:.6g}, at ({where}): the difference is larger than "
-        f"the tolerance {atol:.2g}"
+        f"has the value {a[index]:.6g} at index ({where}), expected {e[index]:.6g}: the difference "
+        f"is larger than the tolerance {atol:.2g}"
     )
 
 
@@ -154,7 +156,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        sys.stdout = None  # Python would try to write the rest at exit
+        sys.stdout = None  # Python would write its buffered output at exit, and fail again
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED
 

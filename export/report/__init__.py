@@ -1,1 +1,1 @@
-"""The report of a check as an object, as text, as JSON and as HTML."""
+"""Reports of `check` and `compare_versions`, printed as text or written as JSON and HTML."""

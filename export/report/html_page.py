@@ -16,14 +16,14 @@ from keras_norm.export.results.output_comparison import OutputComparison, Output
 if TYPE_CHECKING:
     import markupsafe
 
-# Number of outputs whose images are visible at first: the outputs that use most of their tolerance.
-# The images of further outputs are collapsed.
+# Number of outputs whose images are visible at first: the outputs with the largest differences,
+# relative to the tolerance. The images of further outputs are collapsed.
 OPEN_OUTPUTS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One row of the table of outputs: one output, or all outputs that equal the Keras model.
+    """A row of the table of outputs: one output, or all outputs without differences from Keras.
 
     Attributes:
         names: names of the artifacts.
@@ -37,7 +37,7 @@ class Row:
 
     @property
     def worst(self) -> OutputComparison:
-        """The comparison of the test input that needs the widest tolerance."""
+        """The comparison of the output on the test input that needs the largest tolerance."""
         return self.result.comparisons[self.result.worst_case]
 
 
@@ -53,7 +53,7 @@ def render(report: CheckResult) -> str:
     require("report")
     import jinja2
 
-    from keras_norm.export.report.plots import color_levels, difference_map, strip
+    from keras_norm.export.report.plots import color_levels, difference_map, draw_distances
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("keras_norm.export.report", "."),
@@ -70,7 +70,7 @@ def render(report: CheckResult) -> str:
         position=position,
         rounded_up=rounded_up,
         size=readable_size,
-        strip=strip,
+        draw_distances=draw_distances,
         updates=updates,
         color_level=lambda share: float(color_levels(np.array(share), 1.0)),
     )
@@ -106,7 +106,7 @@ def render(report: CheckResult) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class PropertyRow:
-    """One row of the table of properties.
+    """A row of the table of tested properties: one property, such as "row independence".
 
     Attributes:
         name: name of the property.
@@ -120,7 +120,7 @@ class PropertyRow:
 
 
 def property_rows(report: CheckResult) -> tuple[list[tuple[str, ...]], list[PropertyRow]]:
-    """Make the columns and the rows of the table of properties.
+    """Make the table of tested properties: a column per artifact, and a row per property.
 
     Artifacts with equal results share a column.
 
@@ -138,9 +138,10 @@ def property_rows(report: CheckResult) -> tuple[list[tuple[str, ...]], list[Prop
 
 
 def value_rows(report: CheckResult) -> list[Row]:
-    """Make the rows of the table of outputs, sorted by the used share of the tolerance.
+    """Make the rows of the table of outputs: failures first, then the largest differences.
 
-    Artifacts with equal results share a row. All outputs without any difference share one row too.
+    The differences are relative to the tolerance. Artifacts with equal results share a row. All
+    outputs without any difference share one row too.
 
     Args:
         report: the report.
@@ -162,7 +163,7 @@ def value_rows(report: CheckResult) -> list[Row]:
 
 
 def percent(share: float | None) -> str:
-    """Format the used share of a tolerance: "under 0.1%", "3.1%", "250%", "25 times"."""
+    """Format a difference as a share of its tolerance: "under 0.1%", "3.1%", "25 times"."""
     if share is None:
         return "-"
     if share > 1e4:
@@ -184,12 +185,12 @@ def _with_breaks(text: str) -> "markupsafe.Markup":
 
 
 def _used_share(result: OutputResult) -> float:
-    """Return the used share of the tolerance; infinite if nothing could be compared."""
+    """Return an output's largest difference as a share of the tolerance; infinity if unknown."""
     return float("inf") if result.used is None else result.used
 
 
 def _rows_with_differences(rows: list[Row]) -> dict[str, list[Row]]:
-    """Return the rows of outputs that differ from the Keras model, by output name."""
+    """Select the table rows of outputs that differ from the Keras model, by output name."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         if row.result.profile is not None and not row.result.profile.equal:

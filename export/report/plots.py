@@ -1,4 +1,4 @@
-"""Draw the images of the report; colors show how much of the tolerance a difference uses."""
+"""Draw the images of the report; colors show a difference relative to its tolerance."""
 
 import base64
 import dataclasses
@@ -18,22 +18,23 @@ from keras_norm.export.results.output_comparison import DifferenceProfile, Outpu
 # pages. The legend in report.html repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
-# Levels of the color scale: 0 for equal values, 1 for the tolerance, 2 for UP decades above
-# the tolerance. Below the tolerance, the level falls to FAINTEST over about DOWN decades.
+# Levels of the color scale: 0 for equal values, 1 for a difference as large as the tolerance, and 2
+# for 10**UP times the tolerance. Differences below about 10**-DOWN times the tolerance have the
+# level FAINTEST.
 FAINTEST, DOWN, UP = 0.1, 4, 2
 
-# Height of a map of differences in units of the page's font size: the height of one row of cells,
-# and the minimum and the maximum for the whole map.
+# Heights in an image of differences, in units of the page's font size: the height of one row of
+# cells, and the minimum and the maximum height of the whole image.
 ROW_HEIGHT, LEAST_HEIGHT, MAX_HEIGHT = 0.9, 1.5, 13.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """One axis of a map of differences.
+    """One axis of an image of differences: its name, its ticks, and the worst element.
 
     Attributes:
-        name: "timestep" or "unit"; "sample" for outputs without units; "" for the second side of a
-            map with one axis.
+        name: "timestep" or "unit"; "sample" for outputs without units; "" for the second side of an
+            image with one axis.
         ticks: the first index of the first, the middle and the last cell.
         width: number of indices in a cell.
         mark: position of the worst element in percent of the side; None if it is not known.
@@ -64,7 +65,7 @@ class Bar:
 
 @dataclasses.dataclass(frozen=True)
 class DifferenceMap:
-    """Image and histogram of the differences of one output.
+    """Image and histogram of the differences between an output and its expected values.
 
     Attributes:
         image: the worst difference of each cell, as a PNG in a data URI.
@@ -82,15 +83,15 @@ class DifferenceMap:
 
 
 def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> DifferenceMap:
-    """Draw the differences of one output in one artifact.
+    """Draw the differences between an output of an artifact and the Keras model's output.
 
     Args:
         comparison: the comparison that needs the widest tolerance.
         spread: the differences over all test inputs; at least one is not 0.
     """
-    # Each value has a tolerance, but the map has one color scale. If the comparison failed, the
-    # scale uses the tolerance of the worst element, so that the color shows a failure. Otherwise it
-    # uses the tolerance of the largest value, so that no color shows a failure.
+    # Each value has its own tolerance, but the image has one color scale. If the comparison failed,
+    # the scale uses the tolerance of the worst element, so that the color of this element shows the
+    # failure. If it passed, the scale uses the largest tolerance, so that no color shows a failure.
     failed = comparison.problem is None and not comparison.passed
     size = abs(comparison.expected or 0.0) if failed else spread.scale
     allowed = comparison.atol + comparison.rtol * size
@@ -111,11 +112,12 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
     )
 
 
-def strip(layer: LayerStatistics) -> str:
-    """Draw the distance of moving statistics from the data's statistics, one cell for each row.
+def draw_distances(layer: LayerStatistics) -> str:
+    """Draw how far a BatchNorm's moving means are from the means of the data at each timestep.
 
     Args:
-        layer: statistics of a batch normalization; rows that were not reached are transparent.
+        layer: statistics of a batch normalization; timesteps that training or the
+            data did not reach are transparent.
 
     Returns:
         A PNG in a data URI, or "" for a layer with a single row of statistics.
@@ -127,7 +129,7 @@ def strip(layer: LayerStatistics) -> str:
 
 
 def color_levels(difference: np.ndarray, allowed: float) -> np.ndarray:
-    """Convert differences to levels of the color scale, by the share of the tolerance used.
+    """Convert differences to color levels: 0 for equal values, 1 for the tolerance, 2 far above.
 
     Args:
         difference: absolute differences.
@@ -144,7 +146,7 @@ def color_levels(difference: np.ndarray, allowed: float) -> np.ndarray:
 
 
 def colors(level: np.ndarray) -> np.ndarray:
-    """Convert levels of the color scale to RGBA pixels (..., 4); level 0 is transparent."""
+    """Convert color levels to RGBA pixels (..., 4): 0 is transparent, 1 is blue, 2 is red."""
     beyond = np.clip(level - 1.0, 0.0, 1.0)[..., None]
     ink = np.where(beyond > 0, (1 - beyond) * ORANGE + beyond * np.array(RED), BLUE)
     alpha = 255 * np.clip(level, 0.0, 1.0)[..., None]
@@ -152,7 +154,8 @@ def colors(level: np.ndarray) -> np.ndarray:
 
 
 def _axis(name: str, cells: int, width: int, index: int | None) -> Axis:
-    if name == "sample":  # the index is a row of the batch, not the user's sample number
+    # An axis of samples has no ticks: its indices count in the batch, not in the user's data.
+    if name == "sample":
         return Axis(name, (), width, None)
     ticks = sorted({0, (cells - 1) // 2, cells - 1})
     mark = None if index is None else 100 * (index // width + 0.5) / cells
@@ -160,13 +163,14 @@ def _axis(name: str, cells: int, width: int, index: int | None) -> Axis:
 
 
 def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
-    """Make a bar for equal values, and a bar for each decade of the differences that occur."""
+    """Make the bars of a histogram of differences: one for 0, and one for each power of ten."""
     present = [k for k, count in enumerate(counts) if k and count]
     bars = [("0", counts[0], "transparent")]
     bounds = list(itertools.pairwise(DECADES))
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
-        # The lower bound of the bin sets the color: a bin with passing values must not look failed.
+        # The tolerance may lie inside a bin. The lower bound of the bin sets its color, so that a
+        # bin with passing values does not look failed.
         level = color_levels(np.array(lower or upper / 10), allowed)
         red, green, blue, alpha = colors(level).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")

@@ -1,4 +1,4 @@
-"""The report of a check, with methods that write it as text, JSON and HTML."""
+"""The report of `check`, with methods that write it as text, JSON and HTML."""
 
 import abc
 import dataclasses
@@ -28,7 +28,7 @@ class Printed(abc.ABC):
         """Return the HTML page that `to_html` writes."""
 
     def _repr_html_(self) -> str:
-        """Return the tables of `print` as HTML, for a notebook."""
+        """Return the printed report as HTML, for a notebook."""
         console = rich.console.Console(file=io.StringIO(), record=True, width=100)
         self.print(console)
         # A fixed line height keeps the lines of the tables in place.
@@ -57,7 +57,7 @@ class Printed(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report(Printed, CheckResult):
-    """The report of `check`, with the attributes of `CheckResult`. Falsy when any check failed."""
+    """The result of `keras_norm.export.check` as a report; falsy when any check failed."""
 
     def __repr__(self) -> str:
         return f"<Report of {self.model!r}: {self.verdict}>"

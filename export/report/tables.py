@@ -22,7 +22,7 @@ def number(value: float | None) -> str:
 
 
 def rounded_up(value: float | None) -> str:
-    """Format a number as `number` does, but round it up, so that it passes as a tolerance."""
+    """Format an atol as `number` does, but round up, so that a check with this atol passes."""
     if value is None or not math.isfinite(value) or value == 0:
         return number(value)
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -30,7 +30,7 @@ def rounded_up(value: float | None) -> str:
 
 
 def group_by_item(pairs: Iterable[tuple[str, Item]]) -> list[tuple[tuple[str, ...], Item]]:
-    """Group names with equal items, so that each item is shown once.
+    """Group names by item: ("a", 1), ("b", 1), ("c", 2) gives (("a", "b"), 1), (("c",), 2).
 
     Args:
         pairs: (name, item) pairs.
@@ -58,15 +58,15 @@ def new_table(title: str, *columns: str | Column) -> Table:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Make a text that `rich` prints literally.
+    """Make a `rich` text: brackets are printed, not parsed as markup.
 
-    Brackets are not parsed as markup. Line breaks and escape sequences are printed as escapes.
+    Line breaks and escape sequences are printed as escapes.
     """
     return Text(printable(text, MAX_PRINTED), style)
 
 
 def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
-    """Add a row to a table; strings are printed literally, as by `plain`."""
+    """Add a row to a table; brackets in strings are printed, not parsed as markup."""
     table.add_row(*(plain(c) if isinstance(c, str) else c for c in cells), style=style)
 
 

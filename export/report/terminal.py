@@ -21,7 +21,7 @@ from keras_norm.export.results.artifact_result import ArtifactResult, readable_s
 from keras_norm.export.results.check_result import CheckResult, LayerStatistics
 from keras_norm.export.results.output_comparison import OutputComparison
 
-# Statuses of a property that was tested.
+# The statuses of a tested property; an untested property has the status "not applicable".
 TESTED = ("pass", "differs", "fail")
 
 STYLES = {
@@ -34,7 +34,7 @@ STYLES = {
 
 
 def report_tables(report: CheckResult) -> Iterator[RenderableType]:
-    """Yield the parts of a report: verdict, failures, notes, findings, and all tables.
+    """Yield the texts and tables of a report: verdict, failures, warnings, advice, all tables.
 
     The tables are: values, metrics, properties, sizes and latencies, train/inference gap, and
     moving statistics.
@@ -69,10 +69,11 @@ def report_tables(report: CheckResult) -> Iterator[RenderableType]:
 
 
 def position(comparison: OutputComparison, case: str) -> str:
-    """Describe the position of the worst element: "sample 3, timestep 7, unit 12 (batch 7)"."""
+    """Describe the element that needs the largest atol: "sample 3, timestep 7 (batch 7)"."""
     if comparison.problem is not None:
         at = ", ".join(f"{axis} {index}" for axis, index in comparison.where)
-        return f"{comparison.problem} ({case}{at and ', for example at ' + at})"
+        example = f", for example at {at}" if at else ""
+        return f"{comparison.problem} ({case}{example})"
     if comparison.max_abs == 0:
         return "equal everywhere"
     return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
@@ -132,7 +133,7 @@ def _metrics(report: CheckResult) -> Table:
 
 
 def tolerances(report: CheckResult) -> str:
-    """Describe the tolerance of each artifact, with the layers and timesteps that set it."""
+    """Describe each artifact's tolerance, and the model's numbers of layers and timesteps."""
     used = group_by_item((result.name, _describe_tolerance(result)) for result in report.artifacts)
     parts = (f"{allowed} ({', '.join(names)})" for names, allowed in used)
     steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
@@ -140,11 +141,11 @@ def tolerances(report: CheckResult) -> str:
 
 
 def _describe_tolerance(result: ArtifactResult) -> str:
-    """Describe the tolerance of one artifact: rtol and atol, or the root mean square."""
+    """Describe an artifact's tolerance: rtol and atol, or the limit of the RMS difference."""
     if result.by_rms:
         return (
-            f"root mean square up to {USEFUL:g} of the standard deviation of an output over the "
-            "samples, in 8 bits"
+            f"root mean square of the differences up to {USEFUL:g} of an output's standard "
+            "deviation over the samples, for 8-bit files"
         )
     atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol
     return f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"
@@ -169,7 +170,7 @@ def _properties(report: CheckResult) -> Iterator[RenderableType]:
 
 
 def _names_with_status(result: ArtifactResult, status: str) -> str:
-    """Return the names of the properties with this status, joined by commas."""
+    """List the properties with a status such as "pass", as names joined by commas."""
     return ", ".join(p.name for p in result.properties if p.status == status)
 
 

@@ -62,7 +62,7 @@ class Runner(abc.ABC):
         return []
 
     def variable_digests(self) -> dict[str, str]:
-        """Return a digest of each variable by name; empty if the runtime hides its variables."""
+        """Return a hash of each variable's value by name; {} if the runtime hides its variables."""
         return {}
 
     def seconds(self) -> float | None:
@@ -101,7 +101,7 @@ def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
     """Check an array's shape, and convert its type if the conversion is safe."""
     try:
         array = np.asarray(data)
-    except ValueError:  # for example, nested lists of different lengths
+    except ValueError:  # for example, NumPy rejects nested lists of different lengths
         raise ValueError(
             f'input "{spec.name}" must be an array; received a {type(data).__name__} that NumPy '
             "cannot convert"

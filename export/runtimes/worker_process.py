@@ -28,7 +28,7 @@ LOG_LINE = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the 
 
 
 class Process(Protocol):
-    """A started worker script: the parts of `subprocess.Popen` that `WorkerProcess` uses."""
+    """Protocol for the members of `subprocess.Popen` that `WorkerProcess` uses."""
 
     stdin: IO[bytes]
     stdout: IO[bytes]
@@ -37,11 +37,11 @@ class Process(Protocol):
         """Kill the process."""
 
     def wait(self) -> int:
-        """Wait for the exit status, which is negative after a signal."""
+        """Wait until the process ends; return its exit status, negative if a signal ended it."""
 
 
 class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
-    """A child process that runs a worker script of a format.
+    """A child process that runs a worker script, such as the script that runs TFLite files.
 
     The script is started by path, so that it imports neither this package nor Keras. The script's
     imports may take seconds. They start at once, and `load` waits until they are done.
@@ -58,13 +58,15 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # TensorFlow writes temporary files in traces, and a killed worker does not delete them.
+        # TensorFlow writes temporary files while it traces a model, and a killed worker does not
+        # delete them. The worker writes them to this folder, which `close` deletes.
         self._folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # open until `close`
+        # The worker writes to this file until `close`, so a `with` block cannot open it.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = start(FORMATS / script, self._stderr, self._folder.name)
 
     def load(self, options: Mapping[str, Json]) -> Json:
-        """Load or convert a model in the worker, and return the worker's report on the model.
+        """Load or convert a model in the worker; return the reply, such as the input shapes.
 
         A loaded model replaces the model that the worker loaded before.
 
@@ -88,7 +90,7 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     def request(
         self, name: str, cases: Sequence[Mapping[str, Array]] = (), **arguments: Json
     ) -> tuple[Json, list[Arrays]]:
-        """Send a request to the worker, and return the report and the arrays of the reply.
+        """Send a request to the worker, and return the JSON value and the arrays of the reply.
 
         Args:
             name: name of the request in the table of `worker_protocol`, such as "run".
@@ -109,11 +111,13 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         timer = threading.Timer(self.timeout, give_up)
         timer.start()
         try:
-            with contextlib.suppress(BrokenPipeError):  # the worker died: read_message returns None
+            # If the worker has died, `read_message` returns None, which raises an error below.
+            with contextlib.suppress(BrokenPipeError):
                 message = {"request": name, "arguments": arguments}
                 protocol.write_message(self._process.stdin, message, cases)
             reply = protocol.read_message(self._process.stdout)
-        except BaseException:  # an interrupt: the next call must not read the late reply
+        # Close the worker after an interrupt: the next call would read the late reply of this call.
+        except BaseException:
             self.close()
             raise
         finally:
@@ -133,7 +137,8 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
         """Kill the worker, which needs no orderly shutdown. A second call has no effect."""
         self._process.kill()  # `kill` has no effect on a process that has ended
         self._process.wait()
-        with contextlib.suppress(BrokenPipeError):  # the worker did not read all of its stdin
+        # Closing stdin flushes its buffer, which fails because the worker has ended.
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.stdout.close()
         self._stderr.close()
@@ -174,7 +179,10 @@ def start(script: pathlib.Path, stderr: IO[bytes], temporary: str) -> Process:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment in which a script can import its folder and `worker_protocol`."""
+    """Return environment variables with which a worker script can import `worker_protocol`.
+
+    PYTHONSAFEPATH is removed: it would hide the modules in the script's folder.
+    """
     variables = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
     folders = [str(pathlib.Path(__file__).parent), *filter(None, [variables.get("PYTHONPATH")])]
     return variables | {"PYTHONPATH": os.pathsep.join(folders)}

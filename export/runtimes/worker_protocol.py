@@ -1,4 +1,4 @@
-"""The messages between a runner and its worker process, over the worker's stdin and stdout.
+"""Exchange messages with a worker process, which runs an exported file, over stdin and stdout.
 
 A message has a JSON object and any number of dicts of arrays. Two lengths precede the JSON object
 and the arrays, in eight bytes each (little-endian). This module depends on NumPy only, because a
@@ -34,7 +34,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# A worker cannot import these aliases from `keras_norm.typing`.
+# The types of `keras_norm.typing`, which a worker cannot import.
 Array: TypeAlias = npt.NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
 Json: TypeAlias = Any
@@ -43,7 +43,7 @@ Run = Callable[[Arrays], Arrays]
 
 
 class Loaded(NamedTuple):
-    """A loaded model in a worker process: its report, and functions that run and inspect it.
+    """A model loaded in a worker process: its description, and functions to run and inspect it.
 
     Attributes:
         report: describes the model to the runner; JSON can store it.
@@ -98,8 +98,8 @@ def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
     The names are stored in a separate array, because `np.savez` rejects names such as "file". A
     bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16.
     """
-    # This conversion is equal to `keras_norm.export.compare.arrays.to_numpy`, which a worker cannot
-    # import.
+    # A worker cannot import `keras_norm.export.compare.arrays.to_numpy`, so this function
+    # repeats the conversion of bfloat16 to float32.
     values = [np.asarray(a) for a in arrays.values()]
     values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
     buffer = io.BytesIO()
@@ -149,7 +149,7 @@ def run_over_time(
 def run_at_once(
     run: Run, cases: Sequence[Arrays], threads: int, seconds: float
 ) -> tuple[int, list[Arrays]]:
-    """Call `run` on many threads at once, where each thread starts with a different case.
+    """Call `run` on many threads at once, with several different inputs, to test concurrency.
 
     Args:
         run: a function from input arrays to output arrays.
@@ -172,7 +172,8 @@ def run_at_once(
             case = (thread + calls) % len(cases)
             outputs = run(cases[case])
             with lock:
-                for name, value in outputs.items():  # np.minimum and np.maximum keep NaN
+                # np.minimum and np.maximum return NaN if an output is NaN, so NaN is not lost.
+                for name, value in outputs.items():
                     lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
                     highest[case][name] = np.maximum(highest[case].get(name, value), value)
             if time.monotonic() >= end:
@@ -202,7 +203,7 @@ def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
     def reply_to(
         request: str, arguments: dict[str, Json], cases: list[Arrays]
     ) -> tuple[Json, list[Arrays]]:
-        """Return the reply to one request: a report and output arrays."""
+        """Carry out a request to the worker; return the JSON value and the arrays of the reply."""
         nonlocal model, seconds
         if request == "load":
             model = Loaded(*load(arguments["options"]))
@@ -214,7 +215,9 @@ def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
         if request == "seconds":
             return seconds, []
         if model.run is None:
-            raise ValueError(f"the request {request} needs a loaded model; send load first")
+            raise ValueError(
+                f'the request "{request}" needs a loaded model. Send the request "load" first'
+            )
         if request == "threads":
             return run_at_once(model.run, cases, **arguments)
         start, calls = time.perf_counter(), 1

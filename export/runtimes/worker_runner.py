@@ -48,7 +48,8 @@ class WorkerRunner(Runner):
         self.worker = worker or self.start(path, timeout=timeout)
         try:
             self._load()
-        except (OSError, ValueError) as error:  # the artifact is missing or damaged
+        # `_load` raises OSError or ValueError for a missing or damaged artifact.
+        except (OSError, ValueError) as error:
             self.close()
             raise RunnerError(f"{self._subject}: {error}") from error
         except BaseException:
@@ -65,13 +66,13 @@ class WorkerRunner(Runner):
         """Load the artifact in the worker, and set `self.inputs`."""
 
     def _load_file(self, options: Mapping[str, Json]) -> Json:
-        """Load a file in the worker, and set `self.inputs`; raise RunnerError if there is none."""
+        """Load a file in the worker and set `self.inputs`; raise RunnerError for a missing file."""
         if not self.path.is_file():
             raise RunnerError(f"{self._subject}: no such file")
         return self._load_inputs(options)
 
     def _load_inputs(self, options: Mapping[str, Json]) -> Json:
-        """Load the artifact in the worker, and set `self.inputs` from the worker's report."""
+        """Load the artifact in the worker, and set `self.inputs` from the worker's reply."""
         report = self.worker.load(options)
         self.inputs = {
             name: TensorSpec(name, tuple(shape), dtype)
@@ -88,7 +89,7 @@ class WorkerRunner(Runner):
         others: Mapping[str, TensorLike],
         states: Sequence[str],
     ) -> Arrays:
-        """Run whole sequences through a step signature, timestep by timestep, in the worker.
+        """Run whole sequences in the worker: call the single-step model once for each timestep.
 
         Args:
             sequences: inputs with a time axis, (batch, time, ...), all of equal length.
@@ -121,13 +122,13 @@ class WorkerRunner(Runner):
         return set(self.worker.request("modules")[0])
 
     def variable_digests(self) -> dict[str, str]:
-        """Return a digest of each variable by name; empty if the runtime hides its variables."""
+        """Return a hash of each variable's value by name; {} if the runtime hides its variables."""
         return dict(self.worker.request("variable_digests")[0])
 
     def seconds(self) -> float:
-        """Return the seconds of the last run, or of an average timestep, measured in the worker.
+        """Return the seconds of the last run; after `run_over_time`, the mean of all timesteps.
 
-        The time does not include the messages to and from the worker.
+        The worker measures the time, without the messages to and from the worker.
         """
         return float(self.worker.request("seconds")[0])
 

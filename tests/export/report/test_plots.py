@@ -6,7 +6,14 @@ import pytest
 from PIL import Image
 
 from keras_norm.export.compare.output_differences import profile_differences
-from keras_norm.export.report.plots import BLUE, RED, color_levels, colors, difference_map, strip
+from keras_norm.export.report.plots import (
+    BLUE,
+    RED,
+    color_levels,
+    colors,
+    difference_map,
+    draw_distances,
+)
 from keras_norm.export.results.check_result import LayerStatistics
 from tests.export.compared import compare
 
@@ -112,10 +119,10 @@ def test_infinite_differences_have_a_bar():
 
 def test_the_strip_is_blank_for_rows_that_were_not_reached():
     rows = LayerStatistics("bn", 0.5, 0.0, (0.5, None, 3.0), 2, 3, "")
-    image = pixels(strip(rows))
+    image = pixels(draw_distances(rows))
     assert image[0, :, 3].tolist() == [127, 0, 255]
     assert image[0, 2, :3].tolist() == list(RED)
 
 
 def test_a_layer_with_one_row_has_no_strip():
-    assert strip(LayerStatistics("bn", 0.5, 0.0, (0.5,), 1, 1, "")) == ""
+    assert draw_distances(LayerStatistics("bn", 0.5, 0.0, (0.5,), 1, 1, "")) == ""
