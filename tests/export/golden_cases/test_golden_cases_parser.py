@@ -39,8 +39,8 @@ def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (["version"], "1", "version is not an integer"),
-        (["version"], -1, "version is not an integer"),
+        (["version"], "1", "version of the golden cases is not an integer"),
+        (["version"], -1, "version of the golden cases is not an integer"),
         (["model"], ["m"], "'model' is not text"),
         (["reference"], None, "'reference' is not text"),
         (["versions"], 5, "versions is not a dict"),

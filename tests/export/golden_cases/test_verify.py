@@ -27,7 +27,7 @@ from tests.export.golden_cases.cases import X, case, golden_cases, sum_features
         (sum_features, None),
         (lambda s, i: {"y": sum_features(s, i)["y"] + 9e-4}, None),
         (lambda s, i: {"y": sum_features(s, i)["y"] + 2e-3}, "larger than the tolerance 0.001"),
-        (lambda s, i: {"y": sum_features(s, i)["y"] * np.nan}, "is nan, expected"),
+        (lambda s, i: {"y": sum_features(s, i)["y"] * np.nan}, "has the value nan at index"),
         (
             lambda s, i: {"y": sum_features(s, i)["y"][:2]},
             r"has the shape \(2, 5\), expected \(3, 5\)",

@@ -71,7 +71,7 @@ def test_an_unregistered_object_is_named_with_the_import_option(
     assert f"{theirs.__name__} is not registered" in message
     assert "keras-norm --import MODULE COMMAND" in message
     # Follow the advice of the message: register the function under the name that it gives.
-    (name,) = re.findall(r"sets keras\.saving\.get_custom_objects\(\)\['(\w+)'\]", message)
+    (name,) = re.findall(r"must set keras\.saving\.get_custom_objects\(\)\['(\w+)'\]", message)
     monkeypatch.setitem(keras.saving.get_custom_objects(), name, theirs)
     assert run("inspect", tmp_path / "m.keras")[0] == 0
 
