@@ -18,7 +18,17 @@ def step_only(tmp_path_factory):
 
 
 @pytest.fixture
-def unexplained(monkeypatch):
+def unmeasured_rounding(monkeypatch):
+    """Do not measure rounding errors: to trace copies of the model takes most of a failed check.
+
+    `checks/test_check_tolerance.py` and `model/test_rounding.py` test the measurement.
+    """
+    module = importlib.import_module("keras_norm.export.checks.explain_differences")
+    monkeypatch.setattr(module, "rounding_errors", lambda *_: {})
+
+
+@pytest.fixture
+def unexplained(unmeasured_rounding, monkeypatch):
     """Do not search for the first layer that differs, which needs an export."""
     module = importlib.import_module("keras_norm.export.checks.explain_differences")
     monkeypatch.setattr(module, "explain_difference", lambda *_: FirstDifference(None, "not asked"))

@@ -15,7 +15,7 @@ DATA = np.random.default_rng(0).normal(1.0, 2.0, size=(9, 4, 3)).astype("float32
 def model():
     """A model without a recurrence, because recurrences are slow to trace.
 
-    `test_streaming.py` checks true exports of recurrences.
+    `model/test_single_step.py` checks true exports of recurrences.
     """
     inputs = keras.Input((None, 3), name="x")
     h = keras.layers.BatchNormalization(momentum=0.0, name="bn")(inputs)
@@ -37,6 +37,11 @@ def save(model, folder, serve):
     )
     archive.write_out(str(folder), verbose=False)
     return folder
+
+
+def check_quickly(model, files):
+    """Check one batch size and one length, because each further shape takes a trace."""
+    return check(model, files, DATA, batch_sizes=[3], lengths=[4])
 
 
 def failed_by_runner(report):
@@ -69,13 +74,14 @@ def test_a_correct_export_passes_in_every_runner(model, tmp_path):
     assert {r.property("ops").status for r in report.artifacts} == {"pass"}
 
 
+@pytest.mark.usefixtures("unmeasured_rounding")
 def test_a_wrong_weight_fails_the_values_only(model, tmp_path):
     wrong = keras.models.clone_model(model)
     weights = model.get_weights()
     weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
     wrong.set_weights(weights)
     path = export_saved_model(wrong, tmp_path / "wrong", step=False)
-    report = check(model, [path], DATA)
+    report = check_quickly(model, [path])
     assert failed(report) == {"values"}
     assert "unit 1" in report.failures[0].detail
     assert {result.first_difference.layer for result in report.artifacts} == {"y"}
@@ -89,16 +95,17 @@ def test_a_saved_model_that_mixes_rows_fails_row_independence(model, tmp_path):
         (y,) = signature.call(model, inputs).values()
         return {"y": y - tf.reduce_mean(y, axis=0)}
 
-    report = check(model, [save(model, tmp_path / "leaky", serve)], DATA)
+    report = check_quickly(model, [save(model, tmp_path / "leaky", serve)])
     assert failed(report) == {"values", "row independence"}
 
 
+@pytest.mark.usefixtures("unmeasured_rounding")
 def test_a_batch_norm_in_training_mode_fails_row_independence_and_weights(model, tmp_path):
     def serve(inputs):
         return signature.call(model, inputs, training=True)
 
     before = model.get_weights()
-    report = check(model, [save(model, tmp_path / "training", serve)], DATA)
+    report = check_quickly(model, [save(model, tmp_path / "training", serve)])
     tensorflow, c_api = failed_by_runner(report)
     assert {"values", "row independence"} <= c_api
     assert {"values", "row independence", "weights"} <= tensorflow  # the C API shows no variables
@@ -119,8 +126,8 @@ def test_the_tolerance_follows_the_size_of_the_outputs(tmp_path, size):
 
     right, other = scaled(0), scaled(1)
     file = export_tflite(right, tmp_path / "right.tflite")
-    assert check(right, file, DATA)
-    assert "values" in {failure.check for failure in check(other, file, DATA).failures}
+    assert check_quickly(right, file)
+    assert "values" in {failure.check for failure in check_quickly(other, file).failures}
 
 
 def test_the_gap_of_a_layer_that_cannot_be_cloned_is_not_measured(tmp_path):
@@ -128,7 +135,7 @@ def test_the_gap_of_a_layer_that_cannot_be_cloned_is_not_measured(tmp_path):
     inputs = keras.Input((None, 3), name="x")
     outputs = keras.layers.Lambda(lambda z: np_free(z) * scale, output_shape=(None, 3))(inputs)
     model = keras.Model(inputs, outputs)
-    report = check(model, [export_saved_model(model, tmp_path / "saved")], DATA)
+    report = check_quickly(model, [export_saved_model(model, tmp_path / "saved")])
     assert report.gap.verdict == "not measured"
     assert report
 

@@ -30,11 +30,11 @@ def optional_runtimes(monkeypatch):
 
 def test_openvino_does_not_run_models_quantized_by_keras(tmp_path):
     """OpenVINO multiplies the integers of such a model wrongly."""
-    model = models.recurrent()
+    model = models.dense()
     model.get_layer("y").quantize("int8")
     file = export_saved_model(model, tmp_path / "quantized")
     assert [source.name for source in artifacts.sources(file)] == ["quantized", "quantized (C API)"]
-    floats = export_saved_model(models.recurrent(), tmp_path / "floats")
+    floats = export_saved_model(models.dense(), tmp_path / "floats")
     assert "floats (OpenVINO)" in [source.name for source in artifacts.sources(floats)]
 
 
