@@ -1,4 +1,7 @@
-"""Every example but digits and serving trains, exports and checks, with few samples and units."""
+"""Every example but digits and serving: its model, its texts, and its messages.
+
+The slow tests run the whole examples, which train, export and check, with few samples and units.
+"""
 
 import contextlib
 import gzip
@@ -28,22 +31,60 @@ def run(monkeypatch, tmp_path, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_sentences_trains_exports_and_checks(run):
     assert "val_accuracy" in run(sentences, 40)
 
 
+@pytest.mark.slow
 def test_timeseries_trains_exports_and_checks(run, monkeypatch):
     monkeypatch.setattr(timeseries, "HELD_OUT", (4,))  # a participant among the first 40 gestures
     assert "of participants not in the training data" in run(timeseries, 40)
 
 
+@pytest.mark.slow
 def test_characters_trains_exports_checks_and_generates_text(run, monkeypatch):
     monkeypatch.setattr(characters, "LENGTH", 10)
     assert re.search(r"\n\n(.|\n){300}\n$", run(characters, 4))
 
 
+@pytest.mark.slow
 def test_translation_trains_exports_checks_and_translates(run):
     assert len(re.findall(r"  \(.+ [.?!]\)$", run(translation, 240), re.MULTILINE)) == 10
+
+
+@pytest.mark.parametrize(
+    ("example", "sizes", "inputs"),
+    [
+        (characters, [9], np.ones((2, 5), "int32")),
+        (sentences, [9], np.array([[3, 2, 1], [4, 0, 0]])),
+        (timeseries, [], np.ones((2, 5, 3), "float32")),
+        (translation, [8, 9], [np.ones((2, 5), "int32"), np.ones((2, 3), "int32")]),
+    ],
+)
+def test_the_model_of_an_example_returns_probabilities(example, sizes, inputs, monkeypatch):
+    monkeypatch.setattr(example, "UNITS", 4)
+    probabilities = np.sum(example.build(*sizes)(inputs), axis=-1)
+    np.testing.assert_allclose(probabilities, np.ones(probabilities.shape), rtol=1e-5)
+
+
+def test_a_text_is_generated_character_by_character_with_the_states_of_the_step(monkeypatch):
+    """The fake step counts its calls in its state, and returns the next letter of the alphabet."""
+
+    @contextlib.contextmanager
+    def runner(file, signature_name):
+        assert signature_name == "step"
+        yield lambda inputs: {
+            "next": np.eye(4)[(inputs["characters"] + 1) % 4],
+            "h": inputs["h"] + 1,
+        }
+
+    class Step:
+        def initial_states(self, batch):
+            return {"h": np.zeros(batch)}
+
+    monkeypatch.setattr(characters, "open_runner", runner)
+    assert characters.generate("file", Step(), "\nabc", 6) == "abc\nab"
 
 
 def test_encode_adds_the_first_and_last_ids_to_every_sentence():

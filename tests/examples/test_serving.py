@@ -67,6 +67,7 @@ def test_an_unknown_model_raises_with_the_reason_of_the_server(ports):
         serving.rest(f"http://127.0.0.1:{ports[0]}", "other", {})({})
 
 
+@pytest.mark.slow
 def test_the_example_exports_a_model_and_checks_its_server(tmp_path, capsys):
     to = f"--to={tmp_path}"
     assert serving.main(["export", to, "--epochs=1"]) == 0
@@ -91,6 +92,7 @@ def assert_response_equals(shown, response):
         assert response == shown
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
