@@ -41,6 +41,7 @@ def test_docstring_examples_run(module_name: str) -> None:
     assert runner.summarize(verbose=False).failed == 0
 
 
+@pytest.mark.slow
 def test_the_readme_example_runs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ai_edge_litert", reason="the example writes a TFLite file")
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

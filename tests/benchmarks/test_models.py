@@ -35,8 +35,17 @@ def test_the_reference_cell_matches_the_equations():
     np.testing.assert_allclose(layer(x), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("mode", [TRAINING, INFERENCE])
-@pytest.mark.parametrize("name", [settings.LN_LSTM, settings.KERAS_JIT, settings.RNN_CELL])
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        (settings.LN_LSTM, INFERENCE),
+        (settings.KERAS_JIT, INFERENCE),
+        (settings.RNN_CELL, TRAINING),
+        pytest.param(settings.LN_LSTM, TRAINING, marks=pytest.mark.slow),
+        pytest.param(settings.KERAS_JIT, TRAINING, marks=pytest.mark.slow),
+        (settings.RNN_CELL, INFERENCE),
+    ],
+)
 def test_a_step_returns_a_finite_number(name, mode):
     assert np.isfinite(models.recurrent_step(name, SHAPE, mode).run())
 

@@ -1,4 +1,4 @@
-"""Every suite on tiny shapes."""
+"""Every suite on tiny shapes. The suites that compile or export several models are slow tests."""
 
 import dataclasses
 import os
@@ -34,7 +34,7 @@ TINY = dataclasses.replace(
     ("suite", "variants"),
     [
         ("recurrent", TINY.variants),
-        ("growth", OURS_AND_KERAS),
+        pytest.param("growth", OURS_AND_KERAS, marks=pytest.mark.slow),
         ("eager", KERAS),
         (
             "layers",
@@ -57,6 +57,7 @@ TASKS = [task.name for task in TINY.tasks]
 
 
 # Suites that compile several modes run with one variant, to save time.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suite", "modes", "variants"),
     [("first", FIRST, KERAS[:1]), ("cold", TASKS, KERAS[:1]), ("predict", TASKS, KERAS)],
@@ -93,6 +94,7 @@ def test_every_suite_has_a_function():
     assert set(suites.RUN) == set(settings.SUITES)
 
 
+@pytest.mark.slow
 def test_the_served_suite_runs_our_files_and_those_of_keras(monkeypatch):
     monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
     config = dataclasses.replace(TINY, choices=OURS_AND_KERAS, rounds=1)

@@ -1,4 +1,7 @@
-"""Each study runs at its smoke size and returns the scores of its questions and table."""
+"""Each study runs at its smoke size and returns the scores of its questions and table.
+
+Most of these runs are slow tests. `make test` runs a study that trains, and one that measures.
+"""
 
 import dataclasses
 import gzip
@@ -115,6 +118,10 @@ TRACED = (
 )
 
 
+# A study that trains, and a study that measures without training. The others are slow tests.
+FAST = ("click_through_rate", "recurrences")
+
+
 @pytest.fixture
 def run_eagerly():
     """Run `tf.function`s eagerly: at the smoke size, to trace them takes most of the time."""
@@ -123,7 +130,9 @@ def run_eagerly():
 
 
 @pytest.mark.filterwarnings("ignore:Even though .*run_functions_eagerly:UserWarning")
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in FAST else pytest.mark.slow) for n in STUDIES]
+)
 def test_a_study_runs_at_its_smoke_size(name, folder, monkeypatch, run_eagerly):
     if name not in TRACED:
         run_eagerly()

@@ -41,6 +41,7 @@ def limited(function, runs):
     return called
 
 
+@pytest.mark.slow
 def test_every_block_runs(tmp_path, monkeypatch):
     model, rng = build(), np.random.default_rng(0)
     x, labels = rng.normal(size=(8, 6, 8)).astype("float32"), rng.integers(0, 10, 8)

@@ -4,6 +4,7 @@ from tests.fuzz.models import random_model
 from tests.fuzz.trial import rounding_error, run_trial
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "least"),
     [
