@@ -1,8 +1,11 @@
 """The script behind the table of keras.io's models in docs/export.md."""
 
+import pytest
+
 from tests.export.keras_examples import row, weather
 
 
+@pytest.mark.slow
 def test_a_published_model_is_exported_with_one_line_and_passes(tmp_path):
     name, *seconds, verdict = row(weather, tmp_path).strip("| ").split(" | ")
     assert name == "Timeseries forecasting for weather prediction"

@@ -10,6 +10,8 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 from tests.export.checks.faulty_artifacts import DATA, Counts, failed, faulty, sequence_model
 
+pytestmark = pytest.mark.usefixtures("unmeasured_rounding")
+
 
 def test_an_equal_artifact_passes(model):
     report = check(model, [KerasRunner(model)], DATA)

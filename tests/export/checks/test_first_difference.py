@@ -120,7 +120,7 @@ def nested():
     inner = keras.Sequential(
         [
             keras.Input((None, 4)),
-            keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="recurrence"),
+            keras.layers.SimpleRNN(4, return_sequences=True, name="recurrence"),
             keras.layers.Dense(3, name="last"),
         ],
         name="encoder",

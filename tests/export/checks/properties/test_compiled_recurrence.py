@@ -51,33 +51,33 @@ def off_by_a_hundredth(monkeypatch):
 
 
 def test_layers_with_equal_outputs_in_training_and_inference_pass():
-    gru = keras_norm.LayerNormGRU(4, recurrent_dropout=0.5, name="gru")
+    last = keras_norm.LayerNormSimpleRNN(4, recurrent_dropout=0.5, name="last")
     rnn = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, dropout=0.5, name="rnn")
     result = judge_model(
         model_of(
             keras.layers.Bidirectional(rnn, name="both"),
-            keras.Sequential([keras.Input((None, 8)), gru], name="inner"),
+            keras.Sequential([keras.Input((None, 8)), last], name="inner"),
         )
     )
     assert result.status == "pass"
-    layers = "both/forward_rnn, both/backward_rnn, inner/gru"
+    layers = "both/forward_rnn, both/backward_rnn, inner/last"
     assert result.detail == f"equal outputs of {layers}; batch 2, length 3"
 
 
 def test_a_model_with_a_mask_runs_a_masked_test_input():
     masking = keras.layers.Masking(-9.0)
     result = judge_model(
-        model_of(masking, keras_norm.LayerNormGRU(4, go_backwards=True, name="gru"))
+        model_of(masking, keras_norm.LayerNormSimpleRNN(4, go_backwards=True, name="rnn"))
     )
     assert (result.status, result.detail) == (
         "pass",
-        "equal outputs of gru; batch 7, length 6, padded right",
+        "equal outputs of rnn; batch 7, length 6, padded right",
     )
 
 
 def test_the_failure_names_a_layer_whose_compiled_recurrence_differs(off_by_a_hundredth):
     model = model_of(keras_norm.LayerNormLSTM(4, name="lstm"))
-    report = check(model, [KerasRunner(model)], DATA)
+    report = check(model, [KerasRunner(model)], DATA, batch_sizes=[3], lengths=[6])
     (failure,) = report.failures
     assert (failure.subject, failure.check) == ("Keras model", "compiled recurrence")
     assert failure.detail.startswith("layer 'lstm': output 'sequence' differs by up to 0.01")
@@ -97,8 +97,8 @@ def test_a_check_clones_the_model_once(monkeypatch):
 
     monkeypatch.setattr(model_clone, "clone_for_statistics", count)
     batch_norm = keras.layers.BatchNormalization(name="bn")
-    model = model_of(batch_norm, keras_norm.LayerNormGRU(4, name="gru"))
-    report = check(model, [KerasRunner(model)], DATA)
+    model = model_of(batch_norm, keras_norm.LayerNormSimpleRNN(4, name="rnn"))
+    report = check(model, [KerasRunner(model)], DATA, batch_sizes=[3], lengths=[6])
     assert len(clones) == 1
     assert report.keras.property("compiled recurrence").status == "pass"
     assert [layer.path for layer in report.gap.layers] == ["bn"]
@@ -107,8 +107,8 @@ def test_a_check_clones_the_model_once(monkeypatch):
 @pytest.mark.parametrize(
     "layer",
     [
-        keras_norm.BatchNormLSTM(4, max_timesteps=6),
-        keras_norm.LayerNormLSTM(4, compiled=False),
+        keras_norm.BatchNormSimpleRNN(4, max_timesteps=6),
+        keras_norm.LayerNormSimpleRNN(4, compiled=False),
         keras_norm.LayerNormLSTM(4, norm_form="joint"),
         keras.layers.LSTM(4),
     ],
@@ -120,7 +120,7 @@ def test_layers_that_training_does_not_compile_are_left_out(layer, off_by_a_hund
 
 def test_the_reason_why_a_model_cannot_be_rebuilt_is_reported(monkeypatch):
     dense = keras.layers.Dense(2)
-    model = model_of(dense, keras_norm.LayerNormLSTM(4))
+    model = model_of(dense, keras_norm.LayerNormSimpleRNN(4))
     monkeypatch.setattr(dense, "get_config", lambda: {"units": None})
     result = judge_model(model)
     assert (result.status, "cannot be rebuilt" in result.detail) == ("not applicable", True)

@@ -27,7 +27,7 @@ def model():
     masked = keras.layers.Masking()(features)
     h = keras.layers.Add()([h, keras_norm.BatchNormalization()(masked)])
     h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
-    last = keras_norm.BatchNormLSTM(3, max_timesteps=5)(h)
+    last = keras_norm.BatchNormSimpleRNN(3, max_timesteps=5)(h)
     outputs = {"tags/all": keras.layers.Dense(2)(h), "last": last, "echo": features}
     return keras.Model([features, ids], outputs)
 
@@ -87,6 +87,7 @@ def test_golden_cases_false_writes_none(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.usefixtures("unmeasured_rounding")
 def test_check_names_the_layer_of_a_wrong_weight(tmp_path):
     layers = (keras_norm.LayerNormalization(), keras.layers.Dense(4, name="hidden"))
     model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2)])
@@ -174,7 +175,7 @@ def test_a_constant_of_a_layer_is_not_an_input(tmp_path):
 def test_the_file_runs_on_the_lengths_of_the_samples(tmp_path):
     audio = keras.Input((None, 1), name="audio")
     frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
-    model = keras.Model(audio, keras.layers.LSTM(3)(frames))
+    model = keras.Model(audio, keras.layers.SimpleRNN(3)(frames))
     samples = np.random.default_rng(0).normal(size=(2, 2048, 1)).astype("float32")
     with ONNXRunner(export_onnx(model, tmp_path / "m.onnx", samples=samples)) as run:
         models.assert_same(run({"audio": samples}), KerasRunner(model)({"audio": samples}))

@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import RunnerError, export_saved_model
+from keras_norm.export import RunnerError
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models
 from tests.export.formats.conftest import DTYPES
-
-
-def test_the_saved_model_worker_runs_a_recurrence_of_this_package(tmp_path):
-    model = models.recurrent()
-    data = {"x": np.random.default_rng(0).normal(size=(3, 5, 3))}
-    path = export_saved_model(model, tmp_path / "model", step=False)
-    with SavedModelRunner(path) as run:
-        models.assert_same(run(data), KerasRunner(model)(data))
 
 
 @pytest.mark.parametrize("runner", [SavedModelRunner, CApiRunner])
@@ -58,7 +50,7 @@ def test_an_input_of_unknown_rank_is_refused(tmp_path):
 
 def test_eight_threads_share_one_loaded_model(in_keras, runners):
     cases = [models.tagger_data(batch, time) for batch, time in ((1, 4), (7, 9), (2, 1))]
-    calls, lowest, highest = runners["c_api"].run_at_once(cases, threads=8, seconds=2.0)
+    calls, lowest, highest = runners["c_api"].run_at_once(cases, threads=8, seconds=0.5)
     assert calls >= 8
     for case, low, high in zip(cases, lowest, highest, strict=True):
         models.assert_same(low, in_keras(case))
@@ -82,5 +74,5 @@ def test_threads_find_state_that_calls_share(tmp_path):
     cases = [{"x": np.array([value])} for value in (1.0, 2.0)]
     with CApiRunner(tmp_path / "m") as run:
         assert [run(case)["y"] for case in cases] == [1.0, 2.0]
-        _, lowest, highest = run.run_at_once(cases, threads=8, seconds=2.0)
+        _, lowest, highest = run.run_at_once(cases, threads=8, seconds=1.0)
     assert highest[0]["y"] == 2.0 or lowest[1]["y"] == 1.0

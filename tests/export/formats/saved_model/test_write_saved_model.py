@@ -85,16 +85,16 @@ def test_a_recurrence_draws_no_dropout_and_writes_to_no_variable(layer, tmp_path
     "layer",
     [
         keras_norm.LayerNormLSTM(5, return_sequences=True),
-        keras.layers.Bidirectional(keras_norm.BatchNormSimpleRNN(4, max_timesteps=3)),
+        keras_norm.BatchNormSimpleRNN(4, max_timesteps=3),
         keras_norm.NormGRU(4),
     ],
-    ids=["LN-LSTM", "Bidirectional BN-SimpleRNN", "GRU"],
+    ids=["LN-LSTM", "BN-SimpleRNN", "GRU"],
 )
 def test_a_saved_model_computes_the_bits_of_predict_and_evaluate(layer, tmp_path):
     model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
     model.compile("sgd", "mae")
     served = tf.saved_model.load(export_saved_model(model, tmp_path / "model", step=False))
-    for batch, time in [(1, 9), (17, 16), (40, 21)]:
+    for batch, time in [(1, 16), (40, 21)]:
         x = np.random.default_rng(time).normal(size=(batch, time, 3)).astype("float32")
         predicted = model.predict(x, batch_size=batch, verbose=0)
         (answer,) = served.signatures["serving_default"](x=x).values()

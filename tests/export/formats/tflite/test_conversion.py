@@ -17,7 +17,7 @@ from keras_norm.export.runtimes import worker_process
 from tests.export import models
 
 
-class OwnLoop(keras.layers.LSTM):
+class OwnLoop(keras.layers.SimpleRNN):
     """Overrides the loop of Keras' layer."""
 
     def inner_loop(self, *args, **kwargs):
@@ -74,7 +74,7 @@ def test_a_crash_of_the_converter_raises_conversion_error(tmp_path, monkeypatch)
 
 def test_a_float64_model_is_refused_with_advice(tmp_path):
     inputs = keras.Input((None, 3), dtype="float64")
-    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2, dtype="float64")(inputs))
+    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(2, dtype="float64")(inputs))
     with pytest.raises(UnsupportedOpError, match=r"float64: build it under the float32 policy"):
         export_tflite(model, tmp_path / "model.tflite")
 
