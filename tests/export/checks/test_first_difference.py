@@ -75,7 +75,7 @@ def dense():
     ("quantize", "layer", "stale", "reason"),
     [
         ("dynamic", "y", True, "the outputs of a new export of the model are right"),
-        ("int8", None, None, "the file computes in 8 bits"),
+        ("int8", None, None, "the file computes in integers"),
     ],
 )
 def test_the_first_difference_of_an_old_8_bit_file(tmp_path, quantize, layer, stale, reason):

@@ -33,7 +33,7 @@ def test_a_keras_model_without_a_batch_axis_fails():
     pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
     report = check(pooled, [KerasRunner(pooled)], DATA)
     assert ("Keras model", "row independence") in failed(report)
-    assert report.keras.property("row independence").detail.endswith("for a batch of 7 rows")
+    assert report.keras.property("row independence").detail.endswith("the 7 rows of the batch")
 
 
 def test_an_artifact_that_keeps_state_between_calls_fails(model):
