@@ -1,5 +1,6 @@
 """Layers on the JAX backend give the outputs and statistics of TensorFlow, and train."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -14,26 +15,23 @@ import keras_norm
 ROOT = pathlib.Path(__file__).parents[1]
 KINDS = ("LayerNormLSTM", "BatchNormGRU", "LayerNormSimpleRNN")
 
-PROGRAM = """
-import sys
-import jax, numpy as np, keras
-import keras_norm
-assert keras.backend.backend() == "jax"
-arrays = dict(np.load(sys.argv[1]))
+LAYERS = """
+arrays = dict(np.load(f"{folder}/arrays.npz"))
 x, mask = arrays["x"], arrays["mask"]
-layers = []
-for kind in {kinds}:
-    options = {{"max_timesteps": 5}} if kind.startswith("Batch") else {{}}
+layers = {}
+for kind in map(str, arrays["kinds"]):
+    options = {"max_timesteps": 5} if kind.startswith("Batch") else {}
     for name in ("kernel_initializer", "recurrent_initializer"):
         options[name] = "zeros"  # JAX compiles every eager operation: random values take longer
     layer = getattr(keras_norm, kind)(4, return_sequences=True, **options)
     layer.build(x.shape)
-    layer.set_weights([arrays[f"{{kind}}/{{i}}"] for i in range(len(layer.weights))])
-    inference = jax.jit(lambda x, mask: layer(x, mask=mask, training=False))(x, mask)
-    np.testing.assert_allclose(inference, arrays[f"{{kind}}/inference"], rtol=0, atol=1e-5)
-    layers.append(layer)
+    layer.set_weights([arrays[f"{kind}/{i}"] for i in range(len(layer.weights))])
+    layers[kind] = layer
+run = lambda x, mask: {k: layer(x, mask=mask, training=False) for k, layer in layers.items()}
+for kind, inference in jax.jit(run)(x, mask).items():
+    np.testing.assert_allclose(inference, arrays[f"{kind}/inference"], rtol=0, atol=1e-5)
 # A single model with all layers is compiled once.
-model = keras.Sequential([keras.layers.Masking(), *layers, keras.layers.Dense(2)])
+model = keras.Sequential([keras.layers.Masking(), *layers.values(), keras.layers.Dense(2)])
 model.compile("sgd", "mse")
 history = model.fit(x, np.ones((*x.shape[:2], 2)), epochs=3, verbose=0).history["loss"]
 assert history[-1] < history[0], history
@@ -41,11 +39,6 @@ assert history[-1] < history[0], history
 
 
 RECALIBRATE = """
-import sys
-import numpy as np, keras
-import keras_norm
-assert keras.backend.backend() == "jax"
-folder = sys.argv[1]
 data = dict(np.load(f"{folder}/data.npz"))
 model = keras.saving.load_model(f"{folder}/model.keras")
 assert keras_norm.recalibrate(model, data) == 2
@@ -70,21 +63,52 @@ np.testing.assert_allclose(rnn.cell.kernel_norm.moving_variance, x.var(axis=0), 
 """
 
 
-def run_on_jax(program: str, argument: pathlib.Path) -> None:
-    """Run a program with an argument on the JAX backend."""
+# Each program prints its traceback, or an empty line.
+RUN = """
+import json, sys, traceback
+import jax, numpy as np, keras
+import keras_norm
+assert keras.backend.backend() == "jax"
+errors = []
+for program in sys.argv[2:]:
+    try:
+        exec(program, globals() | {"folder": sys.argv[1]})
+        errors.append("")
+    except Exception:
+        errors.append(traceback.format_exc())
+print(json.dumps(errors))
+"""
+
+
+@pytest.fixture(scope="module")
+def errors_on_jax(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Run both programs in one process on the JAX backend; return their tracebacks."""
     pytest.importorskip("jax", reason="the second backend of this test is JAX")
+    folder = tmp_path_factory.mktemp("backends")
+    run_layers_on_tensorflow(folder)
+    recalibrate_on_tensorflow(folder)
     done = subprocess.run(
-        [sys.executable, "-c", program, str(argument)],
-        env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-c", RUN, str(folder), LAYERS, RECALIBRATE],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "PYTHONPATH": str(ROOT),
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
+        },
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    layers, recalibrate = json.loads(done.stdout.splitlines()[-1])
+    return {"layers": layers, "recalibrate": recalibrate}
 
 
-def test_recalibrate_gives_equal_statistics_on_jax_and_tensorflow(tmp_path: pathlib.Path) -> None:
-    """The model has batch norms of Keras and of keras_norm, masks, dropout and a dict of inputs."""
+def recalibrate_on_tensorflow(folder: pathlib.Path) -> None:
+    """Recalibrate a model, and write the model, the data and the recalibrated weights.
+
+    The model has batch norms of Keras and of keras_norm, masks, dropout and a dict of inputs.
+    """
     sequences = keras.Input((None, 3), name="sequences")
     features = keras.Input((4,), name="features")
     x = keras.layers.Masking()(sequences)
@@ -93,24 +117,24 @@ def test_recalibrate_gives_equal_statistics_on_jax_and_tensorflow(tmp_path: path
     y = keras_norm.BatchNormalization(renorm=True)(keras.layers.BatchNormalization()(features))
     outputs = keras.layers.BatchNormalization()(keras.layers.Concatenate()([x, y]))
     model = keras.Model({"sequences": sequences, "features": features}, outputs)
-    model.save(tmp_path / "model.keras")
+    model.save(folder / "model.keras")
     rng = np.random.default_rng(0)
     lengths = rng.integers(2, 6, (64, 1, 1))
     data = {
         "sequences": np.where(np.arange(5)[:, None] < lengths, rng.normal(3.0, 2.0, (64, 5, 3)), 0),
         "features": rng.normal(3.0, 2.0, (64, 4)),
     }
-    np.savez(tmp_path / "data.npz", **data)
+    np.savez(folder / "data.npz", **data)
     assert keras_norm.recalibrate(model, data) == 2
-    np.savez(tmp_path / "expected.npz", *model.get_weights())
-    run_on_jax(RECALIBRATE, tmp_path)
+    np.savez(folder / "expected.npz", *model.get_weights())
 
 
-def test_layers_on_jax_give_the_outputs_of_tensorflow_and_train(tmp_path: pathlib.Path) -> None:
+def run_layers_on_tensorflow(folder: pathlib.Path) -> None:
+    """Run recurrent layers, and write their inputs, weights and outputs."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 5, 4)).astype("float32")
     mask = rng.random((6, 5)) < 0.7
-    arrays = {"x": x, "mask": mask}
+    arrays = {"x": x, "mask": mask, "kinds": np.array(KINDS)}
     for kind in KINDS:
         options = {"max_timesteps": 5} if kind.startswith("Batch") else {}
         layer = getattr(keras_norm, kind)(4, return_sequences=True, **options)
@@ -118,5 +142,16 @@ def test_layers_on_jax_give_the_outputs_of_tensorflow_and_train(tmp_path: pathli
         weights = layer.get_weights()
         arrays |= {f"{kind}/{i}": w for i, w in enumerate(weights)}
         arrays[f"{kind}/inference"] = np.asarray(layer(x, mask=mask, training=False))
-    np.savez(tmp_path / "arrays.npz", **arrays)
-    run_on_jax(PROGRAM.format(kinds=KINDS), tmp_path / "arrays.npz")
+    np.savez(folder / "arrays.npz", **arrays)
+
+
+def test_recalibrate_gives_equal_statistics_on_jax_and_tensorflow(
+    errors_on_jax: dict[str, str],
+) -> None:
+    assert errors_on_jax["recalibrate"] == ""
+
+
+def test_layers_on_jax_give_the_outputs_of_tensorflow_and_train(
+    errors_on_jax: dict[str, str],
+) -> None:
+    assert errors_on_jax["layers"] == ""

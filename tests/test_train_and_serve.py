@@ -89,8 +89,15 @@ def exported(trained, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def outputs(trained, exported):
-    """Return the outputs of the trained model and of the exported files."""
+def reloaded_outputs(trained, reloaded):
+    """Return the outputs of the trained model and of the reloaded model."""
+    model, x, _ = trained
+    return model(x), reloaded(x)
+
+
+@pytest.fixture(scope="module")
+def exported_outputs(trained, exported):
+    """Return the predictions of the trained model, and the outputs of the exported files."""
     model, x, _ = trained
     return model.predict(x, verbose=0), [run(x=x) for run in exported]
 
@@ -103,16 +110,15 @@ def test_training_reduces_the_loss_of_every_branch(cell, trained):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_keras_file_reloads_and_gives_equal_outputs(cell, trained, reloaded):
-    model, x, _ = trained
-    expected, actual = model(x), reloaded(x)
+def test_a_keras_file_reloads_and_gives_equal_outputs(cell, reloaded_outputs):
+    expected, actual = reloaded_outputs
     for name in branches(cell):
         np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_exported_files_reload_and_give_the_outputs_of_the_trained_model(cell, outputs):
-    expected, files = outputs
+def test_exported_files_reload_and_give_the_outputs_of_the_trained_model(cell, exported_outputs):
+    expected, files = exported_outputs
     for actual in files:
         for name in branches(cell):
             np.testing.assert_allclose(actual[name], expected[name], atol=1e-5, err_msg=name)
