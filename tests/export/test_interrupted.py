@@ -28,8 +28,10 @@ def model_file(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("number", "status", "said", "abandoned"),
-    [(signal.SIGTERM, 130, ["keras-norm: interrupted"], 0), (signal.SIGKILL, -9, [], 1)],
-    ids=["SIGTERM", "SIGKILL"],
+    [
+        pytest.param(signal.SIGTERM, 130, ["keras-norm: interrupted"], 0, id="SIGTERM"),
+        pytest.param(signal.SIGKILL, -9, [], 1, id="SIGKILL", marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupted_export_leaves_no_version_and_keeps_the_old_one(
     model_file, tmp_path, number, status, said, abandoned

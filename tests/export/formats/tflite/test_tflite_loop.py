@@ -1,5 +1,6 @@
 """The functions that replace functions of keras_norm in a TFLite file, in TensorFlow."""
 
+import functools
 from contextlib import nullcontext
 from functools import partial
 
@@ -14,7 +15,7 @@ from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.ops import kernels, projection
 from keras_norm.ops.scan import scan
 from keras_norm.substitution import substituted_functions
-from tests.ops.test_scan import STEPS, TIMES, draw, run
+from tests.ops.test_scan import STEPS, draw, run
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, LSTM
 from tests.rnn.test_loop import LAYER_NORM, build, every_kind, every_mask
@@ -29,15 +30,20 @@ def graph_of_scan(shape):
     return tf.function(partial(run, scan), autograph=False).get_concrete_function(spec)
 
 
+@functools.cache
+def graph_of_scan_for_tflite(shape, training):
+    """Trace a scan. A graph with a dynamic shape serves the tests of all sizes."""
+    with for_tflite():
+        call = tf.function(partial(run, partial(scan, training=training)), autograph=False)
+        return call.get_concrete_function(tf.TensorSpec(shape, "float64"))
+
+
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("time", [*TIMES, *SIZES])
+@pytest.mark.parametrize("time", SIZES)
 @pytest.mark.parametrize("static", [True, False])
 def test_the_scan_returns_the_last_carry_and_all_ys(time, static, training):
     x = draw(time)
-    spec = tf.TensorSpec((time, 2, 3) if static else (None, None, 3), "float64")
-    with for_tflite():
-        call = tf.function(partial(run, partial(scan, training=training)), autograph=False)
-        graph = call.get_concrete_function(spec)
+    graph = graph_of_scan_for_tflite((time, 2, 3) if static else (None, None, 3), training)
     (total, count), (totals, squares) = graph(tf.constant(x))
     np.testing.assert_allclose(totals, np.cumsum(x, axis=0), atol=1e-12)
     np.testing.assert_array_equal(total, totals[-1])
