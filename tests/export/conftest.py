@@ -4,9 +4,27 @@ import importlib
 
 import pytest
 
-from keras_norm.export import export_tflite
+from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.results.artifact_result import FirstDifference
 from tests.export import models
+
+
+@pytest.fixture(scope="session")
+def recurrent():
+    """Build the model of `recurrent_saved_model` and `recurrent_tflite`; no test changes it."""
+    return models.recurrent()
+
+
+@pytest.fixture(scope="session")
+def recurrent_saved_model(recurrent, tmp_path_factory):
+    """Export a SavedModel with a step signature, to read."""
+    return export_saved_model(recurrent, tmp_path_factory.mktemp("saved") / "served", step=True)
+
+
+@pytest.fixture(scope="session")
+def recurrent_tflite(recurrent, tmp_path_factory):
+    """Export a TFLite file with a step signature, to read, with its golden cases beside it."""
+    return export_tflite(recurrent, tmp_path_factory.mktemp("tflite") / "model.tflite", step=True)
 
 
 @pytest.fixture(scope="session")

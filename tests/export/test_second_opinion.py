@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import check, export_saved_model, export_tflite
+from keras_norm.export import check, export_saved_model
 from keras_norm.export.checks import artifacts
 from tests.export import models
 
@@ -38,22 +38,12 @@ def test_openvino_does_not_run_models_quantized_by_keras(tmp_path):
     assert "floats (OpenVINO)" in [source.name for source in artifacts.sources(floats)]
 
 
-@pytest.fixture(scope="module")
-def model():
-    return models.recurrent()
-
-
-@pytest.fixture(scope="module")
-def saved_model(model, tmp_path_factory):
-    return export_saved_model(model, tmp_path_factory.mktemp("right") / "served", step=True)
-
-
 def check_quickly(model, file):
     return check(model, [file], DATA, batch_sizes=[3], lengths=[4])
 
 
-def test_an_equal_model_passes_with_its_step(model, saved_model):
-    report = check_quickly(model, saved_model)
+def test_an_equal_model_passes_with_its_step(recurrent, recurrent_saved_model):
+    report = check_quickly(recurrent, recurrent_saved_model)
     (result,) = report.artifacts
     assert report
     assert report.notes == ()
@@ -64,20 +54,20 @@ def test_an_equal_model_passes_with_its_step(model, saved_model):
 
 
 @pytest.mark.usefixtures("unexplained")
-def test_a_wrong_weight_fails(model, saved_model):
-    wrong = keras.models.clone_model(model)
-    weights = model.get_weights()
+def test_a_wrong_weight_fails(recurrent, recurrent_saved_model):
+    wrong = keras.models.clone_model(recurrent)
+    weights = recurrent.get_weights()
     weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
     wrong.set_weights(weights)
-    report = check_quickly(wrong, saved_model)
+    report = check_quickly(wrong, recurrent_saved_model)
     assert [(f.subject, f.check) for f in report.failures] == [
         ("served (OpenVINO)", "values"),
         ("served (OpenVINO)", "streaming"),
     ]
 
 
-def test_an_unsupported_nested_loop_is_a_note(model, tmp_path):
-    report = check_quickly(model, export_tflite(model, tmp_path / "model.tflite", step=False))
+def test_an_unsupported_nested_loop_is_a_note(recurrent, recurrent_tflite):
+    report = check_quickly(recurrent, recurrent_tflite)
     assert report
     assert report.artifacts == ()
     (note,) = report.notes

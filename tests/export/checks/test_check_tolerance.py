@@ -56,6 +56,7 @@ def test_an_argmax_of_equal_scores_may_differ():
     assert check(model, [faulty(model, other)], DATA)
 
 
+@pytest.mark.usefixtures("unmeasured_rounding")
 def test_the_user_s_tolerance_replaces_the_default(model):
     def fault(_, outputs):
         return {"y": outputs["y"] + 0.01}
@@ -80,6 +81,7 @@ def test_the_tolerance_follows_the_timesteps_that_a_recurrence_runs():
     assert failed(report) == {("faulty_run", "values")}
 
 
+@pytest.mark.usefixtures("unmeasured_rounding")
 def test_atol_needed_is_the_smallest_atol_that_passes(model):
     def fault(inputs, outputs):
         return {"y": outputs["y"] * 1.001 + 0.01 * (len(inputs["x"]) == 2)}
@@ -89,6 +91,7 @@ def test_atol_needed_is_the_smallest_atol_that_passes(model):
     assert not check(model, [faulty(model, fault)], DATA, atol=needed * 0.999)
 
 
+@pytest.mark.usefixtures("unmeasured_rounding")
 def test_atol_needed_is_none_for_nan(model):
     report = check(
         model, [faulty(model, lambda _, out: {"y": np.full_like(out["y"], np.nan)})], DATA

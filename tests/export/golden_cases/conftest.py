@@ -2,14 +2,11 @@
 
 import pytest
 
-from keras_norm.export import export_tflite
-from tests.export import models
 
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """Export a TFLite file with a step signature, with its golden cases beside it."""
-    return export_tflite(models.recurrent(), tmp_path_factory.mktemp("m") / "model.tflite")
+@pytest.fixture(scope="session")
+def exported(recurrent_tflite):
+    """Name the file with a step signature and golden cases beside it."""
+    return recurrent_tflite
 
 
 @pytest.fixture

@@ -228,7 +228,7 @@ class Undescribed(keras.layers.Layer):
 def with_an_attribute():
     layer = Undescribed()
     layer.factor = 3.0
-    return sequential(layer, keras.layers.SimpleRNN(2))
+    return sequential(layer, keras.layers.GRU(2))
 
 
 OFFSET = tf.constant(0.5)
@@ -381,7 +381,7 @@ def framed():
     inputs = keras.Input((None, 4, 2), name="x")
     frames = keras.layers.TimeDistributed(keras.layers.Conv1D(3, 2), name="each")(inputs)
     rows = keras.layers.TimeDistributed(keras.layers.Flatten())(frames)
-    return randomized(keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True)(rows)))
+    return randomized(keras.Model(inputs, keras.layers.LSTM(3, return_sequences=True)(rows)))
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ class Hidden(keras.layers.Layer):
 def branched():
     """Build a model with one output for each kind of layer, and a runner of it.
 
-    The layers are simple RNNs, because larger cells take seconds to trace and to convert.
+    Most layers are simple RNNs, because larger cells take seconds to trace and to convert.
     """
-    cells = [keras_norm.LayerNormSimpleRNNCell(3), keras_norm.LayerNormSimpleRNNCell(2)]
+    cells = [keras_norm.LayerNormLSTMCell(3), keras_norm.LayerNormGRUCell(2)]
     recurrent = keras_norm.LayerNormSimpleRNN(2, return_sequences=True)
     layers = {
         "calls_scan": Cumulated(),

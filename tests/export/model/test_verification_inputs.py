@@ -18,7 +18,7 @@ def names(cases):
 @pytest.mark.parametrize("length", [1, 2, 6])
 def test_a_masked_input_gets_every_kind_of_padding(length):
     inputs = keras.Input((length, 3), name="x")
-    x = keras_norm.LayerNormGRU(2)(keras.layers.Masking(mask_value=7.0)(inputs))
+    x = keras_norm.LayerNormSimpleRNN(2)(keras.layers.Masking(mask_value=7.0)(inputs))
     plain, padded = {}, {}
     for case, _ in verification_cases(keras.Model(inputs, x)):
         masked = (case.inputs["x"] == 7.0).all(axis=-1)

@@ -24,7 +24,7 @@ def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
     ids = keras.Input((None,), dtype="int32", name="ids")
     h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
     h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
-    h = keras_norm.BatchNormSimpleRNN(4, max_timesteps=5)(h)
+    h = keras_norm.BatchNormLSTM(4, max_timesteps=5)(h)
     model = keras.Model(ids, keras.layers.Dense(2, name="y")(h))
     rng = np.random.default_rng(0)
     with OpenVINORunner(export_saved_model(model, tmp_path / "model", step=False)) as run:
@@ -111,12 +111,10 @@ def test_a_reduction_in_a_branch_of_a_loop(tmp_path):
         models.assert_same(run(data), served(data["x"]), atol=1e-4)
 
 
-def test_a_step_has_states_as_inputs_and_outputs_of_equal_names(tmp_path):
-    model = models.recurrent()
-    path = export_saved_model(model, tmp_path / "model", step=True)
+def test_a_step_has_states_as_inputs_and_outputs_of_equal_names(recurrent, recurrent_saved_model):
     data = {"x": np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")}
-    with OpenVINORunner(path, "step") as run:
-        models.assert_same(Step(model).over_time(run, data), KerasRunner(model)(data))
+    with OpenVINORunner(recurrent_saved_model, "step") as run:
+        models.assert_same(Step(recurrent).over_time(run, data), KerasRunner(recurrent)(data))
 
 
 def test_every_dtype_is_accepted_and_bfloat16_becomes_float32(echo):
