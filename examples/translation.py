@@ -72,16 +72,13 @@ def main(argv=None):
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
     parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument(
-        "--samples", type=int, help="number of pairs to use, over 200 (default: all)"
-    )
+    parser.add_argument("--samples", type=int, help="pairs to use, 201 or more (default: all)")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     try:
         train, test = load(args.pairs, args.samples)
         zh_ids, en_ids = (vocabulary(side) for side in zip(*train, strict=True))
-    # A damaged file raises many classes of exceptions, so all are caught.
-    except Exception as error:
+    except Exception as error:  # a damaged file may raise any exception
         parser.error(f"{args.pairs} has no sentence pairs ({error}). See manythings.org/anki")
     x, x_test = (encode([zh for zh, _ in pairs], zh_ids) for pairs in (train, test))
     y, y_test = (encode([en for _, en in pairs], en_ids, [START], [END]) for pairs in (train, test))

@@ -32,15 +32,8 @@ TENSORFLOW = {
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_scan",
     "keras_norm.recalibration.recalibrate",
-    "keras_norm.rnn.gradient.backward",
-    "keras_norm.rnn.gradient.cells",
-    "keras_norm.rnn.gradient.forward",
-    "keras_norm.rnn.gradient.norms",
-    "keras_norm.rnn.gradient.of_cell",
-    "keras_norm.rnn.gradient.parts",
-    "keras_norm.rnn.gradient.products",
-    "keras_norm.rnn.gradient.programs",
-    "keras_norm.rnn.gradient.recurrence",
+    "keras_norm.rnn.core.tensorflow_gradient",
+    "keras_norm.rnn.core.tensorflow_programs",
 }
 
 

@@ -4,24 +4,18 @@ import functools
 
 import tensorflow as tf
 
-from keras_norm.rnn.gradient import programs, recurrence
+from keras_norm.rnn.core import tensorflow_gradient, tensorflow_programs
 
 
 def trace(patch):
-    """Replace the compiled loops by traced loops; compilation would take most of the time.
+    """Trace the loops without XLA, because compilation would take most of the time of a test.
 
     Args:
         patch: the MonkeyPatch of the test's own patches. Two MonkeyPatches would not be undone in
             the reverse order.
     """
-    patch.setattr(programs, "array", array)
-    patch.setattr(recurrence, "compiled", in_steps)
-    patch.setattr(recurrence, "traced", in_steps)
-
-
-def array(dtype, time, *shape):
-    """Make the array of `programs.array`, with elements that stay after they are read."""
-    return tf.TensorArray(dtype, time, element_shape=shape, clear_after_read=False)
+    patch.setattr(tensorflow_programs.CompiledLoop, "compiles", False)
+    patch.setattr(tensorflow_gradient, "traced", in_steps)
 
 
 def in_steps(function, *settings):
@@ -32,4 +26,4 @@ def in_steps(function, *settings):
 
 
 # The cache is not that of the compiled programs, so that compiled and traced graphs never mix.
-traced = functools.cache(programs.traced.__wrapped__)
+traced = functools.cache(tensorflow_programs.traced.__wrapped__)

@@ -176,7 +176,8 @@ def _find_in_statistics(
     yield from found(
         lambda s: s.initial_share == 0.0 and _fewest(s) < FEW and _is_off(s),
         lambda s: f"some statistics are averages of only {_fewest(s)} batches",
-        "Train longer on sequences as long as the data, or call recalibrate(model, data).",
+        "Train for more epochs on sequences with as many timesteps as the data, or call "
+        "recalibrate(model, data).",
     )
     yield from found(
         lambda s: len(s.by_row) > 1 and s.trained_rows < s.data_rows,

@@ -26,8 +26,9 @@ EIGHT_BITS = ("dynamic", "int8", "int16x8")
 # error lost 11 to 26 points.
 USEFUL = 0.25
 # Error of an 8-bit file above which there is a warning, relative to an output's standard deviation.
-# This error is 1% of the variance, or 20 dB below the output. Classifiers with a smaller error lost
-# at most 1 point of accuracy. In sound, noise of this size is audible.
+# At this limit the squared error is 1% of the output's variance, and the error is 20 dB below the
+# output. Classifiers with a smaller error lost at most 1 point of accuracy. In sound, noise of this
+# size is audible.
 COSTLY = 0.1
 
 

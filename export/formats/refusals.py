@@ -14,9 +14,9 @@ from keras_norm.named_layers import named_layers
 
 logger = logging.getLogger("keras_norm.export")
 
-# Match the names that TensorFlow accepts in a path of scopes, such as "model/lstm/kernel".
-# FIRST_SCOPE matches a whole path, which must not begin with "_", for example. SCOPE matches a name
-# after the first name.
+# Characters that TensorFlow accepts in a path of scopes, such as "model/lstm/kernel". FIRST_SCOPE
+# matches a whole path; its first character is a letter, a digit or ".". SCOPE matches a single
+# later name of a path, such as "lstm", which may also begin with "_", for example.
 SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 

@@ -10,6 +10,7 @@ from keras import ops
 from keras_norm.layers.normalization import AffineNormalization, FeatureNormalization
 from keras_norm.ops.moments import moments
 from keras_norm.ops.normalize import normalize
+from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.typing import Shape, Tensor
 
 
@@ -94,6 +95,11 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
                 f"shape {tuple(input_shape)} with axis={self.axis}. Use ddof=0, or more features."
             )
         self.add_affine_weights(self._shape)
+
+    def step_norm(self, training: bool) -> SampleNorm:
+        """Return the norm that a recurrence computes for this layer."""
+        outside = self.epsilon_placement == "outside"
+        return SampleNorm(True, self.epsilon, self.ddof, outside)
 
     def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
         """Normalize `x` over `axes`."""

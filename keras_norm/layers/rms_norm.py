@@ -9,6 +9,7 @@ from keras import ops
 from keras_norm.layers.normalization import FeatureNormalization, reshape_to_broadcast
 from keras_norm.ops.moments import mean_square, statistics_dtype
 from keras_norm.ops.normalize import normalize
+from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.typing import Shape, Tensor
 
 
@@ -52,6 +53,10 @@ class RMSNormalization(FeatureNormalization):
         """Create the weight `scale`, which has the sizes of the normalized axes."""
         super().build(input_shape)
         self.scale = self.add_weight(self._shape, "ones", autocast=False, name="scale")
+
+    def step_norm(self, training: bool) -> SampleNorm:
+        """Return the norm that a recurrence computes for this layer."""
+        return SampleNorm(False, self.epsilon)
 
     def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
         """Normalize `x` over `axes`."""

@@ -9,11 +9,8 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
-
-# Smallest number of unmasked sequences for the statistics of a timestep. The variance of a single
-# sequence is 0.
-MIN_SEQUENCES = 2
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -96,6 +93,10 @@ class TimestepBatchNormalization(StatisticsNormalization):
         features = feature_sizes(-1, input_shape)
         self.add_affine_weights(features)
         self.add_statistics((self.max_timesteps, *features), counted=True)
+
+    def step_norm(self, training: bool) -> TimestepNorm:
+        """Return the norm that a recurrence computes for this layer."""
+        return TimestepNorm(self.epsilon, bool(training and self.trainable))
 
     def call(
         self,

@@ -1,8 +1,8 @@
 """Base class of the normalized recurrent cells."""
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import keras
 from keras import ops
@@ -11,8 +11,10 @@ from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
 from keras_norm.ops.projection import project
 from keras_norm.rnn.candidate_normal import CandidateNormal
+from keras_norm.rnn.core.gates import GATE, StepGradients, StepResult
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer
-from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike
+from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 # A cell with statistics per timestep counts the timesteps in its last state, because
 # keras.layers.RNN does not pass the timestep. bfloat16 holds integers exactly only up to 256, so
@@ -21,20 +23,25 @@ COUNTER_DIGITS = 2
 COUNTER_BASE = 128
 
 # A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
-Norm = Callable[[str, Tensor], Tensor]
+Norm: TypeAlias = Callable[[str, Tensor], Tensor]
+# A function (pre-activations, kinds of the gates) -> activated gates.
+Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
+# Weights of a cell by name, beside its kernels and biases.
+CellWeights: TypeAlias = dict[str, Tensor]
 
 
 class Weights(NamedTuple):
     """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
 
     `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
-    not have it.
+    not have it. `cell` has further weights of the cell by name, for example peephole weights.
     """
 
     kernel: Tensor
     recurrent_kernel: Tensor
     bias: Tensor | None
     recurrent_bias: Tensor | None = None
+    cell: CellWeights = {}  # noqa: RUF012, because nothing changes it
 
 
 class NormCell(DeclaredArguments):
@@ -139,8 +146,8 @@ class NormCell(DeclaredArguments):
         return x + weights.bias
 
     def step(
-        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
-    ) -> list[Tensor]:
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+    ) -> Tensors:
         """Compute the states after one timestep; the first of these states is the output.
 
         Args:
@@ -150,11 +157,73 @@ class NormCell(DeclaredArguments):
             dropout: dropout masks of the first state: none, one, or one per gate.
             norm: function (slot, tensor) -> tensor that applies the norm of a slot.
         """
+        u = norm("recurrent_norm", project(states[0], weights.recurrent_kernel, dropout))
+        return self.forward_step([x], [u], states, weights.cell, self.activate, norm).states
+
+    @staticmethod
+    def forward_step(
+        x: Tensors,
+        u: Tensors,
+        states: Tensors,
+        weights: CellWeights,
+        activate: Activate,
+        norm: Norm,
+    ) -> StepResult:
+        """Compute the new states: the equation of the cell, a pure function.
+
+        Args:
+            x: normalized x W plus the bias, for each group of columns with a common norm.
+            u: normalized h U, for each group.
+            states: the states before the step.
+            weights: further weights of the cell by name.
+            activate: function (pre-activations, kinds of the gates) -> list of activated gates.
+            norm: function (slot, tensor) -> tensor that applies the norm of a slot.
+        """
         raise NotImplementedError
 
-    def gradient_cell(self) -> str | None:
-        """Return "lstm", "gru" or "simple_rnn", and None for a cell without a custom gradient."""
+    @staticmethod
+    def backward_step(
+        gates: Tensors,
+        residuals: Tensors,
+        old: Tensors,
+        new: Tensors,
+        d_states: Tensors,
+        weights: CellWeights,
+        norm: StepNorms,
+    ) -> StepGradients:
+        """Compute the gradients of `forward_step`, a pure function.
+
+        A cell without this function is trained with the gradient that the backend derives.
+
+        Args:
+            gates: gates of `forward_step`.
+            residuals: residuals of `forward_step`.
+            old: the states before the step.
+            new: the states after the step.
+            d_states: gradients of the states after the step.
+            weights: further weights of the cell by name.
+            norm: norms inside the step; `norm.backward(slot, a, dy)` returns the gradient of a.
+        """
         raise NotImplementedError
+
+    def has_custom_gradient(self) -> bool:
+        """Return whether the options of the cell have the custom gradient of `backward_step`."""
+        return False
+
+    def activate(self, z: Tensor, kinds: Sequence[str]) -> Tensors:
+        """Activate gates, one after the other.
+
+        Args:
+            z: pre-activations, a list of gates, or all gates side by side.
+            kinds: `GATE` for the recurrent activation or `CANDIDATE` for the activation.
+        """
+        gates = z if isinstance(z, list) else [z]
+        if len(gates) < len(kinds):
+            gates = ops.split(z, len(kinds), axis=-1)
+        return [
+            (self.recurrent_activation if kind == GATE else self.activation)(gate)
+            for kind, gate in zip(kinds, gates, strict=True)
+        ]
 
     def dropout_masks(
         self, inputs: Tensor, h: Tensor, training: bool

@@ -7,11 +7,13 @@ from keras import ops
 from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Norm, NormCell, Weights
+from keras_norm.rnn.cell import Activate, CellWeights, Norm, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
-from keras_norm.typing import Shape, Tensor
+from keras_norm.typing import Shape, Tensor, Tensors
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -91,7 +93,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
     def project_inputs(
-        self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: Norm
+        self, weights: Weights, inputs: Tensor, dropout: Tensors, norm: Norm
     ) -> Tensor:
         """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
         x = project(inputs, weights.kernel, dropout)
@@ -102,31 +104,59 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             )
         return x if weights.bias is None else x + weights.bias
 
+    @staticmethod
+    def forward_step(
+        x: Tensors,
+        u: Tensors,
+        states: Tensors,
+        weights: CellWeights,
+        activate: Activate,
+        norm: Norm,
+    ) -> StepResult:
+        """Compute the new state h; see `NormCell.forward_step`."""
+        z, r = activate(x[0] + u[0], (GATE, GATE))
+        (n,) = activate(x[1] + (u[1](r) if callable(u[1]) else r * u[1]), (CANDIDATE,))
+        return StepResult([z * states[0] + (1.0 - z) * n], [z, r, n], [u[1]])
+
+    @staticmethod
+    def backward_step(
+        gates: Tensors,
+        residuals: Tensors,
+        old: Tensors,
+        new: Tensors,
+        d_states: Tensors,
+        weights: CellWeights,
+        norm: StepNorms,
+    ) -> StepGradients:
+        """Compute the gradients of a step; see `NormCell.backward_step`."""
+        z, r, n = gates
+        (u,), (dh,) = residuals, d_states
+        dn = dh * (1.0 - z) * (1.0 - n * n)
+        dz, dr = dh * (old[0] - n) * z * (1.0 - z), dn * u * r * (1.0 - r)
+        dzr = ops.concatenate([dz, dr], axis=-1)
+        return StepGradients([dzr, dn], [dzr, dn * r], [dh * z], {})
+
     def step(
-        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
-    ) -> list[Tensor]:
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+    ) -> Tensors:
         """Compute the new state h; see `NormCell.step`."""
         h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
         if self.reset_after:
             u = project(h, kernel, dropout)
             u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
-            zr = norm("recurrent_norm", u[:, :n])
-        else:  # no norm of U h: `__init__` allows `reset_after=False` only without norms
-            zr = project(h, kernel[:, :n], dropout[:2])
-        z, r = ops.split(self.recurrent_activation(x[:, :n] + zr), 2, axis=-1)
-        if self.reset_after:
-            candidate = r * norm("recurrent_candidate_norm", u[:, n:])
-        else:
-            candidate = project(r * h, kernel[:, n:], dropout[2:])
-        return [z * h + (1.0 - z) * self.activation(x[:, n:] + candidate)]
+            us = [norm("recurrent_norm", u[:, :n]), norm("recurrent_candidate_norm", u[:, n:])]
+        else:  # `reset_after=False`: the cell has no norms
+            us = [
+                project(h, kernel[:, :n], dropout[:2]),
+                lambda r: project(r * h, kernel[:, n:], dropout[2:]),
+            ]
+        xs = [x[:, :n], x[:, n:]]
+        return self.forward_step(xs, us, states, weights.cell, self.activate, norm).states
 
-    def gradient_cell(self) -> str | None:
-        """Return "gru" if the custom gradient supports the cell's arguments, else None.
-
-        The gradient supports tanh and sigmoid with `reset_after=True`.
-        """
+    def has_custom_gradient(self) -> bool:
+        """Return whether the options of the cell have the custom gradient of `backward_step`."""
         is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        return "gru" if is_default and self.reset_after else None
+        return is_default and self.reset_after
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

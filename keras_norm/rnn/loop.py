@@ -10,6 +10,7 @@ added to the bias, if the output of the norm is only added to it::
 The loop computes in float32 or wider, whatever the dtype policy.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +22,7 @@ from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
 from keras_norm.rnn.cell import NormCell, Weights
 from keras_norm.rnn.slots import call_layer
@@ -41,41 +43,20 @@ Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
 
 class PerSampleNorm(NamedTuple):
-    """LayerNorm or RMSNorm over the last axis.
+    """LayerNorm or RMSNorm over the last axis, with its gamma and beta."""
 
-    ::
-
-        y = gamma * x / sqrt(mean(x^2) * n / (n - ddof) + epsilon) + beta
-
-    With `center`, the mean of x is subtracted first. Nothing depends on the timestep.
-    """
-
+    norm: SampleNorm
     gamma: Tensor | None
     beta: Tensor | None
-    epsilon: float
-    outside: bool = False
-    ddof: int = 0
-    center: bool = False
     rows: tuple[Tensor, ...] = ()
+
+    def uncentered(self) -> "PerSampleNorm":
+        """Return the norm of tensors whose samples have zero mean."""
+        return self._replace(norm=dataclasses.replace(self.norm, center=False))
 
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x over its last axis."""
-        if self.center:
-            # The mean has a rounding error, which is not corrected here. It is small, because the
-            # mean of x W, h U or c is not much larger than the deviation.
-            x = x - ops.mean(x, axis=-1, keepdims=True)
-        n = x.shape[-1]
-        # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
-        variance = ops.mean(x * x, axis=-1, keepdims=True)
-        if self.ddof:
-            variance = variance * (n / (n - self.ddof))
-        if self.outside:
-            # Replace 0 before sqrt: the gradient of sqrt at 0 is infinite.
-            root = ops.sqrt(ops.where(variance > 0, variance, 1.0))
-            scale = 1.0 / (ops.where(variance > 0, root, 0.0) + self.epsilon)
-        else:
-            scale = ops.rsqrt(variance + self.epsilon)
-        y = x * (scale if self.gamma is None else scale * self.gamma)
+        y = self.norm.apply(x, self.norm.statistics(x), self.gamma)
         return y if self.beta is None else y + self.beta, ()
 
 
@@ -241,9 +222,11 @@ def _prepare(
         The weights of a step, and the norm of each slot.
     """
     layers = {s: _convert(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
-    weights = Weights(*(None if w is None else ops.cast(w, dtype) for w in cell.step_weights()))
+    weights = cast_weights(cell.step_weights(), dtype)
     # List these norms before `center` is set to False: a norm of x W + h U centers two kernels.
-    centered = [s for s, norm in layers.items() if center and getattr(norm, "center", False)]
+    centered = [
+        s for s, n in layers.items() if center and isinstance(n, PerSampleNorm) and n.norm.center
+    ]
     kernels, bias = [], weights.bias
     for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):
         blocks, betas, start = [], [], 0
@@ -253,7 +236,7 @@ def _prepare(
             norm = layers.get(slot)
             if slot in centered and isinstance(norm, PerSampleNorm):
                 block = block - ops.mean(block, axis=1, keepdims=True)
-                norm = layers[slot] = norm._replace(center=False)
+                norm = layers[slot] = norm.uncentered()
             norm = norm if slot in ADDED_SLOTS and bias is not None else None
             if isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None:
                 beta, layers[slot] = norm.beta, norm._replace(beta=None)
@@ -265,6 +248,17 @@ def _prepare(
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 
+def cast_weights(weights: Weights, dtype: str) -> Weights:
+    """Cast the weights of a step."""
+
+    def cast(weight: Tensor | None) -> Tensor | None:
+        return None if weight is None else ops.cast(weight, dtype)
+
+    kernel, recurrent_kernel, bias, recurrent_bias, of_cell = weights
+    arrays = cast(kernel), cast(recurrent_kernel), cast(bias), cast(recurrent_bias)
+    return Weights(*arrays, {name: cast(weight) for name, weight in of_cell.items()})
+
+
 def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
     """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
 
@@ -273,11 +267,9 @@ def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training:
         return None if value is None else ops.cast(value, dtype)
 
     if type(layer) is LayerNormalization:
-        outside = layer.epsilon_placement == "outside"
-        affine = weight("gamma"), weight("beta")
-        return PerSampleNorm(*affine, layer.epsilon, outside, layer.ddof, center=True)
+        return PerSampleNorm(layer.step_norm(training), weight("gamma"), weight("beta"))
     if type(layer) is RMSNormalization:
-        return PerSampleNorm(weight("scale"), None, layer.epsilon)
+        return PerSampleNorm(layer.step_norm(training), weight("scale"), None)
     if not isinstance(layer, StatisticsNormalization):
         return LayerCall(layer, training)
     uses_batch = training and layer.trainable

@@ -1,5 +1,6 @@
 """LSTM with normalization inside."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -7,11 +8,13 @@ from keras import ops
 from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Norm, NormCell, Weights
+from keras_norm.rnn.cell import Activate, CellWeights, Norm, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
-from keras_norm.typing import Tensor
+from keras_norm.typing import Tensor, Tensors
 
 GATES = ("input", "forget", "cell", "output")
 
@@ -97,32 +100,79 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
-    def step(
-        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
-    ) -> list[Tensor]:
-        """Compute the new states h and c; see `NormCell.step`."""
-        h, c = states
-        s, u = self.recurrent_activation, project(h, weights.recurrent_kernel, dropout)
-        if self.norm_form == "joint":
-            summed = zip(GATES, ops.split(x + u, 4, axis=-1), strict=True)
-            gates = [norm(f"{name}_norm", z) for name, z in summed]
-            if weights.bias is not None:
-                gates = [z + b for z, b in zip(gates, ops.split(weights.bias, 4), strict=True)]
-        else:
-            gates = ops.split(x + norm("recurrent_norm", u), 4, axis=-1)
+    @staticmethod
+    def forward_step(
+        x: Tensors,
+        u: Tensors,
+        states: Tensors,
+        weights: CellWeights,
+        activate: Activate,
+        norm: Norm,
+    ) -> StepResult:
+        """Compute the new states h and c; see `NormCell.forward_step`."""
+        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
+        c = f * states[1] + i * g
+        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        return StepResult([o * y, c], [i, f, g, o], [])
+
+    @staticmethod
+    def backward_step(
+        gates: Tensors,
+        residuals: Tensors,
+        old: Tensors,
+        new: Tensors,
+        d_states: Tensors,
+        weights: CellWeights,
+        norm: StepNorms,
+    ) -> StepGradients:
+        """Compute the gradients of a step; see `NormCell.backward_step`."""
         i, f, g, o = gates
-        c = s(f) * c + s(i) * self.activation(g)
-        normalized = norm("state_norm", c)
-        return [s(o) * self.activation(normalized), normalized if self.normalize_carry else c]
+        dh, dc = d_states
+        y = ops.tanh(norm("state_norm", new[1]))
+        dc = dc + norm.backward("state_norm", new[1], dh * o * (1.0 - y * y))
+        di, df = dc * g * i * (1.0 - i), dc * old[1] * f * (1.0 - f)
+        dg, do = dc * i * (1.0 - g * g), dh * y * o * (1.0 - o)
+        dz = ops.concatenate([di, df, dg, do], axis=-1)
+        return StepGradients([dz], [dz], [None, dc * f], {})
 
-    def gradient_cell(self) -> str | None:
-        """Return "lstm" if the custom gradient supports the cell's arguments, else None.
+    def step(
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+    ) -> Tensors:
+        """Compute the new states h and c; see `NormCell.step`."""
+        if self.norm_form == "joint":
+            return self._joint_step(weights, x, states, dropout, norm)
+        if not self.normalize_carry:
+            return super().step(weights, x, states, dropout, norm)
+        normalized = {}
 
-        The gradient supports tanh and sigmoid, without norm_form="joint" and normalize_carry.
-        """
+        def remember(slot: str, a: Tensor) -> Tensor:
+            normalized[slot] = norm(slot, a)
+            return normalized[slot]
+
+        h, _ = super().step(weights, x, states, dropout, remember)
+        return [h, normalized["state_norm"]]
+
+    def _joint_step(
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+    ) -> Tensors:
+        """Compute the step of norm_form="joint": the norm of each gate precedes its activation."""
+
+        def norm_and_activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
+            if len(kinds) == 1:
+                return self.activate(z, kinds)
+            gates = zip(GATES, ops.split(z, 4, axis=-1), strict=True)
+            zs = [norm(f"{name}_norm", gate) for name, gate in gates]
+            if weights.bias is not None:
+                zs = [gate + b for gate, b in zip(zs, ops.split(weights.bias, 4), strict=True)]
+            return self.activate(zs, kinds)
+
+        u = project(states[0], weights.recurrent_kernel, dropout)
+        return self.forward_step([x], [u], states, weights.cell, norm_and_activate, norm).states
+
+    def has_custom_gradient(self) -> bool:
+        """Return whether the options of the cell have the custom gradient of `backward_step`."""
         is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        is_supported = is_default and self.norm_form == "separate" and not self.normalize_carry
-        return "lstm" if is_supported else None
+        return is_default and self.norm_form == "separate" and not self.normalize_carry
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

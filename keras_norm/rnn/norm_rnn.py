@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.inputs import with_features
+from keras_norm.rnn import compiled as compiled_recurrence
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
@@ -56,7 +57,7 @@ class NormRNN(keras.layers.RNN):
             raise ValueError(
                 f"compiled must be 'auto', True or False. Received: compiled={compiled!r}."
             )
-        if compiled is True and keras.backend.backend() != "tensorflow":
+        if compiled is True and keras.backend.backend() not in compiled_recurrence.BACKENDS:
             raise ValueError(
                 "compiled=True needs the TensorFlow backend; other backends compile the loop "
                 "without this argument. The current backend is "
@@ -156,14 +157,14 @@ class NormRNN(keras.layers.RNN):
             sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
         dropout_masks = self.cell.dropout_masks(sequences[:, 0, :], states[0], training)
         arguments = (sequences, states, mask, training, dropout_masks)
-        compiled = self.compiled if self.compiled != "auto" else training
-        if compiled and keras.backend.backend() == "tensorflow":
-            from keras_norm.rnn.gradient import of_cell
-
-            spec = of_cell.spec_of(self.cell, sequences, mask, training, dropout_masks)
-            if spec is not None and not self.unroll:
-                return of_cell.run(
-                    self.cell, spec, *arguments, return_sequences=self.return_sequences
+        compiled = self.compiled
+        if compiled == "auto":
+            compiled = training or keras.backend.backend() != "tensorflow"
+        if compiled and keras.backend.backend() in compiled_recurrence.BACKENDS:
+            recurrence = compiled_recurrence.recurrence_of(self.cell, training, dropout_masks)
+            if recurrence is not None and not self.unroll:
+                return compiled_recurrence.run(
+                    self.cell, recurrence, *arguments, return_sequences=self.return_sequences
                 )
             if self.compiled is True:
                 raise ValueError(

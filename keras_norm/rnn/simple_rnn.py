@@ -5,12 +5,13 @@ from typing import Any, ClassVar
 import keras
 from keras.activations import tanh
 
-from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Norm, NormCell, Weights
+from keras_norm.rnn.cell import Activate, CellWeights, Norm, NormCell
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.gates import CANDIDATE, StepGradients, StepResult
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
-from keras_norm.typing import Tensor
+from keras_norm.typing import Tensors
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -49,16 +50,37 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)
 
-    def step(
-        self, weights: Weights, x: Tensor, states: list[Tensor], dropout: list[Tensor], norm: Norm
-    ) -> list[Tensor]:
-        """Compute the new state h; see `NormCell.step`."""
-        u = project(states[0], weights.recurrent_kernel, dropout)
-        return [self.activation(x + norm("recurrent_norm", u))]
+    @staticmethod
+    def forward_step(
+        x: Tensors,
+        u: Tensors,
+        states: Tensors,
+        weights: CellWeights,
+        activate: Activate,
+        norm: Norm,
+    ) -> StepResult:
+        """Compute the new state h; see `NormCell.forward_step`."""
+        (h,) = activate(x[0] + u[0], (CANDIDATE,))
+        return StepResult([h], [h], [])
 
-    def gradient_cell(self) -> str | None:
-        """Return "simple_rnn" for activation tanh, else None: the custom gradient needs tanh."""
-        return "simple_rnn" if self.activation is tanh else None
+    @staticmethod
+    def backward_step(
+        gates: Tensors,
+        residuals: Tensors,
+        old: Tensors,
+        new: Tensors,
+        d_states: Tensors,
+        weights: CellWeights,
+        norm: StepNorms,
+    ) -> StepGradients:
+        """Compute the gradients of a step; see `NormCell.backward_step`."""
+        (h,) = gates
+        dz = d_states[0] * (1.0 - h * h)
+        return StepGradients([dz], [dz], [None], {})
+
+    def has_custom_gradient(self) -> bool:
+        """Return whether the options of the cell have the custom gradient of `backward_step`."""
+        return self.activation is tanh
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

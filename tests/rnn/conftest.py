@@ -2,14 +2,14 @@
 
 import pytest
 
-from keras_norm.rnn.gradient import programs, recurrence
+from keras_norm.rnn.core.tensorflow_programs import CompiledLoop
 from tests import without_xla
 
 
 @pytest.fixture
 def xla():
     """Compile the custom gradient with XLA, as users do."""
-    assert recurrence.compiled is programs.compiled
+    assert CompiledLoop.compiles
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from keras_norm.export.errors import one_line
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.named_layers import batch_norms, named_layers
-from keras_norm.rnn.gradient import of_cell
+from keras_norm.rnn import compiled
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import substituted_functions
 from keras_norm.typing import Arrays, Nest, Tensor
@@ -146,8 +146,8 @@ def _run_both(
     loop = functools.partial(type(layer).inner_loop, layer, sequences, initial_state, mask)
     with portable_layers(layer):
         inference: Outputs = loop(training=False)
-    spec = of_cell.spec_of(layer.cell, sequences, mask, True, ([], []))
-    if layer.compiled and not layer.unroll and spec is not None:
+    recurrence = compiled.recurrence_of(layer.cell, True, ([], []))
+    if layer.compiled and not layer.unroll and recurrence is not None:
         calls.append(LayerCall(_by_name(loop(training=True)), _by_name(inference)))
     return inference
 

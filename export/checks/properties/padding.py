@@ -106,9 +106,9 @@ class LeftPadding(Padding):
         return self.passed(self.no_change) if change is None else self.differs(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice on left padding, or None if right padding fails too.
+        """Return the advice against padding on the left; None if padding on the right fails too.
 
-        The advice on right padding is then enough: to pad all batches to one length.
+        If padding on the right fails, its own advice is enough: pad all batches to one length.
         """
         right = subject.property(RightPadding.name)
         if result.status != "differs" or (right is not None and right.status == "fail"):

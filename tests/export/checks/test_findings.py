@@ -50,7 +50,7 @@ def test_a_passed_check_has_no_findings():
         (
             {"updates": (4,), "initial_share": 0.0, "distance": 0.5},
             "averages of only 4 batches",
-            "Train longer",
+            "Train for more epochs",
         ),
         (
             {"by_row": (0.1,) * 8, "trained_rows": 3, "data_rows": 5},

@@ -16,8 +16,8 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.ops import tensorflow_scan
 from keras_norm.ops.scan import scan
+from keras_norm.rnn import compiled as compiled_path
 from keras_norm.rnn import loop
-from keras_norm.rnn.gradient import of_cell
 from keras_norm.rnn.norm_rnn import NormRNN
 from tests.export import models
 
@@ -111,7 +111,7 @@ def test_a_file_runs_any_batch_size_and_length(branched, name, export, tmp_path)
 def test_an_exported_graph_runs_the_uncompiled_loop(monkeypatch, functions, compiled, training):
     ran, run_loop = [], loop.run
     monkeypatch.setattr(loop, "run", lambda *a, **k: ran.append("loop") or run_loop(*a, **k))
-    monkeypatch.setattr(of_cell, "run", lambda *a, **k: ran.append("compiled path"))
+    monkeypatch.setattr(compiled_path, "run", lambda *a, **k: ran.append("compiled path"))
     layer = keras_norm.LayerNormSimpleRNN(3, compiled=compiled)
     with portable_layers(layer, functions):
         layer(draw(3, 4, 2), training=training)

@@ -17,7 +17,7 @@ from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES, Tolerance, default_share
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
-from keras_norm.rnn.gradient import of_cell
+from keras_norm.rnn import compiled
 
 DATA = np.random.default_rng(0).normal(size=(3, 6, 3)).astype("float32")
 
@@ -41,13 +41,13 @@ def judge_model(model):
 
 @pytest.fixture
 def off_by_a_hundredth(monkeypatch):
-    run = of_cell.run
+    run = compiled.run
 
     def off(*arguments, **options):
         path, states, learned = run(*arguments, **options)
         return path, [state + 1e-2 for state in states], learned
 
-    monkeypatch.setattr(of_cell, "run", off)
+    monkeypatch.setattr(compiled, "run", off)
 
 
 def test_layers_with_equal_outputs_in_training_and_inference_pass():

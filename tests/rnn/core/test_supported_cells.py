@@ -12,9 +12,8 @@ from keras_norm import (
     TimestepBatchNormalization,
     VarianceNormalization,
 )
-from keras_norm.rnn.gradient import of_cell, recurrence
-from keras_norm.rnn.gradient.forward import forward
-from tests import without_xla
+from keras_norm.rnn.compiled import recurrence_of
+from keras_norm.rnn.core import tensorflow_gradient
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN, UNITS
 
@@ -25,6 +24,8 @@ COVERED = {
     "rms": RMSNormalization(),
     "timestep": TimestepBatchNormalization(3),
     "one slot": {"recurrent_norm": LAYER_NORM},
+    "ddof": LayerNormalization(ddof=1),
+    "outside": LayerNormalization(epsilon_placement="outside"),
 }
 UNCOVERED = [
     (LSTM, None, {"activation": "relu"}),
@@ -32,9 +33,7 @@ UNCOVERED = [
     (LSTM, LAYER_NORM, {"norm_form": "joint"}),
     (LSTM, LAYER_NORM, {"normalize_carry": True}),
     (LSTM, VarianceNormalization(), {}),
-    (LSTM, LayerNormalization(ddof=1), {}),
     (LSTM, {"state_norm": RMSNormalization(epsilon=0.0)}, {}),
-    (LSTM, LayerNormalization(epsilon_placement="outside"), {}),
     (LSTM, keras.layers.LayerNormalization(), {}),
     (LSTM, BatchNormalization(), {}),
     (LSTM, {"state_norm": BatchNormalization()}, {}),
@@ -42,25 +41,25 @@ UNCOVERED = [
 ]
 
 
-def spec_of(layer, training=True):
+def describe(layer, training=True):
     x = tf.ones([2, 3, kinds.FEATURES])
     dropout_masks = layer.cell.dropout_masks(x[:, 0], tf.ones([2, UNITS]), training)
-    return of_cell.spec_of(layer.cell, x, None, training, dropout_masks)
+    return recurrence_of(layer.cell, training, dropout_masks)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("norm", COVERED.values(), ids=COVERED)
 def test_supported_cells_have_a_custom_gradient(kind, norm):
     layer = kinds.build(kind, norm, dropout=0.1, recurrent_dropout=0.1)
-    assert spec_of(layer) is not None
-    assert spec_of(layer, training=False) is not None
+    assert describe(layer) is not None
+    assert describe(layer, training=False) is not None
 
 
 @pytest.mark.parametrize(("kind", "norm", "options"), UNCOVERED, ids=str)
 def test_unsupported_cells_have_no_custom_gradient(kind, norm, options):
     """The layer runs the loop, and `compiled=True` raises an error."""
     layer = kinds.build(kind, norm, **options)
-    assert spec_of(layer) is None
+    assert describe(layer) is None
     layer(kinds.inputs(), training=True)
     refusing = kinds.build(kind, norm, compiled=True, name="mine", **options)
     with pytest.raises(ValueError, match=r"compiled=True does not support .*'mine'"):
@@ -70,14 +69,15 @@ def test_unsupported_cells_have_no_custom_gradient(kind, norm, options):
 def test_different_norms_have_different_programs():
     """Norms of equal epsilon differ if their classes differ."""
     norms = LayerNormalization(epsilon=1.0), TimestepBatchNormalization(3, epsilon=1.0)
-    of_rows, of_batch = (spec_of(kinds.build(SIMPLE_RNN, norm)) for norm in norms)
-    assert of_rows.kernel != of_batch.kernel
+    of_rows, of_batch = (describe(kinds.build(SIMPLE_RNN, norm)) for norm in norms)
+    assert hash(of_rows) != hash(of_batch)
+    assert of_rows != of_batch
 
 
 def test_only_training_uses_batch_statistics():
     layer = kinds.build(LSTM, COVERED["timestep"])
-    assert spec_of(layer).learning == list(spec_of(layer).batch_norms)
-    assert not spec_of(layer, training=False).learning
+    assert describe(layer).learning == list(layer.cell.slot_layers())
+    assert not describe(layer, training=False).learning
 
 
 # Sizes ------------------------------------------------------------------------------------------
@@ -86,26 +86,22 @@ def test_only_training_uses_batch_statistics():
 @pytest.fixture
 def sizes(monkeypatch):
     """Record the sizes (time, batch) of the forward loop; XLA compiles a program for each."""
-    found = set()
-    compiled = recurrence.compiled
+    found, traced = set(), tensorflow_gradient.traced
 
     def record(shape):
         found.add(tuple(shape.numpy()[:2]))
 
     def recording(function, *settings):
-        program = compiled(function, *settings)
+        program = traced(function, *settings)
 
-        def run(projected, *args):
-            tf.py_function(record, [tf.shape(projected)], [])
-            return program(projected, *args)
+        def run(weights, steps, xs, *args):
+            tf.py_function(record, [tf.shape(xs[0])], [])
+            return program(weights, steps, xs, *args)
 
-        return run if function is forward else program
+        return run if function is tensorflow_gradient._forward else program
 
-    # Clear the cache of traced programs: those of other tests do not record their sizes.
-    without_xla.traced.cache_clear()
-    monkeypatch.setattr(recurrence, "compiled", recording)
-    yield found
-    without_xla.traced.cache_clear()
+    monkeypatch.setattr(tensorflow_gradient, "traced", recording)
+    return found
 
 
 def fit(lengths, batch_size, samples):

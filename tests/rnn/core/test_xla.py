@@ -1,12 +1,10 @@
 """The custom gradient compiled by XLA: each cell with a per-sample norm and a batch norm."""
 
-import functools
-
 import pytest
 import tensorflow as tf
 
 from keras_norm import LayerNormalization, TimestepBatchNormalization
-from keras_norm.rnn.gradient import recurrence
+from keras_norm.rnn.core import tensorflow_gradient
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, KINDS, LSTM, MASK, SIMPLE_RNN, TIME
 
@@ -68,9 +66,8 @@ def test_a_layer_in_a_compiled_caller_matches_the_loop():
 
 
 def test_stacked_layers_share_their_programs(monkeypatch):
-    found = set()
-    uncompiled = functools.partial
-    monkeypatch.setattr(recurrence, "compiled", lambda *of: found.add(of) or uncompiled(*of))
+    found, traced = set(), tensorflow_gradient.traced
+    monkeypatch.setattr(tensorflow_gradient, "traced", lambda *of: found.add(of) or traced(*of))
     x = kinds.cast(kinds.inputs())
     for return_sequences in (True, True, False):
         norm = LayerNormalization(epsilon=0.3)  # an epsilon that no other test uses

@@ -1,0 +1,89 @@
+"""LayerNorm and RMSNorm of a step, forward and backward."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from keras import ops
+
+from keras_norm.ops.sums import row_mean
+from keras_norm.typing import Tensor, Tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleNorm:
+    """Norm of each sample over its n features: LayerNorm with `center`, else RMSNorm.
+
+    ::
+
+        y = gamma * (a - m) * r + beta        m = mean(a)        r = 1 / sqrt(v + epsilon)
+        v = mean((a - m)^2) * n / (n - ddof)
+
+    With `outside`, r = 1 / (sqrt(v) + epsilon). RMSNorm has m = 0. The backward pass is::
+
+        k = dy * gamma        a' = (a - m) * r        s = -2 / r^3 * dr / dmean((a - m)^2)
+        da = r * (k - mean(k) - s * a' * mean(k * a'))
+
+    The statistics of a step are [r], or [r, m] with `center`, each (..., 1).
+    """
+
+    center: bool
+    epsilon: float
+    ddof: int = 0
+    outside: bool = False
+
+    per_batch: ClassVar = False
+
+    def statistics(
+        self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
+    ) -> Tensors:
+        """Compute the statistics of `a` over its last axis; `unmasked` and `moving` are unused."""
+        if not self.center:
+            return [self.inverse_deviation(row_mean(a * a), a.shape[-1])]
+        m = row_mean(a)
+        centered = a - m
+        v = row_mean(centered * centered)
+        return [self.inverse_deviation(v, a.shape[-1]), m]
+
+    def inverse_deviation(self, v: Tensor, n: int) -> Tensor:
+        """Compute r from the mean square v of n features."""
+        if self.ddof:
+            v = v * (n / (n - self.ddof))
+        if not self.outside:
+            return ops.rsqrt(v + self.epsilon)
+        # Replace 0 before sqrt: the gradient of sqrt at 0 is infinite.
+        root = ops.sqrt(ops.where(v > 0, v, 1.0))
+        return 1.0 / (ops.where(v > 0, root, 0.0) + self.epsilon)
+
+    def sensitivity(self, r: Tensor, n: int) -> Tensor | float:
+        """Compute s of the backward pass, which is 1 with the default `ddof` and `outside`."""
+        factor = n / (n - self.ddof)
+        if not self.outside:
+            return factor
+        share = 1.0 - self.epsilon * r  # sqrt(v) / (sqrt(v) + epsilon)
+        return ops.where(share > 0, factor / ops.where(share > 0, share, 1.0), 0.0)
+
+    def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
+        """Normalize `a` with its statistics, and multiply by gamma."""
+        r, *m = statistics
+        a = a - m[0] if m else a
+        return a * (r if gamma is None else r * gamma)
+
+    def backward(
+        self,
+        a: Tensor,
+        dy: Tensor,
+        statistics: Tensors,
+        gamma: Tensor | None,
+        unmasked: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradient of `a`, and the gradients of gamma and beta of each sample."""
+        r, *m = statistics
+        centered = a - m[0] if m else a
+        normalized = centered * r
+        k = dy if gamma is None else dy * gamma
+        s = self.sensitivity(r, a.shape[-1])
+        da = k - normalized * (s * row_mean(k * normalized))
+        if m:
+            da = da - row_mean(k)
+        return r * da, dy * normalized, dy

@@ -1,0 +1,96 @@
+"""Batch normalization of a step, forward and backward."""
+
+import dataclasses
+from typing import ClassVar
+
+from keras import ops
+
+from keras_norm.typing import Tensor, Tensors
+
+# Smallest number of unmasked sequences for the statistics of a timestep. The variance of a single
+# sequence is 0.
+MIN_SEQUENCES = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class TimestepNorm:
+    """Batch normalization over the sequences of a timestep; `learning` uses the batch's statistics.
+
+    ::
+
+        y = gamma * (a - mean) * r + beta        r = 1 / sqrt(v + epsilon)
+        mean = sum(a) / n        v = sum((a - mean)^2) / n        over the n unmasked sequences
+
+    With moving statistics, or with the statistics of the batch, the backward pass is::
+
+        da = gamma * r * dy
+        da = gamma * r * (dy - (sum(dy) + a' * sum(dy * a')) / n)        a' = (a - mean) * r
+
+    The statistics of a timestep are [mean, r, v], each (..., 1, features). With fewer than two
+    unmasked sequences, mean and r are the moving statistics.
+    """
+
+    epsilon: float
+    learning: bool
+
+    per_batch: ClassVar = True
+
+    def statistics(self, a: Tensor, unmasked: Tensor | None, moving: Tensors) -> Tensors:
+        """Compute the statistics of `a` (..., batch, features).
+
+        Args:
+            a: tensor to normalize.
+            unmasked: bool (..., batch, 1), or None.
+            moving: moving mean and r, each (..., 1, features).
+        """
+        mean, r = moving
+        if not self.learning:
+            return [mean, r, ops.ones_like(r)]
+        n = _count(a, unmasked)
+        share = 1.0 / ops.maximum(n, 1.0)
+        batch_mean = share * ops.sum(_keep(a, unmasked), axis=-2, keepdims=True)
+        centered = _keep(a - batch_mean, unmasked)
+        v = share * ops.sum(centered * centered, axis=-2, keepdims=True)
+        enough = n >= MIN_SEQUENCES
+        return [
+            ops.where(enough, batch_mean, mean),
+            ops.where(enough, ops.rsqrt(v + self.epsilon), r),
+            v,
+        ]
+
+    def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
+        """Normalize `a` with its statistics, and multiply by gamma."""
+        mean, r, _ = statistics
+        return (a - mean) * (r if gamma is None else r * gamma)
+
+    def backward(
+        self,
+        a: Tensor,
+        dy: Tensor,
+        statistics: Tensors,
+        gamma: Tensor | None,
+        unmasked: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences."""
+        mean, r, _ = statistics
+        normalized = (a - mean) * r
+        d_gamma = ops.sum(dy * normalized, axis=-2, keepdims=True)
+        d_beta = ops.sum(dy, axis=-2, keepdims=True)
+        da = dy
+        if self.learning:
+            n = _count(a, unmasked)
+            share = ops.where(n >= MIN_SEQUENCES, 1.0 / ops.maximum(n, 1.0), 0.0)
+            da = _keep(dy - share * (d_beta + normalized * d_gamma), unmasked)
+        return (r if gamma is None else r * gamma) * da, d_gamma, d_beta
+
+
+def _count(a: Tensor, unmasked: Tensor | None) -> Tensor:
+    """Count the unmasked sequences; the shape broadcasts to the statistics."""
+    if unmasked is None:
+        return ops.cast(ops.shape(a)[-2], a.dtype)
+    return ops.sum(ops.cast(unmasked, a.dtype), axis=-2, keepdims=True)
+
+
+def _keep(a: Tensor, unmasked: Tensor | None) -> Tensor:
+    """Set masked sequences to zero."""
+    return a if unmasked is None else ops.where(unmasked, a, ops.zeros_like(a))

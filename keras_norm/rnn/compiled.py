@@ -1,0 +1,220 @@
+"""Run a cell over sequences with the custom gradient."""
+
+import dataclasses
+import importlib
+from types import ModuleType
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_norm.keras_internals import operations_are_watched
+from keras_norm.layers.rms_norm import RMSNormalization
+from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.sample_norm import SampleNorm
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
+from keras_norm.rnn.loop import ADDED_SLOTS, Results, Statistics, slots_of_kernels
+from keras_norm.typing import Tensor, Tensors
+
+# Backends with a custom gradient.
+BACKENDS = ("jax", "tensorflow")
+
+# Methods of a cell that must belong to the class with `backward_step`: a subclass that overrides
+# one of them computes another step.
+STEP_METHODS = (
+    "forward_step",
+    "step",
+    "project_inputs",
+    "step_weights",
+    "activate",
+    "dropout_masks",
+    "has_custom_gradient",
+)
+
+
+def recurrence_of(
+    cell: NormCell, training: bool, dropout_masks: tuple[Tensors, Tensors]
+) -> Recurrence | None:
+    """Describe the recurrence of a cell; None if the custom gradient does not support the cell.
+
+    It supports the default activations, and layers with a method `step_norm` or no norm in every
+    slot.
+    """
+    if not cell.has_custom_gradient() or not _agree(type(cell), "backward_step", STEP_METHODS):
+        return None
+    if keras.backend.backend() == "tensorflow" and operations_are_watched():
+        return None
+    layers = cell.slot_layers()
+    norms: dict[str, Any] = {
+        slot: _step_norm(layers.get(slot), training) for slot in cell.slots.widths
+    }
+    if False in norms.values():
+        return None
+    in_kernels = slots_of_kernels(cell)
+    inner = [slot for slot in norms if not any(slot in slots for slots in in_kernels)]
+
+    masks = tuple(map(len, dropout_masks))
+
+    def describe(slots: list[str], center_kernel: bool) -> tuple[Slot, ...]:
+        described = []
+        for slot in slots:
+            norm: Norm | None = norms[slot]
+            if center_kernel and isinstance(norm, SampleNorm):
+                # The rows of the kernel have zero mean, and so have those of the product.
+                norm = dataclasses.replace(norm, center=False)
+            described.append(Slot(slot, cell.slots.widths[slot], norm))
+        return tuple(described)
+
+    # Inputs with a mask for each gate have a product whose rows no centered kernel centers.
+    kernel, recurrent = (describe(slots, n < 2) for slots, n in zip(in_kernels, masks, strict=True))
+    return Recurrence(type(cell), kernel, recurrent, describe(inner, False), *masks)
+
+
+def run(
+    cell: NormCell,
+    recurrence: Recurrence,
+    sequences: Tensor,
+    states: Tensors,
+    mask: Tensor | None,
+    training: bool,
+    dropout_masks: tuple[Tensors, Tensors],
+    *,
+    return_sequences: bool,
+) -> Results:
+    """Run a cell over sequences; arguments and results as for `loop.run`.
+
+    Everything before and after the recurrence, such as the transposition of the inputs, is left to
+    the gradient that the backend derives.
+    """
+    dtype, layers = statistics_dtype(cell.compute_dtype), cell.slot_layers()
+    input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
+    x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
+    xs = [x * input_mask for input_mask in input_masks] or [x]
+    steps = ops.arange(ops.shape(x)[0])
+    moving: dict[str, Tensors] = {}
+    for slot in recurrence.slots:
+        if isinstance(slot.norm, TimestepNorm):
+            mean, variance = layers[slot.name].statistics_at(steps, dtype)
+            r = ops.rsqrt(variance + slot.norm.epsilon)
+            moving[slot.name] = [mean[:, None], r[:, None]]
+    constants: Tree = {"moving": moving}
+    if mask is not None:
+        constants["unmasked"] = ops.swapaxes(mask, 0, 1)[..., None]
+    if recurrent_masks:
+        constants["dropout"] = recurrent_masks
+    outputs, last, statistics = load_adapter().run(
+        recurrence,
+        xs,
+        [ops.cast(state, dtype) for state in states],
+        weights_of(cell, recurrence, dtype),
+        constants,
+        return_sequences=return_sequences,
+        training=training,
+    )
+    batch: Statistics = {}
+    if recurrence.learning:
+        unmasked = ops.ones_like(x[:, :, :1]) if mask is None else constants["unmasked"]
+        count = ops.sum(ops.cast(unmasked, dtype), axis=1)
+        for name, moments in statistics.items():
+            mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
+            batch[name] = layers[name].batch_statistics(mean, variance, count, MIN_SEQUENCES)
+    return None if outputs is None else ops.swapaxes(outputs, 0, 1), last, batch
+
+
+def load_adapter() -> ModuleType:
+    """Import the custom gradient of the current backend."""
+    return importlib.import_module(f"keras_norm.rnn.core.{keras.backend.backend()}_gradient")
+
+
+def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
+    """Collect the weights of a recurrence: kernels centered, and betas added to the bias."""
+    layers, given = cell.slot_layers(), cell.step_weights()
+
+    def cast(weight: Tensor | None) -> Tensor | None:
+        return None if weight is None else ops.cast(weight, dtype)
+
+    def gamma(slot: Slot) -> Tensor | None:
+        # RMSNormalization calls its gamma `scale`.
+        layer = layers.get(slot.name)
+        return cast(
+            getattr(layer, "scale" if isinstance(layer, RMSNormalization) else "gamma", None)
+        )
+
+    def beta(slot: Slot) -> Tensor | None:
+        return cast(getattr(layers.get(slot.name), "beta", None))
+
+    biases = [cast(given.bias), cast(given.recurrent_bias)]
+    sides = recurrence.kernel, recurrence.recurrent
+    for side, slots in enumerate(sides):
+        for k, slot in enumerate(slots):
+            target = 0 if slot.name in ADDED_SLOTS else side
+            biases[target] = _add_to_group(biases[target], beta(slot), slots, k, dtype)
+    gammas = {slot.name: gamma(slot) for slot in recurrence.slots}
+    weights = {
+        "kernel": _center(cast(given.kernel), recurrence.kernel, layers, recurrence.input_masks),
+        "recurrent_kernel": _center(
+            cast(given.recurrent_kernel), recurrence.recurrent, layers, recurrence.recurrent_masks
+        ),
+        "bias": biases[0],
+        "recurrent_bias": biases[1],
+        "gamma": {name: w for name, w in gammas.items() if w is not None},
+        "beta": {s.name: beta(s) for s in recurrence.inner if beta(s) is not None},
+        "cell": {name: cast(w) for name, w in given.cell.items()},
+    }
+    return {name: w for name, w in weights.items() if w is not None}
+
+
+def _add_to_group(
+    bias: Tensor | None, beta: Tensor | None, slots: tuple[Slot, ...], group: int, dtype: str
+) -> Tensor | None:
+    """Add the beta of a group of columns to the bias of all columns."""
+    if beta is None:
+        return bias
+    parts = [ops.zeros((slot.width,), dtype) for slot in slots]
+    parts[group] = beta
+    beta = ops.concatenate(parts)
+    return beta if bias is None else bias + beta
+
+
+def _center(
+    kernel: Tensor, slots: tuple[Slot, ...], layers: dict[str, keras.layers.Layer], masks: int
+) -> Tensor:
+    """Subtract the mean of each row in the columns of each LayerNormalization.
+
+    With several dropout masks return the kernel unchanged.
+    """
+    if masks > 1:
+        return kernel
+    groups, start = [], 0
+    for slot in slots:
+        group = kernel[:, start : start + slot.width]
+        if isinstance(slot.norm, SampleNorm) and layers[slot.name].step_norm(False).center:
+            group = group - ops.mean(group, axis=1, keepdims=True)
+        groups.append(group)
+        start += slot.width
+    return ops.concatenate(groups, axis=1) if len(groups) > 1 else groups[0]
+
+
+def _step_norm(layer: keras.layers.Layer | None, training: bool) -> Norm | bool | None:
+    """Return the norm that a layer computes, None for no layer, False for an unsupported layer.
+
+    LayerNorm and RMSNorm without epsilon are not supported: they would divide padding by 0.
+    """
+    if layer is None:
+        return None
+    cls = type(layer)
+    if not hasattr(cls, "step_norm") or not _agree(cls, "step_norm", ("call", "normalize")):
+        return False
+    norm: Norm = layer.step_norm(training)
+    return False if isinstance(norm, SampleNorm) and norm.epsilon <= 0 else norm
+
+
+def _agree(cls: type, name: str, others: tuple[str, ...]) -> bool:
+    """Return whether no subclass of the class that defines `name` overrides another method."""
+
+    def owner(method: str) -> type:
+        return next((c for c in cls.__mro__ if method in vars(c)), object)
+
+    return all(issubclass(owner(name), owner(other)) for other in others)

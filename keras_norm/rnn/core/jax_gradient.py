@@ -1,0 +1,119 @@
+"""The custom gradient and the loop over time of the JAX backend."""
+
+import functools
+
+import jax
+from jax import lax
+
+from keras_norm.rnn.core.recurrence import Recurrence, Tree
+from keras_norm.rnn.core.sequence import Body, backward, forward
+from keras_norm.typing import Nest, Tensor, Tensors
+
+
+def run(
+    recurrence: Recurrence,
+    xs: Tensors,
+    states: Tensors,
+    weights: Tree,
+    constants: Tree,
+    *,
+    return_sequences: bool,
+    training: bool,
+) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
+    """Run a recurrence with a custom gradient; arguments as for `sequence.forward`.
+
+    Returns:
+        The first state at every timestep or None, the last states, and the batch statistics.
+    """
+    run_forward = functools.partial(
+        forward, recurrence, LoopOverTime(), return_sequences=return_sequences
+    )
+
+    @jax.custom_vjp
+    def infer(*arguments: Nest) -> Nest:
+        return run_forward(*arguments, training=training)[:3]
+
+    def train(*arguments: Nest) -> Nest:
+        results = run_forward(*arguments, training=True)
+        return results[:3], (results.residuals, arguments)
+
+    def gradient(kept: Nest, d_results: Nest) -> Nest:
+        residuals, (_, _, weights, constants) = kept
+        d_outputs, d_states, _ = d_results
+        of_all = backward(
+            recurrence, LoopOverTime(), residuals, weights, constants, d_outputs, d_states
+        )
+        return *of_all, None
+
+    infer.defvjp(train, gradient)
+    results: tuple[Tensor | None, Tensors, dict[str, Tensors]]
+    results = infer(xs, states, weights, constants)
+    return results
+
+
+class LoopOverTime:
+    """A loop over time; see `sequence.Loop`.
+
+    XLA updates an array in place if the loop reads no other row of it. So the reversed loop reads
+    the next row of "gates" at the end of an iteration and carries it: read at the start, the row
+    would be read after the write of the same iteration, and XLA would copy the array each time.
+    """
+
+    joins_gates = True
+
+    def __call__(
+        self,
+        body: Body,
+        carry: Nest,
+        arrays: Tree,
+        shared: Tree,
+        *,
+        initial: Tensors | None = None,
+        reverse: bool = False,
+    ) -> tuple[Nest, Tree]:
+        """Run the loop."""
+        gates = arrays["gates"]
+        others = {name: array for name, array in arrays.items() if name != "gates"}
+        time = gates.shape[0]
+        rows = jax.eval_shape(lambda: jax.tree.map(lambda a: _read(a, 0), arrays))
+        _, written = jax.eval_shape(body, carry, rows, shared)
+        buffers = jax.tree.map(lambda row: _empty(time, row), written)
+        if "gates" in written:
+            buffers["gates"] = gates
+        if initial is not None:
+            buffers["states"] = [_write(_empty(time + 1, row), row, 0) for row in initial]
+
+        def iterate(k: Tensor, loop_carry: Nest) -> Nest:
+            carry, buffers, row = loop_carry
+            t = time - 1 - k if reverse else k
+            rows = jax.tree.map(lambda a: _read(a, t), others)
+            rows["gates"] = row if reverse else _read(buffers.get("gates", gates), t)
+            carry, new = body(carry, rows, shared)
+            states = new.pop("states", None)
+            written = {name: array for name, array in buffers.items() if name != "states"}
+            written = jax.tree.map(lambda a, row: _write(a, row, t), written, new)
+            if states is not None:
+                shift = t if initial is None else t + 1
+                written["states"] = [
+                    _write(a, row, shift) for a, row in zip(buffers["states"], states, strict=True)
+                ]
+            if reverse:
+                row = _read(written["gates"], jax.numpy.maximum(t - 1, 0))
+            return carry, written, row
+
+        row = _read(gates, time - 1) if reverse else ()
+        carry, buffers, _ = lax.fori_loop(0, time, iterate, (carry, buffers, row))
+        return carry, buffers
+
+
+def _empty(time: int, row: Tensor) -> Tensor:
+    array: Tensor = lax.empty((time, *row.shape), row.dtype)  # type: ignore[no-untyped-call]
+    return array
+
+
+def _read(array: Tensor, t: int | Tensor) -> Tensor:
+    return lax.dynamic_index_in_dim(array, t, 0, keepdims=False)
+
+
+def _write(array: Tensor, row: Tensor, t: int | Tensor) -> Tensor:
+    return lax.dynamic_update_index_in_dim(array, row, t, 0)

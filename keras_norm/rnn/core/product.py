@@ -1,0 +1,182 @@
+"""Products with a kernel under a norm, and their gradients with few passes over wide arrays."""
+
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_norm.ops.sample_norm import SampleNorm
+from keras_norm.ops.sums import row_mean
+from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
+from keras_norm.typing import Tensor, Tensors
+
+
+class Product(NamedTuple):
+    """The product a = x W of inputs with a kernel, whose columns form groups with a norm each.
+
+    The gradient through a `SampleNorm` needs neither a nor its gradient, which are wide. The rows
+    of W have zero mean, so the rows of a have zero mean too. With r of the norm, dy the gradient
+    of the normalized group, and n columns::
+
+        e = (gamma dy) W^T        w = s r^3 (x . e) / n        G = W W^T
+        dx = r e - w x G
+        dW = gamma * (r x)^T dy - (w x)^T x W
+        dgamma = column sums of W * (r x)^T dy
+
+    because sum(gamma dy a) = x . e. The mean of gamma dy, which LayerNorm subtracts, contributes
+    nothing: a row of equal numbers times W^T is zero. All other groups have the gradient da::
+
+        dx = da W^T        dW = x^T da
+
+    So do the groups of a product with a dropout mask for each gate. Its inputs are a list of one x
+    for each gate, and its kernel is not centered.
+
+    Args:
+        slots: the slot of each group of columns.
+        kernel: W (features, columns).
+        gamma: gamma by slot.
+        inputs: number of inputs: 1, or the number of gates.
+    """
+
+    slots: tuple[Slot, ...]
+    kernel: Tensor
+    gamma: dict[str, Tensor]
+    inputs: int
+
+    def uses_gram(self, slot: Slot) -> bool:
+        """Return whether the gradient of a group is computed with the Gram matrix G = W W^T."""
+        return isinstance(slot.norm, SampleNorm) and self.inputs == 1
+
+    def needs_product(self, slot: Slot) -> bool:
+        """Return whether the backward pass of a group needs a."""
+        return slot.norm is not None and not self.uses_gram(slot)
+
+    def groups(self, a: Tensor) -> list[Tensor]:
+        """Split the columns of `a` into groups."""
+        widths = [slot.width for slot in self.slots]
+        ends = [sum(widths[: k + 1]) for k in range(len(widths) - 1)]
+        return ops.split(a, ends, axis=-1) if ends else [a]
+
+    def blocks(self, a: Tensor) -> list[Tensor]:
+        """Split the columns of `a` by their inputs."""
+        return ops.split(a, self.inputs, axis=-1) if self.inputs > 1 else [a]
+
+    def multiply(self, xs: Tensors) -> Tensor:
+        """Compute a."""
+        return side_by_side(list(map(matmul_rows, xs, self.blocks(self.kernel))))
+
+    def grams(self, xs: Tensors) -> dict[str, Tensor]:
+        """Compute x G of the groups that use it, by slot."""
+        groups = zip(self.slots, self.groups(self.kernel), strict=True)
+        return {
+            slot.name: matmul_rows(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
+            for slot, kernel in groups
+            if self.uses_gram(slot)
+        }
+
+    def transposed(self) -> list[Tensor]:
+        """Compute W^T of each group, with gamma if the group uses a Gram matrix.
+
+        With several inputs, compute W^T of each block.
+        """
+        if self.inputs > 1:
+            return list(map(ops.transpose, self.blocks(self.kernel)))
+        kernels = []
+        for slot, kernel in zip(self.slots, self.groups(self.kernel), strict=True):
+            scaled = self.uses_gram(slot) and slot.name in self.gamma
+            kernels.append(ops.transpose(kernel * self.gamma[slot.name] if scaled else kernel))
+        return kernels
+
+    def input_gradients(
+        self,
+        xs: Tensors,
+        rows: list[Tensor],
+        statistics: dict[str, Tensors],
+        grams: dict[str, Tensor],
+        transposed: list[Tensor],
+    ) -> tuple[Tensors, dict[str, Tensor]]:
+        """Compute the gradients of the inputs, and w by slot.
+
+        Args:
+            xs: inputs (..., features).
+            rows: dy of each group that uses a Gram matrix, and da of all others.
+            statistics: statistics by slot.
+            grams: result of `grams`.
+            transposed: result of `transposed`.
+        """
+        if self.inputs > 1:
+            return list(map(matmul_rows, self.blocks(side_by_side(rows)), transposed)), {}
+        ws: dict[str, Tensor] = {}
+        (x,), parts = xs, []
+        for slot, row, kernel in zip(self.slots, rows, transposed, strict=True):
+            e = matmul_rows(row, kernel)
+            if isinstance(slot.norm, SampleNorm):
+                r = statistics[slot.name][0]
+                dot = row_mean(x * e) * (x.shape[-1] / slot.width)
+                w = slot.norm.sensitivity(r, slot.width) * r * r * r * dot
+                e, ws[slot.name] = r * e - w * grams[slot.name], w
+            parts.append(e)
+        return [sum(parts[1:], parts[0])], ws
+
+    def weight_gradients(
+        self,
+        xs: Tensors,
+        rows: list[Tensor],
+        statistics: dict[str, Tensors],
+        ws: dict[str, Tensor],
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Compute the gradient of W, and by slot those of gamma and the column sums of `rows`.
+
+        The gradients of gamma are those of the groups that use a Gram matrix. Arguments as for
+        `input_gradients`, and its second result.
+        """
+        xs, rows = list(map(as_rows, xs)), list(map(as_rows, rows))
+        if self.inputs > 1:
+            blocks = zip(xs, self.blocks(side_by_side(rows)), strict=True)
+            sums = {
+                slot.name: ops.sum(row, axis=0) for slot, row in zip(self.slots, rows, strict=True)
+            }
+            d_kernels = [ops.matmul(ops.transpose(x), block) for x, block in blocks]
+            return side_by_side(d_kernels), {}, sums
+        (x,), d_kernels, d_gamma, sums = xs, [], {}, {}
+        one = ops.ones_like(x[:, :1])
+        for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
+            scaled = as_rows(statistics[slot.name][0]) * x if self.uses_gram(slot) else x
+            # The column of ones adds the sum of the rows to the product.
+            q = ops.matmul(ops.transpose(ops.concatenate([scaled, one], axis=1)), row)
+            d_kernel, sums[slot.name] = q[:-1], q[-1]
+            if self.uses_gram(slot):
+                d_gamma[slot.name] = ops.sum(kernel * d_kernel, axis=0)
+                square = ops.matmul(ops.transpose(as_rows(ws[slot.name]) * x), x)
+                d_kernel = d_kernel * self.gamma.get(slot.name, 1.0) - ops.matmul(square, kernel)
+            d_kernels.append(d_kernel)
+        return side_by_side(d_kernels), d_gamma, sums
+
+
+def kernel_product(recurrence: Recurrence, weights: Tree) -> Product:
+    """Return the product x W."""
+    inputs = max(recurrence.input_masks, 1)
+    return Product(recurrence.kernel, weights["kernel"], weights["gamma"], inputs)
+
+
+def recurrent_product(recurrence: Recurrence, weights: Tree) -> Product:
+    """Return the product h U."""
+    inputs = max(recurrence.recurrent_masks, 1)
+    return Product(recurrence.recurrent, weights["recurrent_kernel"], weights["gamma"], inputs)
+
+
+def side_by_side(arrays: list[Tensor]) -> Tensor:
+    """Concatenate the columns of arrays."""
+    return arrays[0] if len(arrays) == 1 else ops.concatenate(arrays, axis=-1)
+
+
+def as_rows(a: Tensor) -> Tensor:
+    """Reshape (..., features) to (rows, features)."""
+    return ops.reshape(a, (-1, a.shape[-1])) if len(a.shape) > 2 else a
+
+
+def matmul_rows(x: Tensor, kernel: Tensor) -> Tensor:
+    """Multiply x (..., features) with a kernel (features, n)."""
+    if len(x.shape) == 2:
+        return ops.matmul(x, kernel)
+    product = ops.matmul(as_rows(x), kernel)
+    return ops.reshape(product, (*ops.shape(x)[:-1], kernel.shape[-1]))

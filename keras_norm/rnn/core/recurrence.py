@@ -1,0 +1,94 @@
+"""The static description of a recurrence: its cell, and the norm of each slot."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+
+from keras_norm.typing import Tensor, Tensors
+
+# Tensors in nested lists and dicts with the key of each part.
+Tree: TypeAlias = dict[str, Any]
+
+
+class Norm(Protocol):
+    """A norm inside a recurrence: pure functions, and a hashable description.
+
+    `SampleNorm` and `TimestepNorm` implement it. The tensors a, y and their gradients are
+    (..., batch, features). A layer returns its norm from a method
+    `step_norm(training)`.
+
+    Attributes:
+        per_batch: whether the statistics are those of a batch, (..., 1, features).
+    """
+
+    per_batch: ClassVar[bool]
+
+    def statistics(self, a: Tensor, unmasked: Tensor | None, moving: Sequence[Tensor]) -> Tensors:
+        """Compute the statistics of `a`.
+
+        Args:
+            a: tensor to normalize.
+            unmasked: bool (..., batch, 1), or None.
+            moving: moving mean and r of a `TimestepNorm`, else empty.
+        """
+
+    def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
+        """Normalize `a` with its statistics, and multiply by gamma."""
+
+    def backward(
+        self,
+        a: Tensor,
+        dy: Tensor,
+        statistics: Tensors,
+        gamma: Tensor | None,
+        unmasked: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of `a`, of gamma and of beta.
+
+        The gradients of gamma and beta are those of each sample, (..., batch, features), or those
+        of the batch, (..., 1, features), if `per_batch`.
+        """
+
+
+class Slot(NamedTuple):
+    """The position of a norm in a cell: its name, its number of features, and its norm or None."""
+
+    name: str
+    width: int
+    norm: Norm | None
+
+
+class Recurrence(NamedTuple):
+    """Everything static about a recurrence: its cell, and the norm of each slot.
+
+    A recurrence reads two trees of tensors, from which absent entries are left out:
+
+    - weights: "kernel", "recurrent_kernel", "bias" of x W and "recurrent_bias" of h U; "gamma" by
+      slot; "beta" by inner slot; and "cell", further weights of the cell by name.
+    - constants: "unmasked", bool (time, batch, 1); "dropout", masks of h, each (batch, units); and
+      "moving", moving mean and r (time, 1, features) by slot with a `TimestepNorm`.
+
+    Args:
+        cell: a class with the functions `forward_step` and `backward_step`.
+        kernel: slots of the columns of x W.
+        recurrent: slots of the columns of h U.
+        inner: slots inside the step, such as the norm of the cell state.
+        input_masks: number of dropout masks of x: 0, 1, or one for each gate.
+        recurrent_masks: number of dropout masks of h.
+    """
+
+    cell: Any
+    kernel: tuple[Slot, ...]
+    recurrent: tuple[Slot, ...]
+    inner: tuple[Slot, ...]
+    input_masks: int = 0
+    recurrent_masks: int = 0
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """All slots."""
+        return (*self.kernel, *self.recurrent, *self.inner)
+
+    @property
+    def learning(self) -> list[str]:
+        """Names of the slots that compute statistics of the batch."""
+        return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]

@@ -1,0 +1,281 @@
+"""A recurrence over a sequence, forward and backward, given a loop over time.
+
+Only the chain of states runs in the loops. The products of all timesteps run before or after them.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+import keras
+from keras import ops
+
+from keras_norm.rnn.core.gates import activate
+from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product, side_by_side
+from keras_norm.rnn.core.recurrence import Recurrence, Tree
+from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.typing import Nest, Tensor, Tensors
+
+# A step of a loop: (carry, rows, shared) -> (new carry, rows to write).
+Body: TypeAlias = Callable[[Nest, Tree, Tree], tuple[Nest, Tree]]
+
+
+class Loop(Protocol):
+    """A loop over time, which each backend implements.
+
+    It calls `body(carry, rows, shared)` for each timestep. `arrays` is a tree of tensors
+    (time, ...), and `rows` the tree of their rows at the timestep. `shared` is a tree of tensors
+    for all timesteps. `body` reads no other tensors, and returns the new carry and a tree of rows
+    to write. The loop returns the last carry, and the written rows as tensors (time, ...).
+
+    Attributes:
+        joins_gates: whether the gates of a step are written as one row "gates". It is as large as
+            the row "gates" of `arrays`, so that the backend writes it to the same memory.
+    """
+
+    joins_gates: bool
+
+    def __call__(
+        self,
+        body: Body,
+        carry: Nest,
+        arrays: Tree,
+        shared: Tree,
+        *,
+        initial: Tensors | None = None,
+        reverse: bool = False,
+    ) -> tuple[Nest, Tree]:
+        """Run the loop.
+
+        Args:
+            body: step of the loop.
+            carry: first carry.
+            arrays: tensors (time, ...), or longer.
+            shared: tensors for all timesteps.
+            initial: rows before the rows "states" that `body` writes: these arrays are one row
+                longer than time, and begin with `initial`.
+            reverse: whether to run from the last timestep to the first.
+        """
+
+
+class Results(NamedTuple):
+    """Results of `forward`.
+
+    Args:
+        outputs: the first state at every timestep (time, batch, units), or None.
+        states: the last states.
+        statistics: mean and variance (time, 1, features) of the batch by slot.
+        residuals: arrays that `backward` reads; empty at inference.
+    """
+
+    outputs: Tensor | None
+    states: Tensors
+    statistics: dict[str, Tensors]
+    residuals: Tree
+
+
+def forward(
+    recurrence: Recurrence,
+    loop: Loop,
+    xs: Tensors,
+    states: Tensors,
+    weights: Tree,
+    constants: Tree,
+    *,
+    return_sequences: bool,
+    training: bool,
+) -> Results:
+    """Run a recurrence.
+
+    Args:
+        recurrence: the cell and its norms; its class documents `weights` and `constants`.
+        loop: a loop over time.
+        xs: inputs (time, batch, features): one, or one for each gate.
+        states: initial states (batch, units).
+        weights: weights of the recurrence.
+        constants: mask, dropout mask and moving statistics.
+        return_sequences: whether to return the first state at every timestep.
+        training: whether to return the residuals of `backward`.
+    """
+    names = [slot.name for slot in recurrence.slots]
+
+    def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
+        weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
+        norms = StepNorms(recurrence, weights, rows["constants"])
+        product = recurrent_product(recurrence, weights).multiply(_drop(states[0], shared))
+        x = _normalize(kernel_product(recurrence, weights), norms, rows["gates"], weights, "bias")
+        u = _normalize(
+            recurrent_product(recurrence, weights), norms, product, weights, "recurrent_bias"
+        )
+        step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
+        new = step.states
+        if unmasked is not None:
+            new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
+        if not training:
+            return new, {"outputs": new[:1] if return_sequences else []}
+        written: Tree = {"residuals": step.residuals, "states": new}
+        written["statistics"] = {name: norms.statistics.get(name, []) for name in names}
+        written["gates"] = side_by_side(step.gates) if loop.joins_gates else step.gates
+        written["product"] = [product] if _needs_product(of_h) else []
+        return new, written
+
+    of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
+    a = of_x.multiply(xs)
+    per_step = {name: constants[name] for name in ("unmasked", "moving") if name in constants}
+    arrays = {"gates": a, "constants": per_step}
+    initial = states if training else None
+    last, written = loop(body, states, arrays, _shared(weights, constants), initial=initial)
+    if not training:
+        return Results(written["outputs"][0] if return_sequences else None, last, {}, {})
+    outputs = written["states"][0][1:] if return_sequences else None
+    statistics = written["statistics"]
+    batch = {name: [statistics[name][0], statistics[name][2]] for name in recurrence.learning}
+    kept = {"xs": xs, "last": last, "x_product": [a] if _needs_product(of_x) else []}
+    return Results(outputs, last, batch, written | kept)
+
+
+def backward(
+    recurrence: Recurrence,
+    loop: Loop,
+    residuals: Tree,
+    weights: Tree,
+    constants: Tree,
+    d_outputs: Tensor | None,
+    d_states: Tensors,
+) -> tuple[Tensors, Tensors, Tree]:
+    """Compute the gradients of the inputs, of the initial states and of the weights.
+
+    Args:
+        recurrence: the recurrence of `forward`.
+        loop: a loop over time.
+        residuals: residuals of `forward`.
+        weights: weights of `forward`.
+        constants: constants of `forward`.
+        d_outputs: gradient of the first state at every timestep, or None.
+        d_states: gradients of the last states.
+    """
+
+    def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
+        d, new, sums = carry
+        weights, statistics, old = shared["weights"], rows["statistics"], rows["states"]
+        of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
+        unmasked = rows["constants"].get("unmasked")
+        if "d_outputs" in rows:
+            d = [d[0] + rows["d_outputs"], *d[1:]]
+        if unmasked is not None:  # a masked timestep hands the gradients to the step before
+            skipped = [ops.where(unmasked, 0.0, x) for x in d]
+            d = [ops.where(unmasked, x, 0.0) for x in d]
+        norms = StepNorms(recurrence, weights, rows["constants"], statistics)
+        gates = rows["gates"]
+        if loop.joins_gates:
+            gates = ops.split(gates, gates.shape[-1] // old[0].shape[-1], axis=-1)
+        step = recurrence.cell.backward_step(
+            gates, rows["residuals"], old, new, d, weights["cell"], norms
+        )
+        of_kernel = _through_norms(of_x, norms, rows["x_product"], step.x)
+        of_recurrent = _through_norms(of_h, norms, rows["product"], step.u)
+        hs = _drop(old[0], shared)
+        dh, ws = of_h.input_gradients(
+            hs, of_recurrent, statistics, rows["grams"], shared["transposed"]
+        )
+        if "dropout" in shared:
+            dh = [x * mask for x, mask in zip(dh, shared["dropout"], strict=True)]
+        of_step = [] if step.states[0] is None else step.states[:1]
+        before = [sum([*dh[1:], *of_step], dh[0]), *step.states[1:]]
+        if unmasked is not None:
+            before = [x + y for x, y in zip(before, skipped, strict=True)]
+        added = {"norms": norms.gradients, "cell": step.weights}
+        own = {str(k): u for k, u in enumerate(of_recurrent) if u is not of_kernel[k]}
+        written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
+        return (before, old, keras.tree.map_structure(ops.add, sums, added)), written
+
+    of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
+    xs, hs = residuals["xs"], _drop(residuals["states"][0][:-1], constants)
+    names = ("gates", "states", "statistics", "residuals", "product", "x_product")
+    arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
+    arrays["constants"] = {k: v for k, v in constants.items() if k == "unmasked"}
+    if d_outputs is not None:
+        arrays["d_outputs"] = d_outputs
+    shared = _shared(weights, constants) | {"transposed": of_h.transposed()}
+    carry = (d_states, residuals["last"], _zero_sums(recurrence, weights, d_states[0]))
+    (d_states, _, sums), written = loop(body, carry, arrays, shared, reverse=True)
+
+    statistics, of_kernel = residuals["statistics"], of_x.groups(written["gates"])
+    of_recurrent = [written["own"].get(str(k), row) for k, row in enumerate(of_kernel)]
+    d_xs, ws = of_x.input_gradients(xs, of_kernel, statistics, of_x.grams(xs), of_x.transposed())
+    sums = keras.tree.map_structure(lambda rows: ops.sum(rows, axis=0), sums)
+    gamma = {name: of_norm["gamma"] for name, of_norm in sums["norms"].items()}
+    beta = {name: of_norm["beta"] for name, of_norm in sums["norms"].items()}
+    gradients = {"cell": sums["cell"]}
+    sides = (
+        (of_x, xs, of_kernel, ws, "kernel", "bias"),
+        (of_h, hs, of_recurrent, written["ws"], "recurrent_kernel", "recurrent_bias"),
+    )
+    for product, inputs, rows, ws, kernel, bias in sides:
+        of_weights = product.weight_gradients(inputs, rows, statistics, ws)
+        gradients[kernel], d_gamma, column_sums = of_weights
+        gamma |= d_gamma
+        d_bias = column_sums | {k: v for k, v in beta.items() if k in column_sums}
+        gradients[bias] = side_by_side([d_bias[slot.name] for slot in product.slots])
+    gradients |= {"gamma": gamma, "beta": beta}
+    return d_xs, d_states, _select(gradients, weights)
+
+
+def _normalize(
+    product: Product, norms: StepNorms, a: Tensor, weights: Tree, bias: str
+) -> list[Tensor]:
+    """Normalize each group of a product, and add the bias."""
+    groups = product.groups(a)
+    ys = [norms(slot.name, group) for slot, group in zip(product.slots, groups, strict=True)]
+    if bias not in weights:
+        return ys
+    return [y + b for y, b in zip(ys, product.groups(weights[bias]), strict=True)]
+
+
+def _through_norms(
+    product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
+) -> list[Tensor]:
+    """Return the gradient of each group of a product; dy of a group that uses a Gram matrix."""
+    if not products:
+        return dys
+    groups = zip(product.slots, product.groups(products[0]), dys, strict=True)
+    return [
+        norms.backward(slot.name, a, dy) if product.needs_product(slot) else dy
+        for slot, a, dy in groups
+    ]
+
+
+def _needs_product(product: Product) -> bool:
+    """Return whether the backward pass needs a product."""
+    return any(map(product.needs_product, product.slots))
+
+
+def _zero_sums(recurrence: Recurrence, weights: Tree, like: Tensor) -> Tree:
+    """Create zeros for the gradients that the backward loop adds over time."""
+    batch, dtype, grams = ops.shape(like)[0], like.dtype, []
+    for product in (kernel_product(recurrence, weights), recurrent_product(recurrence, weights)):
+        grams += [slot.name for slot in product.slots if product.uses_gram(slot)]
+    norms = {}
+    for slot in recurrence.slots:
+        if slot.norm is not None and slot.name not in grams:
+            shape = (1 if slot.norm.per_batch else batch, slot.width)
+            norms[slot.name] = {name: ops.zeros(shape, dtype) for name in ("gamma", "beta")}
+    cell = {name: ops.zeros((batch, *w.shape), dtype) for name, w in weights["cell"].items()}
+    return {"norms": norms, "cell": cell}
+
+
+def _select(gradients: Tree, weights: Tree) -> Tree:
+    """Keep the gradients of the weights that exist."""
+    return {
+        name: _select(gradients[name], w) if isinstance(w, dict) else gradients[name]
+        for name, w in weights.items()
+    }
+
+
+def _shared(weights: Tree, constants: Tree) -> Tree:
+    """Collect the tensors that all timesteps of a loop read."""
+    return {"weights": weights} | {k: v for k, v in constants.items() if k == "dropout"}
+
+
+def _drop(h: Tensor, constants: Tree) -> Tensors:
+    """Multiply h with each recurrent dropout mask; without dropout masks, return [h]."""
+    return [h * mask for mask in constants["dropout"]] if "dropout" in constants else [h]

@@ -1,0 +1,257 @@
+"""The custom gradient of the TensorFlow backend."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+import tensorflow as tf
+
+from keras_norm.keras_internals import xla_compiles
+from keras_norm.ops.kernels import computes_on_cpu
+from keras_norm.rnn.core.recurrence import Recurrence, Tree
+from keras_norm.rnn.core.sequence import backward, forward
+from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced
+from keras_norm.typing import Nest, Tensor, Tensors
+
+# Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
+# second of two cores idle most of the time. Four parts take as long as two.
+PARTS = 2
+
+# XLA compiles a program for each size. Dynamic sizes are rounded up to these: a hundred lengths are
+# a dozen programs, and a smaller last batch of 32 has the program of the others.
+LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
+ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
+
+
+# Results of `sequence.forward`, with the outputs in a list.
+ListResults: TypeAlias = tuple[Tensors, Tensors, dict[str, Tensors], Tree]
+
+
+class Inputs(NamedTuple):
+    """The differentiable inputs of a recurrence; `sequence.forward` documents them."""
+
+    xs: Tensors
+    states: Tensors
+    weights: Tree
+
+
+def run(
+    recurrence: Recurrence,
+    xs: Tensors,
+    states: Tensors,
+    weights: Tree,
+    constants: Tree,
+    *,
+    return_sequences: bool,
+    training: bool,
+) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
+    """Run a recurrence with a custom gradient; arguments as for `sequence.forward`.
+
+    Returns:
+        The first state at every timestep or None, the last states, and the batch statistics.
+    """
+    batch_size, time = xs[0].shape[1], tf.shape(xs[0])[0]
+    # Batch statistics need the whole batch, and within XLA there is no second core.
+    whole = recurrence.learning or batch_size == 1 or xla_compiles() or not computes_on_cpu()
+    parts = 1 if whole else PARTS
+    batch = tf.shape(xs[0])[1]
+    rows, length = -(-batch // parts), time
+    if _is_dynamic(batch_size):
+        # As many rows as two parts have together, so that a batch norm has as few programs.
+        rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
+    if _is_dynamic(xs[0].shape[0]):
+        length = _round_up(time, LENGTHS)
+    if recurrence.learning and "unmasked" not in constants and _is_dynamic(batch_size):
+        # Rows of padding must not count in the batch statistics.
+        constants = {**constants, "unmasked": tf.ones([time, batch, 1], "bool")}
+
+    def split_batch(x: Tensor) -> Tensors:
+        of_parts: Tensors = tf.split(_pad(x, parts * rows - batch), parts)
+        return of_parts
+
+    def split_sequence(x: Tensor) -> Tensors:
+        padded = _pad(x, length - time, parts * rows - batch)
+        of_parts: Tensors = tf.split(padded, parts, axis=1)
+        return of_parts
+
+    # A dropout mask is derived from a state: a tape that watches the state would watch the mask.
+    constants = tf.nest.map_structure(tf.stop_gradient, constants)
+    moving = tf.nest.map_structure(lambda x: _pad(x, length - time), constants["moving"])
+    of_constants: list[Tree] = [{"moving": moving} for _ in range(parts)]
+    for name, of_parts in (
+        ("dropout", _by_part(map(split_batch, constants.get("dropout", [])), parts)),
+        ("unmasked", split_sequence(constants["unmasked"]) if "unmasked" in constants else []),
+    ):
+        if name in constants:
+            for part, of_part in zip(of_constants, of_parts, strict=True):
+                part[name] = of_part
+    of_xs = _by_part(map(split_sequence, xs), parts)
+    of_states = _by_part(map(split_batch, states), parts)
+    results = []
+    for k in range(parts):
+        # A part without rows runs one timestep, because TensorFlow's vectorized loops cannot stack
+        # an array without rows.
+        steps = tf.where(k * rows < batch, time, tf.minimum(time, 1))
+        inputs = Inputs(of_xs[k], of_states[k], weights)
+        # In training the outputs cost nothing: they are residuals. With them, the layers of a stack
+        # have the same programs, whether they return sequences or not.
+        settings = recurrence, training or return_sequences, training
+        results.append(_run_part(*settings, steps, inputs, of_constants[k]))
+    outputs, of_last, statistics = zip(*results, strict=True)
+    last = [tf.concat(of_parts, axis=0)[:batch] for of_parts in zip(*of_last, strict=True)]
+    last = [tf.ensure_shape(state, [batch_size, state.shape[-1]]) for state in last]
+    batch_statistics = tf.nest.map_structure(lambda s: tf.stop_gradient(s[:time]), statistics[0])
+    if not return_sequences:
+        return None, last, batch_statistics
+    joined = tf.concat([of_part[0] for of_part in outputs], axis=1)[:time, :batch]
+    return tf.ensure_shape(joined, [*xs[0].shape[:2], joined.shape[-1]]), last, batch_statistics
+
+
+def _run_part(
+    recurrence: Recurrence,
+    return_sequences: bool,
+    training: bool,
+    steps: Tensor,
+    inputs: Inputs,
+    constants: Tree,
+) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
+    """Run a part of the batch; the outputs are a list of no tensor or one tensor."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def differentiable(inputs: Inputs) -> Nest:
+        # Without `stop_gradient`, a tape would differentiate the programs too.
+        still = tf.nest.map_structure(tf.stop_gradient, inputs)
+        program = traced(_forward, CompiledLoop, recurrence, return_sequences, training)
+        arguments = still.weights, steps, still.xs, still.states, constants
+        outputs, states, statistics, residuals = program(*arguments)
+
+        def gradient(*d_results: Tensor) -> Inputs:
+            kept = residuals
+            if not training:
+                again = traced(_forward, CompiledLoop, recurrence, return_sequences, True)
+                *_, kept = again(*arguments)
+            # The gradients of gathered rows are sparse.
+            dense = [tf.convert_to_tensor(d) for d in d_results[: len(outputs) + len(states)]]
+            return _gradient(recurrence, return_sequences, steps, inputs, constants, kept, dense)
+
+        return (outputs, states, statistics), gradient
+
+    results: tuple[Tensors, Tensors, dict[str, Tensors]] = differentiable(inputs)
+    return results
+
+
+def _forward(
+    loop: type[CompiledLoop],
+    recurrence: Recurrence,
+    return_sequences: bool,
+    training: bool,
+    weights: Tree,
+    steps: Tensor,
+    xs: Tensors,
+    states: Tensors,
+    constants: Tree,
+) -> ListResults:
+    """Run `sequence.forward`; the outputs are a list, because a program cannot return None."""
+    results = forward(
+        recurrence,
+        loop(steps),
+        xs,
+        states,
+        weights,
+        constants,
+        return_sequences=return_sequences,
+        training=training,
+    )
+    outputs = [] if results.outputs is None else [results.outputs]
+    return outputs, results.states, results.statistics, results.residuals
+
+
+def _backward(
+    recurrence: Recurrence,
+    weights: Tree,
+    steps: Tensor,
+    residuals: Tree,
+    constants: Tree,
+    d_outputs: list[Tensor],
+    d_states: Tensors,
+) -> Inputs:
+    d_output = d_outputs[0] if d_outputs else None
+    loop = CompiledLoop(steps)
+    return Inputs(*backward(recurrence, loop, residuals, weights, constants, d_output, d_states))
+
+
+def _gradient(
+    recurrence: Recurrence,
+    return_sequences: bool,
+    steps: Tensor,
+    inputs: Inputs,
+    constants: Tree,
+    residuals: Tree,
+    d_results: list[Tensor],
+) -> Inputs:
+    """Compute the gradient, whose own gradient is that of the loop as TensorFlow derives it."""
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def first(*both: Nest) -> Nest:
+        inputs, d_results = both
+        still, d = tf.nest.map_structure(tf.stop_gradient, both)
+        d_outputs, d_states = d[:return_sequences], d[return_sequences:]
+        program = traced(_backward, recurrence)
+        gradients = program(still.weights, steps, residuals, constants, d_outputs, d_states)
+
+        def second(*dd: Tensor) -> Nest:
+            _require_second_gradient(dd[0])
+            with tf.GradientTape() as outer:
+                outer.watch(both)
+                with tf.GradientTape() as inner:
+                    inner.watch(inputs)
+                    settings = TracedLoop, recurrence, return_sequences, True
+                    arguments = inputs.weights, steps, inputs.xs, inputs.states, constants
+                    outputs, states, *_ = _forward(*settings, *arguments)
+                    targets = [*outputs, *states]
+                gradients = inner.gradient(targets, inputs, d_results, "zero")
+            return outer.gradient(gradients, both, dd, "zero")
+
+        return gradients, second
+
+    gradients: Inputs = first(inputs, d_results)
+    return gradients
+
+
+def _require_second_gradient(x: Tensor) -> None:
+    """Refuse derivatives that would be zeros, or end in an error without a name of this package.
+
+    Raises:
+        NotImplementedError: a second gradient within XLA, or a forward-mode derivative.
+    """
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.identity(x)
+    refused = "Under jit_compile=True the gradient of a gradient" if xla_compiles() else ""
+    if tape.gradient(y, x) is None:
+        refused = "tf.autodiff.ForwardAccumulator"
+    if refused:
+        raise NotImplementedError(
+            f"{refused} cannot differentiate the custom gradient that a recurrent layer has in "
+            "training. Give the layer compiled=False."
+        )
+
+
+def _is_dynamic(size: int | None) -> bool:
+    """Return whether programs serve more sizes than the one at hand."""
+    return size is None or tf.executing_eagerly()
+
+
+def _by_part(tensors: Iterable[Tensors], parts: int) -> list[Tensors]:
+    """Turn the parts of each tensor into the tensors of each part."""
+    of_tensors = list(tensors)
+    return [[of_tensor[k] for of_tensor in of_tensors] for k in range(parts)]
+
+
+def _round_up(n: Tensor, sizes: list[int]) -> Tensor:
+    """Return the smallest of the sizes that is at least n."""
+    return tf.reduce_min(tf.where(tf.constant(sizes) < n, sizes[-1], sizes))
+
+
+def _pad(x: Tensor, *missing: int | Tensor) -> Tensor:
+    """Append zeros along the first axes, as many as each of `missing`."""
+    return tf.pad(x, [[0, n] for n in missing] + [[0, 0]] * (len(x.shape) - len(missing)))
