@@ -1,0 +1,172 @@
+"""Cells and norms that a user defines train with the custom gradient, which equals the loop."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm.rnn.compiled import recurrence_of
+from tests.rnn import kinds
+from tests.rnn.core.extensions import (
+    HeadNorm,
+    HeadNormalization,
+    LoopPeepholeLSTM,
+    LoopPeepholeLSTMCell,
+    PeepholeLSTM,
+)
+from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, UNITS
+
+NORMS = {"none": None, "layer": LayerNormalization(), "timestep": TimestepBatchNormalization(3)}
+DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
+HEADS = 2
+SLOTS = [*((kind, slot) for kind in KINDS for slot in kind.slots), (LSTM, "all")]
+
+
+def peephole(layer_class, norm=None, **options):
+    """Build a float64 layer with random peepholes."""
+    options = {"dtype": "float64", "return_sequences": True, "return_state": True, **options}
+    return kinds.built(layer_class(UNITS, norm=norm, **options))
+
+
+def describe(layer, training=True):
+    """Return the recurrence of a layer, or None."""
+    x, h = tf.ones([2, FEATURES]), tf.ones([2, UNITS])
+    return recurrence_of(layer.cell, training, layer.cell.dropout_masks(x, h, training))
+
+
+def sequences(kind):
+    return kinds.cast(kinds.inputs()), kinds.cast(kinds.initial_states(kind))
+
+
+# A cell -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+@pytest.mark.parametrize(
+    ("mask", "options"), [(MASK, {}), (None, DROPOUT)], ids=["masked", "dropout"]
+)
+def test_a_cell_with_further_weights_trains_with_the_custom_gradient(norm, mask, options):
+    def make(compiled):
+        return peephole(PeepholeLSTM, norm, compiled=compiled, **options)
+
+    assert describe(make(True)) is not None
+    kinds.assert_compiled_equals_loop(make, *sequences(LSTM), mask)
+
+
+def test_the_custom_gradient_runs_the_cell_at_inference():
+    kinds.assert_compiled_equals_loop(
+        lambda **compiled: peephole(PeepholeLSTM, NORMS["layer"], **compiled),
+        *sequences(LSTM),
+        MASK,
+        training=False,
+    )
+
+
+def test_the_peepholes_have_gradients_and_change_the_outputs():
+    layer = peephole(PeepholeLSTM)
+    before, gradients = kinds.train(layer, *sequences(LSTM))
+    names = [v.name for v in layer.trainable_variables]
+    named = dict(zip(names, gradients[-len(names) :], strict=True))
+    for name in LoopPeepholeLSTMCell.PEEPHOLES:
+        assert np.abs(named[name]).min() > 0
+        getattr(layer.cell, name).assign(np.zeros(UNITS))
+    after, _ = kinds.train(layer, *sequences(LSTM))
+    assert np.abs(after[0] - before[0]).max() > 0.1
+
+
+def test_without_peepholes_the_cell_equals_its_base_class():
+    layer = peephole(PeepholeLSTM, NORMS["layer"])
+    other = kinds.build(LSTM, NORMS["layer"])
+    for name, variable in kinds.variables(other.cell).items():
+        variable.assign(kinds.variables(layer.cell)[name])
+    for name in LoopPeepholeLSTMCell.PEEPHOLES:
+        getattr(layer.cell, name).assign(np.zeros(UNITS))
+    x, states = sequences(LSTM)
+    kinds.assert_close(layer(x, initial_state=states), other(x, initial_state=states))
+
+
+def test_a_cell_without_a_backward_step_trains_in_the_loop():
+    """The backward step of its base class belongs to another forward step."""
+    loop, compiled = peephole(LoopPeepholeLSTM), peephole(PeepholeLSTM)
+    assert describe(loop) is None
+    assert describe(compiled) is not None
+    found, expected = (kinds.train(layer, *sequences(LSTM)) for layer in (loop, compiled))
+    kinds.assert_close(found, expected)
+
+
+def test_compiled_true_refuses_a_cell_without_a_backward_step():
+    layer = peephole(LoopPeepholeLSTM, compiled=True)
+    with pytest.raises(ValueError, match="compiled=True does not support LoopPeepholeLSTM"):
+        layer(kinds.inputs(), training=True)
+
+
+# A norm -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "slot"), SLOTS, ids=str)
+def test_a_norm_in_each_slot_trains_with_the_custom_gradient(kind, slot):
+    norm = HeadNormalization(HEADS)
+
+    def make(compiled):
+        return kinds.build(kind, norm if slot == "all" else {slot: norm}, compiled=compiled)
+
+    norms = {s.name: s.norm for s in describe(make(True)).slots}
+    expected = kind.slots if slot == "all" else [slot]
+    assert [name for name, found in norms.items() if found == HeadNorm(HEADS, 1e-3)] == [*expected]
+    kinds.assert_compiled_equals_loop(make, *sequences(kind), MASK)
+
+
+@pytest.mark.parametrize("kind", [LSTM, GRU], ids=str)
+def test_a_norm_shares_a_cell_with_other_norms_and_dropout(kind):
+    given = HeadNormalization(HEADS), NORMS["layer"], NORMS["timestep"]
+    norm = {slot: given[k % 3] for k, slot in enumerate(kind.slots)}
+    kinds.assert_compiled_equals_loop(
+        lambda **compiled: kinds.build(kind, norm, **DROPOUT, **compiled), *sequences(kind)
+    )
+
+
+def test_the_custom_gradient_runs_the_norm_at_inference():
+    kinds.assert_compiled_equals_loop(
+        lambda **compiled: kinds.build(LSTM, HeadNormalization(HEADS), **compiled),
+        *sequences(LSTM),
+        MASK,
+        training=False,
+    )
+
+
+def test_norms_with_different_options_have_different_programs():
+    one, two = (describe(kinds.build(LSTM, HeadNormalization(heads))) for heads in (1, 2))
+    assert one != two
+    assert describe(kinds.build(LSTM, HeadNormalization(1))) == one
+
+
+def test_a_subclass_that_overrides_call_trains_in_the_loop():
+    """Its `step_norm` is that of the base class, and does not compute this `call`."""
+
+    class Doubled(HeadNormalization):
+        def call(self, inputs):
+            return 2.0 * super().call(inputs)
+
+    layer = kinds.build(LSTM, Doubled(HEADS))
+    assert describe(layer) is None
+    kinds.train(layer, *sequences(LSTM))
+
+
+# Both -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("xla")
+def test_fit_compiles_the_cell_and_the_norm_with_xla():
+    """The weights after two epochs equal those of the loop."""
+
+    def fitted_weights(compiled):
+        layer = PeepholeLSTM(UNITS, norm=HeadNormalization(HEADS), compiled=compiled)
+        model = keras.Sequential([keras.Input((4, FEATURES)), layer])
+        kinds.randomize(layer)
+        model.compile("sgd", "mse", run_eagerly=not compiled)
+        x = kinds.inputs(batch=6)
+        model.fit(x, x[:, 0, :1], batch_size=6, epochs=2, verbose=0, shuffle=False)
+        return model.get_weights()
+
+    kinds.assert_close(fitted_weights(True), fitted_weights(False), 1e-4)
