@@ -12,12 +12,11 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
 
 UNSUPPORTED = (
-    "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid "
-    "with LayerNormalization (default ddof and epsilon_placement), RMSNormalization, "
-    "TimestepBatchNormalization or no norm in the slots, and epsilons of per-sample norms above 0. "
-    "It does not support unroll, "
-    "norm_form='joint', normalize_carry, reset_after=False and the checks of tf.debugging. "
-    "Leave compiled at 'auto'."
+    "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid, "
+    "and in each slot no norm, LayerNormalization, RMSNormalization, TimestepBatchNormalization or "
+    "another layer with a method step_norm. The epsilon of a per-sample norm must be above 0. It "
+    "does not support unroll, norm_form='joint', normalize_carry, reset_after=False, a step "
+    "without a backward_step, and the checks of tf.debugging. Leave compiled at 'auto'."
 )
 
 
@@ -29,10 +28,11 @@ class NormRNN(keras.layers.RNN):
 
     Args:
         cell: a `NormCell`.
-        compiled: whether to run the recurrence with the custom gradient, compiled by XLA
-            (TensorFlow backend). "auto" compiles training, if the custom gradient supports the
-            cell. True compiles inference too, and raises an error for an unsupported cell. False
-            compiles neither. `keras_norm.export` never writes a compiled recurrence.
+        compiled: whether to run the recurrence with the custom gradient. On TensorFlow, XLA
+            compiles it. "auto" uses it if it supports the cell: on TensorFlow in training, on JAX
+            in training and inference. True uses it in training and inference, and raises an error
+            for an unsupported cell. False never uses it. `keras_norm.export` never writes a
+            compiled recurrence.
         use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
         **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
     """
@@ -59,8 +59,7 @@ class NormRNN(keras.layers.RNN):
             )
         if compiled is True and keras.backend.backend() not in compiled_recurrence.BACKENDS:
             raise ValueError(
-                "compiled=True needs the TensorFlow backend; other backends compile the loop "
-                "without this argument. The current backend is "
+                "compiled=True needs the TensorFlow or the JAX backend. The current backend is "
                 f"{keras.backend.backend()}. Leave compiled at 'auto'."
             )
         super().__init__(cell, **kwargs)
