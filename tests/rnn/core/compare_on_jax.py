@@ -1,0 +1,200 @@
+"""Compare the custom gradient with the loop on the JAX backend; `test_jax_gradient` runs this file.
+
+The program prints a dict from comparisons to error messages as JSON. In the folder it saves a
+model that was trained on JAX, with its outputs.
+
+Usage: KERAS_BACKEND=jax python -m tests.rnn.core.compare_on_jax FOLDER
+"""
+
+import functools
+import json
+import pathlib
+import sys
+import traceback
+
+import jax
+import keras
+import numpy as np
+from jax import numpy as jnp
+
+import keras_norm
+from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
+from keras_norm.rnn.core import jax_gradient
+from tests.rnn.core.extensions import HeadNormalization, PeepholeLSTM
+
+BATCH, TIME, FEATURES, UNITS = 8, 5, 4, 4
+TOLERANCE = 1e-5  # Keras computes in float32 on JAX, whatever the dtype
+
+LSTM, GRU, SIMPLE_RNN = keras_norm.NormLSTM, keras_norm.NormGRU, keras_norm.NormSimpleRNN
+LAYER_NORM, RMS_NORM = LayerNormalization(), RMSNormalization(epsilon=1e-3)
+UNBIASED = LayerNormalization(epsilon=0.1, epsilon_placement="outside", ddof=1)
+TIMESTEP = TimestepBatchNormalization(TIME - 1, momentum=0.7)
+MIXED = {"kernel_norm": TIMESTEP, "recurrent_norm": LAYER_NORM, "state_norm": RMS_NORM}
+
+# Timestep 4 has one unmasked sequence; at least five keep the other batch norms well conditioned.
+MASK = np.array(
+    [
+        [1, 1, 1, 1, 1],
+        [1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 0],
+        [1, 1, 0, 0, 0],
+        [0, 0, 1, 1, 0],
+        [1, 0, 1, 0, 0],
+        [0, 1, 1, 1, 0],
+        [0, 0, 0, 0, 0],
+    ],
+    bool,
+)
+DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3}
+LAST = {"return_sequences": False}
+
+# The layer class, the norm, the mask, the options of the layer, and whether to train.
+COMPARISONS = {
+    "LSTM, LayerNorm, mask": (LSTM, LAYER_NORM, MASK, {}, True),
+    "LSTM, three norms, mask, dropout": (LSTM, MIXED, MASK, DROPOUT, True),
+    "LSTM, ddof=1 and epsilon outside": (LSTM, UNBIASED, MASK, LAST, True),
+    "LSTM, batch norm, inference": (LSTM, TIMESTEP, MASK, {}, False),
+    "GRU, LayerNorm, backwards": (GRU, LAYER_NORM, MASK, {"go_backwards": True}, True),
+    "GRU, batch norm, mask": (GRU, TIMESTEP, MASK, {}, True),
+    "GRU, no norm, dropout": (GRU, None, None, {**DROPOUT, **LAST}, True),
+    "SimpleRNN, RMSNorm, no bias": (SIMPLE_RNN, RMS_NORM, MASK, {"use_bias": False}, True),
+    "SimpleRNN, batch norm, dropout": (SIMPLE_RNN, TIMESTEP, None, DROPOUT, True),
+    "cell and norm of a user": (PeepholeLSTM, HeadNormalization(2), MASK, {}, True),
+}
+
+
+def build(layer_class, norm, **options):
+    """Build a layer; JAX compiles every eager operation, so its kernels are zeros."""
+    zeros = {f"{name}_initializer": "zeros" for name in ("kernel", "recurrent", "bias")}
+    options = {"return_sequences": True, "return_state": True, "seed": 3, **zeros, **options}
+    layer = layer_class(UNITS, norm=norm, **options)
+    layer.build((BATCH, TIME, FEATURES))
+    return layer
+
+
+def draw(rng, *shape):
+    return rng.normal(size=shape).astype("float32")
+
+
+def draw_values(variables, rng):
+    """Draw a value for each variable; integers, such as random seeds, keep their values."""
+    values = []
+    for variable in variables:
+        value = np.asarray(variable.value)
+        if value.dtype.kind == "f":
+            value = value + 0.5 * draw(rng, *value.shape)
+        values.append(np.abs(value) if variable.name == "moving_variance" else value)
+    return values
+
+
+def compute_all(layer, mask, training):
+    """Compute outputs, last states, statistics, and the gradients of a nonlinear sum, by name."""
+    rng = np.random.default_rng(0)
+    rest = draw_values(layer.non_trainable_variables, rng)
+    sources = {
+        "inputs": draw(rng, BATCH, TIME, FEATURES),
+        "states": [draw(rng, BATCH, UNITS) for _ in layer.cell.recurrent_state_sizes],
+        "weights": draw_values(layer.trainable_variables, rng),
+    }
+
+    def loss(sources):
+        weights, inputs, states = (sources[name] for name in ("weights", "inputs", "states"))
+        options = {"initial_state": states, "mask": mask, "training": training}
+        (outputs, *last), after = layer.stateless_call(weights, rest, inputs, **options)
+        total = sum(jnp.sum(jnp.sin(3.0 * y)) for y in (outputs, *last))
+        return total, {"outputs": outputs, "states": last, "statistics": after}
+
+    (_, results), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(sources)
+    return results | {f"gradients of {name}": g for name, g in gradients.items()}
+
+
+def assert_close(actual, expected, name):
+    """Compare trees of arrays, with a tolerance relative to the largest number of each array."""
+    for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        assert a.dtype == e.dtype
+        atol = TOLERANCE * np.max(np.abs(e), initial=1.0)
+        np.testing.assert_allclose(a, e, rtol=0, atol=atol, err_msg=name)
+
+
+def compare(layer_class, norm, mask, options, training):
+    """Compare the custom gradient of a layer with the loop."""
+    of_loop, found = (
+        compute_all(build(layer_class, norm, compiled=compiled, **options), mask, training)
+        for compiled in (False, True)
+    )
+    assert found.keys() == of_loop.keys()
+    for name, expected in of_loop.items():
+        assert_close(found[name], expected, name)
+
+
+def compare_second_derivatives():
+    """Compare the gradient of a gradient penalty with that of the loop."""
+
+    def penalty(layer):
+        rng = np.random.default_rng(0)
+        rest = [v.value for v in layer.non_trainable_variables]
+        weights = draw_values(layer.trainable_variables, rng)
+
+        def loss(x):
+            outputs, *_ = layer.stateless_call(weights, rest, x, training=True)[0]
+            return jnp.sum(jnp.sin(outputs))
+
+        x = draw(rng, BATCH, TIME, FEATURES)
+        return jax.jit(jax.grad(lambda x: jnp.sum(jax.grad(loss)(x) ** 2)))(x)
+
+    found, expected = (penalty(build(SIMPLE_RNN, LAYER_NORM, compiled=c)) for c in (True, False))
+    assert_close(found, expected, "second derivatives")
+
+
+def count_runs_of_auto():
+    """Check that compiled="auto" runs the custom gradient in training and at inference."""
+    calls, run = [], jax_gradient.run
+
+    def counted(*args, training, **kwargs):
+        calls.append(training)
+        return run(*args, training=training, **kwargs)
+
+    jax_gradient.run = counted
+    try:
+        for options in ({}, {"compiled": False}, {"activation": "relu"}, {"unroll": True}):
+            layer = build(LSTM, LAYER_NORM, **options)
+            for training in (True, False):
+                call = functools.partial(layer, training=training)
+                jax.eval_shape(call, np.zeros((BATCH, TIME, FEATURES), "float32"))
+            assert calls == [True, False], (options, calls)
+    finally:
+        jax_gradient.run = run
+
+
+def train_and_save(folder):
+    """Train a model by `fit`, and save the model, its inputs and its outputs."""
+    rng = np.random.default_rng(0)
+    lstm = keras_norm.LayerNormLSTM(UNITS)
+    model = keras.Sequential([keras.Input((None, FEATURES)), lstm, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x = draw(rng, 16, TIME, FEATURES)
+    history = model.fit(x, x[:, -1, :1], batch_size=8, epochs=3, verbose=0).history["loss"]
+    assert history[-1] < history[0], history
+    model.save(folder / "model.keras")
+    np.savez(folder / "arrays.npz", inputs=x, outputs=model.predict(x, verbose=0))
+
+
+def main(folder):
+    """Run all comparisons."""
+    assert keras.backend.backend() == "jax"
+    checks = {name: (compare, *given) for name, given in COMPARISONS.items()}
+    checks["second derivatives"] = (compare_second_derivatives,)
+    checks["auto"] = (count_runs_of_auto,)
+    checks["fit"] = (train_and_save, pathlib.Path(folder))
+    errors = {}
+    for name, (check, *given) in checks.items():
+        try:
+            check(*given)
+            errors[name] = ""
+        except Exception:
+            errors[name] = traceback.format_exc()
+    print(json.dumps(errors))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

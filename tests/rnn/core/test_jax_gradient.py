@@ -1,0 +1,72 @@
+"""The custom gradient of the JAX backend equals the loop, which JAX differentiates.
+
+One process with the JAX backend runs all comparisons of `compare_on_jax`.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("jax")
+
+
+@pytest.fixture(scope="module")
+def errors(folder):
+    """Run all comparisons; return a dict from comparisons to tracebacks."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.rnn.core.compare_on_jax", str(folder)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("cell", ["LSTM", "GRU", "SimpleRNN"])
+def test_results_statistics_and_gradients_match_the_loop(errors, cell):
+    """The comparisons have masks, dropout, initial states, all norms, training and inference."""
+    names = [name for name in errors if name.startswith(f"{cell}, ")]
+    assert len(names) >= 2
+    assert [errors[name] for name in names if errors[name]] == []
+
+
+def test_a_cell_and_a_norm_of_a_user_match_the_loop(errors):
+    assert errors["cell and norm of a user"] == ""
+
+
+def test_second_derivatives_match_the_loop(errors):
+    assert errors["second derivatives"] == ""
+
+
+def test_auto_runs_the_custom_gradient_in_training_and_at_inference(errors):
+    """A layer with compiled=False, with another activation or with unroll=True runs the loop."""
+    assert errors["auto"] == ""
+
+
+def test_a_model_trained_on_jax_has_equal_outputs_on_tensorflow(errors, folder):
+    assert errors["fit"] == ""
+    model = keras.saving.load_model(folder / "model.keras")
+    arrays = np.load(folder / "arrays.npz")
+    outputs = model.predict(arrays["inputs"], verbose=0)
+    np.testing.assert_allclose(outputs, arrays["outputs"], rtol=0, atol=1e-5)
