@@ -33,6 +33,9 @@ STEP_METHODS = (
     "has_custom_gradient",
 )
 
+# Methods that a subclass of a norm layer may override without a `step_norm` of its own.
+SETUP_METHODS = ("build", "get_config", "from_config")
+
 
 def recurrence_of(
     cell: NormCell, training: bool, dropout_masks: tuple[Tensors, Tensors]
@@ -200,15 +203,30 @@ def _center(
 def _step_norm(layer: keras.layers.Layer | None, training: bool) -> Norm | bool | None:
     """Return the norm that a layer computes, None for no layer, False for an unsupported layer.
 
-    LayerNorm and RMSNorm without epsilon are not supported: they would divide padding by 0.
+    LayerNorm and RMSNorm without epsilon are not supported: they would divide padding by 0. A
+    subclass of `SampleNorm` is not supported, because `Product` contains the gradient of
+    `SampleNorm`.
     """
     if layer is None:
         return None
     cls = type(layer)
-    if not hasattr(cls, "step_norm") or not _agree(cls, "step_norm", ("call", "normalize")):
+    if not hasattr(cls, "step_norm") or _is_changed(cls):
         return False
     norm: Norm = layer.step_norm(training)
-    return False if isinstance(norm, SampleNorm) and norm.epsilon <= 0 else norm
+    if isinstance(norm, SampleNorm) and (type(norm) is not SampleNorm or norm.epsilon <= 0):
+        return False
+    return norm
+
+
+def _is_changed(cls: type) -> bool:
+    """Return whether a subclass of the class with `step_norm` overrides another method.
+
+    Any method can belong to the computation, except the methods of `SETUP_METHODS`.
+    """
+    k = next(k for k, c in enumerate(cls.__mro__) if "step_norm" in vars(c))
+    owner, subclasses = cls.__mro__[k], cls.__mro__[:k]
+    names = {name for subclass in subclasses for name in vars(subclass)} - {*SETUP_METHODS}
+    return any(callable(getattr(owner, name, None)) for name in names if not name.startswith("__"))
 
 
 def _agree(cls: type, name: str, others: tuple[str, ...]) -> bool:

@@ -6,6 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm.layers.normalization import Affine
+from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.compiled import recurrence_of
 from tests.rnn import kinds
 from tests.rnn.core.extensions import (
@@ -141,16 +143,67 @@ def test_norms_with_different_options_have_different_programs():
     assert describe(kinds.build(LSTM, HeadNormalization(1))) == one
 
 
-def test_a_subclass_that_overrides_call_trains_in_the_loop():
-    """Its `step_norm` is that of the base class, and does not compute this `call`."""
+class Doubled(HeadNormalization):
+    """A subclass that computes another function."""
 
-    class Doubled(HeadNormalization):
-        def call(self, inputs):
-            return 2.0 * super().call(inputs)
+    def call(self, inputs):
+        return 2.0 * super().call(inputs)
 
-    layer = kinds.build(LSTM, Doubled(HEADS))
+
+class ShiftedGamma(LayerNormalization):
+    """A subclass that changes gamma in a method of its base class."""
+
+    def affine_weights(self, rank, axes):
+        gamma, beta = super().affine_weights(rank, axes)
+        return Affine(gamma + 1.0, beta)
+
+
+class ScaledGamma(TimestepBatchNormalization):
+    """A subclass that changes gamma in a method of its base class."""
+
+    def correct_affine(self, affine, mean, variance):
+        return affine._replace(gamma=affine.gamma * 0.8)
+
+
+class DoubledSampleNorm(SampleNorm):
+    """A norm whose gradient differs from the gradient that `Product` computes."""
+
+    def apply(self, a, statistics, gamma):
+        return 2.0 * super().apply(a, statistics, gamma)
+
+
+class WithDoubledSampleNorm(LayerNormalization):
+    """A layer with a subclass of `SampleNorm`."""
+
+    def step_norm(self, training):
+        return DoubledSampleNorm(True, self.epsilon)
+
+
+@pytest.mark.parametrize(
+    "norm",
+    [Doubled(HEADS), ShiftedGamma(), ScaledGamma(3), WithDoubledSampleNorm()],
+    ids=lambda norm: type(norm).__name__,
+)
+def test_a_norm_that_overrides_a_method_trains_in_the_loop(norm):
+    """The inherited `step_norm` does not compute the methods of the subclass."""
+    layer = kinds.build(LSTM, norm)
     assert describe(layer) is None
     kinds.train(layer, *sequences(LSTM))
+
+
+def test_a_norm_that_overrides_its_configuration_trains_with_the_custom_gradient():
+    class Configured(LayerNormalization):
+        def __init__(self, note="", **kwargs):
+            super().__init__(**kwargs)
+            self.note = note
+
+        def build(self, input_shape):
+            super().build(input_shape)
+
+        def get_config(self):
+            return {**super().get_config(), "note": self.note}
+
+    assert describe(kinds.build(LSTM, Configured("mine"))) is not None
 
 
 # Both -------------------------------------------------------------------------------------------
