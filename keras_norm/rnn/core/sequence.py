@@ -180,7 +180,11 @@ def backward(
         if "dropout" in shared:
             dh = [x * mask for x, mask in zip(dh, shared["dropout"], strict=True)]
         of_step = [] if step.states[0] is None else step.states[:1]
-        before = [sum([*dh[1:], *of_step], dh[0]), *step.states[1:]]
+        before = [sum([*dh[1:], *of_step], dh[0])]
+        before += [
+            ops.zeros_like(h) if x is None else x
+            for h, x in zip(old[1:], step.states[1:], strict=True)
+        ]
         if unmasked is not None:
             before = [x + y for x, y in zip(before, skipped, strict=True)]
         added = {"norms": norms.gradients, "cell": step.weights}

@@ -4,11 +4,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
-from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm import LayerNormalization, NormLSTM, NormLSTMCell, TimestepBatchNormalization
 from keras_norm.layers.normalization import Affine
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.compiled import recurrence_of
+from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
 from tests.rnn import kinds
 from tests.rnn.core.extensions import (
     HeadNorm,
@@ -25,7 +27,7 @@ HEADS = 2
 SLOTS = [*((kind, slot) for kind in KINDS for slot in kind.slots), (LSTM, "all")]
 
 
-def peephole(layer_class, norm=None, **options):
+def build(layer_class, norm=None, **options):
     """Build a float64 layer with random peepholes."""
     options = {"dtype": "float64", "return_sequences": True, "return_state": True, **options}
     return kinds.built(layer_class(UNITS, norm=norm, **options))
@@ -50,7 +52,7 @@ def sequences(kind):
 )
 def test_a_cell_with_further_weights_trains_with_the_custom_gradient(norm, mask, options):
     def make(compiled):
-        return peephole(PeepholeLSTM, norm, compiled=compiled, **options)
+        return build(PeepholeLSTM, norm, compiled=compiled, **options)
 
     assert describe(make(True)) is not None
     kinds.assert_compiled_equals_loop(make, *sequences(LSTM), mask)
@@ -58,7 +60,7 @@ def test_a_cell_with_further_weights_trains_with_the_custom_gradient(norm, mask,
 
 def test_the_custom_gradient_runs_the_cell_at_inference():
     kinds.assert_compiled_equals_loop(
-        lambda **compiled: peephole(PeepholeLSTM, NORMS["layer"], **compiled),
+        lambda **compiled: build(PeepholeLSTM, NORMS["layer"], **compiled),
         *sequences(LSTM),
         MASK,
         training=False,
@@ -66,7 +68,7 @@ def test_the_custom_gradient_runs_the_cell_at_inference():
 
 
 def test_the_peepholes_have_gradients_and_change_the_outputs():
-    layer = peephole(PeepholeLSTM)
+    layer = build(PeepholeLSTM)
     before, gradients = kinds.train(layer, *sequences(LSTM))
     names = [v.name for v in layer.trainable_variables]
     named = dict(zip(names, gradients[-len(names) :], strict=True))
@@ -78,7 +80,7 @@ def test_the_peepholes_have_gradients_and_change_the_outputs():
 
 
 def test_without_peepholes_the_cell_equals_its_base_class():
-    layer = peephole(PeepholeLSTM, NORMS["layer"])
+    layer = build(PeepholeLSTM, NORMS["layer"])
     other = kinds.build(LSTM, NORMS["layer"])
     for name, variable in kinds.variables(other.cell).items():
         variable.assign(kinds.variables(layer.cell)[name])
@@ -90,7 +92,7 @@ def test_without_peepholes_the_cell_equals_its_base_class():
 
 def test_a_cell_without_a_backward_step_trains_in_the_loop():
     """The backward step of its base class belongs to another forward step."""
-    loop, compiled = peephole(LoopPeepholeLSTM), peephole(PeepholeLSTM)
+    loop, compiled = build(LoopPeepholeLSTM), build(PeepholeLSTM)
     assert describe(loop) is None
     assert describe(compiled) is not None
     found, expected = (kinds.train(layer, *sequences(LSTM)) for layer in (loop, compiled))
@@ -98,9 +100,43 @@ def test_a_cell_without_a_backward_step_trains_in_the_loop():
 
 
 def test_compiled_true_refuses_a_cell_without_a_backward_step():
-    layer = peephole(LoopPeepholeLSTM, compiled=True)
+    layer = build(LoopPeepholeLSTM, compiled=True)
     with pytest.raises(ValueError, match="compiled=True does not support LoopPeepholeLSTM"):
         layer(kinds.inputs(), training=True)
+
+
+class ForgetfulLSTMCell(NormLSTMCell):
+    """LSTM cell whose states depend on the old states only through h U."""
+
+    @staticmethod
+    def forward_step(x, u, states, weights, activate, norm):
+        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
+        (y,) = activate(i * g, (CANDIDATE,))
+        return StepResult([o * y, i * g], [i, f, g, o], [])
+
+    @staticmethod
+    def backward_step(gates, residuals, old, new, d_states, weights, norm):
+        i, f, g, o = gates
+        dh, dc = d_states
+        y = ops.tanh(new[1])
+        dc = dc + dh * o * (1.0 - y * y)
+        di, dg, do = dc * g * i * (1.0 - i), dc * i * (1.0 - g * g), dh * y * o * (1.0 - o)
+        dz = ops.concatenate([di, ops.zeros_like(f), dg, do], axis=-1)
+        return StepGradients([dz], [dz], [None, None], {})
+
+
+class ForgetfulLSTM(NormLSTM):
+    """LSTM without memory."""
+
+    cell_class = ForgetfulLSTMCell
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["unmasked", "masked"])
+def test_the_gradient_of_any_state_may_be_none(mask):
+    """None means zeros; the gradient of a masked state passes the step."""
+    kinds.assert_compiled_equals_loop(
+        lambda **compiled: build(ForgetfulLSTM, **compiled), *sequences(LSTM), mask
+    )
 
 
 # A norm -----------------------------------------------------------------------------------------
