@@ -215,7 +215,8 @@ def _step_norm(layer: keras.layers.Layer | None, training: bool) -> Norm | bool 
     norm: Norm = layer.step_norm(training)
     if isinstance(norm, SampleNorm) and (type(norm) is not SampleNorm or norm.epsilon <= 0):
         return False
-    return norm
+    # The batch is padded and split, unless a norm is a `TimestepNorm`, which masks the padding.
+    return False if norm.per_batch and not isinstance(norm, TimestepNorm) else norm
 
 
 def _is_changed(cls: type) -> bool:

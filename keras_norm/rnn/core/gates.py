@@ -32,8 +32,8 @@ class StepGradients(NamedTuple):
 
     Args:
         x: gradient of each group of the normalized x W.
-        u: gradient of each group of the normalized h U. An array that is also in `x` at the same
-            position is stored once.
+        u: gradient of each group of the normalized h U. If it is the same object as in `x`, the
+            array is stored once.
         states: gradients of the states before the step, without those through h U; None for zeros.
         weights: gradients of the cell's further weights for each sample (batch, ...), by name.
     """

@@ -1,6 +1,7 @@
 """The custom gradient and the loop over time of the JAX backend."""
 
 import functools
+from collections.abc import Callable
 
 import jax
 from jax import lax
@@ -8,6 +9,9 @@ from jax import lax
 from keras_norm.rnn.core.recurrence import Recurrence, Tree
 from keras_norm.rnn.core.sequence import Body, backward, forward
 from keras_norm.typing import Nest, Tensor, Tensors
+
+# Largest number of programs that are kept for calls outside of jax.jit.
+PROGRAMS = 256
 
 
 def run(
@@ -20,21 +24,35 @@ def run(
     return_sequences: bool,
     training: bool,
 ) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
-    """Run a recurrence with a custom gradient; arguments as for `sequence.forward`.
+    """Run a recurrence with a custom gradient in training; arguments as for `sequence.forward`.
+
+    Inference has the gradient that JAX derives, so that forward mode (`jax.jvp`) works.
 
     Returns:
         The first state at every timestep or None, the last states, and the batch statistics.
     """
+    results: tuple[Tensor | None, Tensors, dict[str, Tensors]]
+    results = _program(recurrence, return_sequences, training)(xs, states, weights, constants)
+    return results
+
+
+@functools.lru_cache(maxsize=PROGRAMS)
+def _program(
+    recurrence: Recurrence, return_sequences: bool, training: bool
+) -> Callable[[Tensors, Tensors, Tree, Tree], Nest]:
+    """Return the compiled function of a recurrence, which also serves calls outside of jit."""
     run_forward = functools.partial(
-        forward, recurrence, LoopOverTime(), return_sequences=return_sequences
+        forward, recurrence, LoopOverTime(), return_sequences=return_sequences, training=training
     )
 
-    @jax.custom_vjp
     def infer(*arguments: Nest) -> Nest:
-        return run_forward(*arguments, training=training)[:3]
+        return run_forward(*arguments)[:3]
+
+    if not training:
+        return jax.jit(infer)
 
     def train(*arguments: Nest) -> Nest:
-        results = run_forward(*arguments, training=True)
+        results = run_forward(*arguments)
         return results[:3], (results.residuals, arguments)
 
     def gradient(kept: Nest, d_results: Nest) -> Nest:
@@ -45,18 +63,18 @@ def run(
         )
         return *of_all, None
 
-    infer.defvjp(train, gradient)
-    results: tuple[Tensor | None, Tensors, dict[str, Tensors]]
-    results = infer(xs, states, weights, constants)
-    return results
+    differentiable = jax.custom_vjp(infer)
+    differentiable.defvjp(train, gradient)
+    return jax.jit(differentiable)
 
 
 class LoopOverTime:
     """A loop over time; see `sequence.Loop`.
 
-    XLA updates an array in place if the loop reads no other row of it. So the reversed loop reads
-    the next row of "gates" at the end of an iteration and carries it: read at the start, the row
-    would be read after the write of the same iteration, and XLA would copy the array each time.
+    XLA writes a row in place if the iteration does not read the array after the write. If an
+    iteration reads its row of "gates" at the start, XLA moves the read into the operations that use
+    it, after the write, and copies the whole array. So the reversed loop reads the row of the next
+    iteration after the write, and carries it.
     """
 
     joins_gates = True

@@ -13,9 +13,9 @@ from keras_norm.typing import Tensor, Tensors
 class Product(NamedTuple):
     """The product a = x W of inputs with a kernel, whose columns form groups with a norm each.
 
-    The gradient through a `SampleNorm` needs neither a nor its gradient, which are wide. The rows
-    of W have zero mean, so the rows of a have zero mean too. With r of the norm, dy the gradient
-    of the normalized group, and n columns::
+    The gradient through a `SampleNorm` needs neither a nor its gradient, which are wide. For
+    LayerNorm the rows of W have zero mean, so the rows of a have zero mean too, and it is an
+    RMSNorm. With r of the norm, dy the gradient of the normalized group, and n columns::
 
         e = (gamma dy) W^T        w = s r^3 (x . e) / n        G = W W^T
         dx = r e - w x G

@@ -10,8 +10,8 @@ from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.core.sequence import Body
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Largest number of traces that are kept. A kind of cell with its norms, units and features has at
-# most eight.
+# Largest number of functions that are kept. A recurrence has at most five: forward and backward, in
+# training and at inference. Each has a trace for every number of features.
 TRACES = 512
 
 
