@@ -46,7 +46,10 @@ class SampleNorm:
         return [self.inverse_deviation(v, a.shape[-1]), m]
 
     def inverse_deviation(self, v: Tensor, n: int) -> Tensor:
-        """Compute r from the mean square v of n features."""
+        """Compute r = 1 / sqrt(v + epsilon) from the mean square of n features.
+
+        With `ddof`, the sum of squares is divided by n - ddof in place of n.
+        """
         if self.ddof:
             v = v * (n / (n - self.ddof))
         if not self.outside:

@@ -70,7 +70,8 @@ def recurrence_of(
             described.append(Slot(slot, cell.slots.widths[slot], norm))
         return tuple(described)
 
-    # Inputs with a mask for each gate have a product whose rows no centered kernel centers.
+    # A kernel with rows of zero mean gives a product with rows of zero mean, unless each gate has
+    # its own dropout mask. The norm of such a product subtracts the mean itself.
     kernel, recurrent = (describe(slots, n < 2) for slots, n in zip(in_kernels, masks, strict=True))
     return Recurrence(type(cell), kernel, recurrent, describe(inner, False), *masks)
 

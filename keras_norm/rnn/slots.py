@@ -17,8 +17,8 @@ from keras_norm.typing import Config, Json, Tensor, TensorLike
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
-# Slots whose beta shifts the candidate gate. With `use_bias=False`, a cell sets the initializer
-# of the beta in the first of these slots that the cell has.
+# Slots whose beta shifts the candidate gate. In a cell with `use_bias=False`, the first of these
+# slots has a beta with the initializer of the missing bias, `CandidateNormal`.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
 # Slots whose norm is applied to W x alone. With norm_form="joint" norms are applied to W x + U h.

@@ -51,13 +51,16 @@ class Product(NamedTuple):
         return slot.norm is not None and not self.uses_gram(slot)
 
     def groups(self, a: Tensor) -> list[Tensor]:
-        """Split the columns of `a` into groups."""
+        """Split the columns of the product `a` into the groups of the slots."""
         widths = [slot.width for slot in self.slots]
         ends = [sum(widths[: k + 1]) for k in range(len(widths) - 1)]
         return ops.split(a, ends, axis=-1) if ends else [a]
 
     def blocks(self, a: Tensor) -> list[Tensor]:
-        """Split the columns of `a` by their inputs."""
+        """Split the columns of the product `a` into the columns that each input computes.
+
+        An input with its own dropout mask computes the columns of one gate.
+        """
         return ops.split(a, self.inputs, axis=-1) if self.inputs > 1 else [a]
 
     def multiply(self, xs: Tensors) -> Tensor:

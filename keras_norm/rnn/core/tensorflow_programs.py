@@ -88,7 +88,8 @@ def _run_loop(
     initial: Tensors,
 ) -> tuple[Nest, Tree]:
     time = tf.shape(tf.nest.flatten(arrays["gates"])[0])[0]
-    # The tensor brings the size: to ask for it would be five operations an array.
+    # `unstack` sets the size of each TensorArray. To compute the size from the shape of each tensor
+    # would take five operations for each array.
     empty = functools.partial(tf.TensorArray, size=0, dynamic_size=True, clear_after_read=False)
     read = tf.nest.map_structure(
         lambda x: empty(x.dtype, element_shape=x.shape[1:]).unstack(x), arrays
